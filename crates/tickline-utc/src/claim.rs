@@ -67,7 +67,7 @@ pub(crate) struct Claim {
     /// The time for which the machine had been suspended at the moment of the claim, ns.
     pub(crate) suspended_ns: i64,
     /// The hypervisor's disruption marker.
-    pub(crate) disruption: u64,
+    pub(crate) marker: u64,
     /// The earliest and the latest time that UTC can have been at the moment of the claim, ns since
     /// 1970.
     pub(crate) utc_ns: [i64; 2],
@@ -115,8 +115,8 @@ impl Claim {
 
     /// This claim, unless the hypervisor has moved or restored the machine since.
     #[inline]
-    pub(crate) fn if_undisturbed(self, disruption: u64) -> Option<Self> {
-        (self.disruption == disruption).then_some(self)
+    pub(crate) fn if_undisturbed(self, marker: u64) -> Option<Self> {
+        (self.marker == marker).then_some(self)
     }
 
     /// UTC when the counter showed `ticks`; `None` if the claim does not hold then.
@@ -154,7 +154,7 @@ impl Claim {
             counter.valid,
             counter.slopes[0],
             counter.slopes[1],
-            self.disruption,
+            self.marker,
             self.utc_ns[0].cast_unsigned(),
             self.utc_ns[1].cast_unsigned(),
             source | (self.failure as u64) << 8 | tai << 16,
@@ -180,7 +180,7 @@ impl Claim {
             by_counter: extrapolation(0),
             by_raw: extrapolation(COUNTER_WORDS),
             suspended_ns: words[12].cast_signed(),
-            disruption: words[4],
+            marker: words[4],
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
             tai_offset_s: NonZeroU16::new(tai),
             source: source_from_number(source),

@@ -35,7 +35,7 @@ pub struct RawMoment {
     /// `CLOCK_MONOTONIC_RAW`, ns.
     pub raw_ns: i64,
     /// The hypervisor's disruption marker, read afterwards.
-    pub disruption: u64,
+    pub marker: u64,
     /// The time for which the machine has been suspended since its start, ns, read afterwards;
     /// `None` if it is unknown.
     pub suspended_ns: Option<i64>,
@@ -103,7 +103,7 @@ impl ClaimLatch {
     pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<Bounds, Unknown> {
         let (claim, now) = self.read::<WORDS, _>(clock).ok_or(Unknown::NoSource)?;
         claim.source.ok_or(claim.failure)?;
-        let claim = claim.if_undisturbed(now.disruption).ok_or(Unknown::Disrupted)?;
+        let claim = claim.if_undisturbed(now.marker).ok_or(Unknown::Disrupted)?;
         if claim.is_before_suspend(now.suspended_ns.ok_or(Unknown::Expired)?) {
             return Err(Unknown::Disrupted);
         }
@@ -175,8 +175,8 @@ mod tests {
         let claim = [0, 1].map(|seconds| made(&mut maker, &moment(seconds), said(0, 0), 1_000_000_000));
         latch.publish(&claim[1].unwrap());
         let at = Moment { raw_ns: moment(1).raw_ns + 1_000, ..moment(1) };
-        let by_raw = |disruption, suspended_ns| {
-            let bounds = latch.by_raw(|| Some(RawMoment { raw_ns: at.raw_ns, disruption, suspended_ns }));
+        let by_raw = |marker, suspended_ns| {
+            let bounds = latch.by_raw(|| Some(RawMoment { raw_ns: at.raw_ns, marker, suspended_ns }));
             bounds.map(|bounds| bounds.source)
         };
         assert_eq!(by_raw(0, Some(0)), Ok(Source::Chronyd));

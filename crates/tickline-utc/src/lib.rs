@@ -5,14 +5,18 @@ use core::num::NonZeroU16;
 
 mod claim;
 mod claim_maker;
+mod history;
 mod latch;
+mod moment;
+mod rate;
 mod source;
 
-pub use claim_maker::{ClaimMaker, Moment};
+pub use claim_maker::ClaimMaker;
 pub use latch::{ClaimLatch, RawMoment};
+pub use moment::Moment;
 pub use source::{Answers, KernelClock, chronyd};
 
-/// The marker of a machine whose hypervisor offers none ([`Moment::disruption`]).
+/// The marker of a machine whose hypervisor offers none ([`Moment::marker`]).
 pub const NO_MARKER: u64 = u64::MAX;
 
 /// The earliest and the latest time that UTC can be.

@@ -3,8 +3,8 @@
 
 use tickline_core::reference::Reference;
 
-use crate::Unknown;
-use crate::claim_maker::{MAX_FREQUENCY_PPB, MeasurementId, Moment, Report};
+use crate::moment::Moment;
+use crate::{ClaimMaker, Source, Unknown};
 
 pub mod chronyd;
 mod clock_bound;
@@ -13,6 +13,54 @@ mod phc;
 
 pub use kernel::KernelClock;
 pub(crate) use kernel::KernelSource;
+
+/// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
+pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
+
+/// The report of a source about one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) id: MeasurementId,
+    /// UTC minus `CLOCK_REALTIME`: the least and the greatest value, ns.
+    pub(crate) offset_ns: [i64; 2],
+    /// The part of either side of `offset_ns` that the request adds to the source's own error, ns.
+    pub(crate) request_ns: i64,
+    /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
+    pub(crate) rates_ppb: [i64; 2],
+    /// The time for which the source lets its claim hold, ns.
+    pub(crate) valid_ns: i64,
+    /// Whether the UTC day ends with a leap second.
+    pub(crate) leap_second_today: bool,
+}
+
+/// A measurement of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MeasurementId {
+    pub(crate) origin: Origin,
+    /// Changes when the source measures again.
+    pub(crate) number: u64,
+}
+
+/// Where a report comes from. clock-bound's daemon writes two versions of its segment for one
+/// measurement, with two numbers. So the measurements of the versions are compared as those of two
+/// sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    ClockBound3,
+    ClockBound2,
+    Chronyd,
+    Kernel,
+}
+
+impl Origin {
+    pub(crate) fn source(self) -> Source {
+        match self {
+            Self::ClockBound3 | Self::ClockBound2 => Source::ClockBound,
+            Self::Chronyd => Source::Chronyd,
+            Self::Kernel => Source::Kernel,
+        }
+    }
+}
 
 /// A source's report, or why it has none.
 pub(crate) type Answer = Result<Report, Unknown>;
@@ -32,32 +80,33 @@ pub struct Answers {
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// Asks the sources. `None` if meanwhile the clock was set, its steering changed, or the machine was
-/// suspended. `slopes` is the least and the greatest time of a tick, if known, ns with `SLOPE_BITS`
-/// fraction bits.
-pub(crate) fn ask(
-    kernel: &mut KernelSource,
-    slopes: Option<[u64; 2]>,
-    os: &impl Reference,
-    moment: impl Fn() -> Option<Moment>,
-    kernel_clock: impl FnOnce() -> Option<KernelClock>,
-) -> Option<Answers> {
-    let steered = os.steering_ppb();
-    let before = moment()?;
-    let (segments, tracking) = (clock_bound::read(), chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT));
-    let by_kernel = kernel_clock().and_then(|clock| kernel.report(&clock));
-    let after = moment()?;
-    if os.steering_ppb() != steered {
-        return None;
+impl ClaimMaker {
+    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the
+    /// steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if meanwhile the
+    /// clock was set, its steering changed, or the machine was suspended; or if there is no moment.
+    pub fn ask(
+        &mut self,
+        os: &impl Reference,
+        moment: impl Fn() -> Option<Moment>,
+        kernel_clock: impl FnOnce() -> Option<KernelClock>,
+    ) -> Option<Answers> {
+        let steered = os.steering_ppb();
+        let before = moment()?;
+        let (segments, tracking) = (clock_bound::read(), chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT));
+        let by_kernel = kernel_clock().and_then(|clock| self.kernel.report(&clock));
+        let after = moment()?;
+        if os.steering_ppb() != steered {
+            return None;
+        }
+        let monotonic_ns = os.monotonic_ns();
+        let [version_3, version_2] = segments
+            .map(|segment| segment?.report(&after, self.rate.slopes, steered.unwrap_or(0), monotonic_ns));
+        let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
+        let answers = [version_3, version_2, by_chronyd, by_kernel];
+        let measurements = answers.iter().flatten().flatten().map(|report| report.id).collect();
+        let best = widen(&before, &after, best(answers, self.kernel.leap_second_today))?;
+        Some(Answers { moment: after, best, measurements })
     }
-    let monotonic_ns = os.monotonic_ns();
-    let [version_3, version_2] =
-        segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
-    let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-    let answers = [version_3, version_2, by_chronyd, by_kernel];
-    let measurements = answers.iter().flatten().flatten().map(Report::id).collect();
-    let best = widen(&before, &after, best(answers, kernel.leap_second_today))?;
-    Some(Answers { moment: after, best, measurements })
 }
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without one,

@@ -158,6 +158,9 @@ mod trust;
 mod unix_time;
 #[cfg(feature = "utc")]
 pub mod utc;
+#[cfg(not(feature = "utc"))]
+#[path = "utc/absent.rs"]
+mod utc;
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;

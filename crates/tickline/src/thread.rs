@@ -54,6 +54,7 @@ use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, SignalsBlocked, StoppableSleep, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
+use crate::utc::UtcPolls;
 
 /// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
 /// takes from the stack. The figure is address space, not memory.
@@ -131,8 +132,7 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
     let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
     let mut comparison = CounterComparison::Pending;
-    #[cfg(feature = "utc")]
-    let mut utc = crate::utc::UtcPolls::default();
+    let mut utc = UtcPolls::default();
     loop {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu =
@@ -144,10 +144,8 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
             engine.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns)
         };
         if core::mem::take(&mut calibrations.was_clock_set) {
-            #[cfg(feature = "utc")]
             utc.force_due(engine);
         }
-        #[cfg(feature = "utc")]
         let next_ns = if utc.poll(engine, sleep) {
             calibrations.force_due();
             Some(MIN_INTERVAL_NS)
@@ -159,11 +157,9 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
             WakeCause::Timeout => {}
             WakeCause::ClockSet => {
                 calibrations.force_due();
-                #[cfg(feature = "utc")]
                 utc.force_due(engine);
             }
             WakeCause::Stopped => {
-                #[cfg(feature = "utc")]
                 utc.end(engine);
                 return;
             }

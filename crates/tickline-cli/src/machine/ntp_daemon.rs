@@ -6,7 +6,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
-use tickline_utc::chronyd::{LOCAL, Tracking, ask};
+use tickline_utc::chronyd::{LOCAL, Tracking, ask_daemon};
 
 use super::NtpDaemon;
 
@@ -20,7 +20,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 pub(super) fn read() -> Option<NtpDaemon> {
     let now_s = unix_s(SystemTime::now())?;
     let chronyd = || Some(of_chronyd(&Tracking::ask(REPLY_TIMEOUT)?, now_s));
-    let ntpd = || ntp_reply(&ask::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?, now_s);
+    let ntpd = || ntp_reply(&ask_daemon::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?, now_s);
     chronyd().or_else(ntpd).or_else(|| timesyncd(now_s))
 }
 

@@ -3,6 +3,7 @@ use tickline_core::gate::Clocksource;
 
 use super::*;
 use crate::Bounds;
+use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
@@ -25,7 +26,7 @@ fn at_ms(ms: i64) -> Moment {
         realtime_ns: START_NS + raw_ns,
         width_ns: 50,
         suspended_ns: 0,
-        disruption: 0,
+        marker: 0,
         clocksource: Clocksource::Tsc,
     }
 }
@@ -43,25 +44,27 @@ pub(crate) fn said(offset_ns: i64, measurement: u64) -> Answer {
 /// A report like [`said`]'s, by `half_ns` more or less.
 fn said_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
     Ok(Report {
-        source: Source::Chronyd,
+        id: MeasurementId { origin: Origin::Chronyd, number: measurement },
         offset_ns: [offset_ns - half_ns, offset_ns + half_ns],
         request_ns: 0,
         rates_ppb: [-WANDER_PPB, WANDER_PPB],
         valid_ns: i64::MAX,
-        measurement,
-        version: 0,
         leap_second_today: false,
     })
 }
 
+fn from(origin: Origin, report: Report) -> Report {
+    Report { id: MeasurementId { origin, ..report.id }, ..report }
+}
+
 /// The report as the kernel's.
 fn by_kernel(report: Report) -> Report {
-    Report { source: Source::Kernel, ..report }
+    from(Origin::Kernel, report)
 }
 
 /// The report as that of clock-bound 3.
 fn by_clock_bound(report: Report) -> Report {
-    Report { source: Source::ClockBound, version: 3, ..report }
+    from(Origin::ClockBound3, report)
 }
 
 /// The earliest and the latest time of a reading, ns since 1970.
@@ -71,8 +74,8 @@ pub(crate) fn bounds_ns(reading: &Bounds) -> [i64; 2] {
 
 /// The claim made of this `answer`, which is the only one.
 pub(crate) fn made(maker: &mut ClaimMaker, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
-    let measurements = answer.iter().map(Report::id).collect();
-    maker.make(Answers { moment: *moment, best: answer, measurements }, valid_ns)
+    let measurements = answer.iter().map(|report| report.id).collect();
+    maker.next_claim(Answers { moment: *moment, best: answer, measurements }, valid_ns)
 }
 
 /// Why a claim made of this `answer` has no source; `None` if it has one.
@@ -186,8 +189,8 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
                 maker.record_clock_set(); // it resumes
             }
             // The kernel always answers.
-            let measurements = [*best, kernel(7)].iter().flatten().map(Report::id).collect();
-            let claim = maker.make(Answers { moment, best: *best, measurements }, VALID_NS);
+            let measurements = [*best, kernel(7)].iter().flatten().map(|report| report.id).collect();
+            let claim = maker.next_claim(Answers { moment, best: *best, measurements }, VALID_NS);
             assert_eq!(claim.map(|claim| claim.source.ok_or(claim.failure)), *made, "{ms} ms: {best:?}");
         }
     }
@@ -268,7 +271,7 @@ fn each_source_must_agree_after_the_clock_was_set() {
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
     let suspended = |seconds| Moment { suspended_ns: SECOND_NS, ..moment(seconds) };
-    let moved = |seconds| Moment { disruption: 1, ..moment(seconds) };
+    let moved = |seconds| Moment { marker: 1, ..moment(seconds) };
     let by_hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
@@ -276,7 +279,7 @@ fn after_a_disruption_the_source_must_measure_again() {
             let mut maker = ClaimMaker::default();
             assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
             assert!(failure(&mut maker, &after(1), first).is_some());
-            assert_eq!(maker.slopes, None, "the counter may have run on");
+            assert_eq!(maker.rate.slopes, None, "the counter may have run on");
             assert_eq!(failure(&mut maker, &after(2), said(0, 1)), Some(Unknown::Disrupted));
             // The time is another one than before.
             let claim = made(&mut maker, &after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
@@ -284,7 +287,7 @@ fn after_a_disruption_the_source_must_measure_again() {
             assert!(
                 claim.is_before_suspend(2 * SECOND_NS) && !claim.is_before_suspend(after(3).suspended_ns)
             );
-            let undisturbed = [after(3).disruption, 7].map(|marker| claim.if_undisturbed(marker));
+            let undisturbed = [after(3).marker, 7].map(|marker| claim.if_undisturbed(marker));
             assert_eq!(undisturbed, [Some(claim), None]);
         }
     }
@@ -448,7 +451,7 @@ fn the_rates_of_a_claim_are_multiplied() {
     made(&mut maker, &moment(0), said(0, 0), VALID_NS);
     let report = Report { rates_ppb: [498_000, 500_000], ..said(0, 0).unwrap() };
     let claim = made(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
-    let [slowest, fastest] = maker.slopes.unwrap().map(u128::from);
+    let [slowest, fastest] = maker.rate.slopes.unwrap().map(u128::from);
     // The second, to within the width of either moment, is 3,000,000,000 ticks.
     let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
     assert_eq!([slowest, fastest], [tick(999_999_900), tick(1_000_000_100) + 1]);

@@ -15,8 +15,9 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use crate::claim_maker::{Report, WANDER_PPB};
-use crate::{Source, Unknown};
+use super::{MeasurementId, Origin, Report};
+use crate::Unknown;
+use crate::rate::WANDER_PPB;
 
 /// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
 /// A request must be as long as its reply.
@@ -30,11 +31,11 @@ const PLACES: u32 = 22;
 pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 /// The reply of a daemon at this port of this machine, if it has exactly so many bytes.
-pub fn ask<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> Option<[u8; BYTES]> {
+pub fn ask_daemon<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> Option<[u8; BYTES]> {
     ask_by(&UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?, port, request, timeout)
 }
 
-/// [`ask`] by a new socket.
+/// [`ask_daemon`] by a new socket.
 fn ask_by<const BYTES: usize>(
     socket: &UdpSocket,
     port: u16,
@@ -85,7 +86,7 @@ pub struct Tracking {
 impl Tracking {
     /// The state of this machine's chronyd, if it runs.
     pub fn ask(timeout: Duration) -> Option<Self> {
-        Self::parse(&ask(323, &TRACKING, timeout)?)
+        Self::parse(&ask_daemon(323, &TRACKING, timeout)?)
     }
 
     /// The state in a reply: a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at byte
@@ -158,13 +159,11 @@ pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, U
     let (rate_ppb, drift_ppb) =
         (frequency_ppb.saturating_neg(), unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb));
     Ok(Report {
-        source: Source::Chronyd,
+        id: MeasurementId { origin: Origin::Chronyd, number: tracking.measurement },
         offset_ns: [correction_ns.saturating_sub(bound_ns), correction_ns.saturating_add(bound_ns)],
         request_ns,
         rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         valid_ns: i64::MAX,
-        measurement: tracking.measurement,
-        version: 0,
         leap_second_today: matches!(tracking.leap_status, 1 | 2),
     })
 }

@@ -8,10 +8,11 @@
 //! tickline does not use the crate's client, because its fields are private, and it reads the
 //! clocks anew for each answer.
 
-use super::unknown_rates_ppb;
+use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::claim::SLOPE_BITS;
-use crate::claim_maker::{Moment, Report, WANDER_PPB};
-use crate::{NO_MARKER, Source, Unknown};
+use crate::moment::Moment;
+use crate::rate::WANDER_PPB;
+use crate::{NO_MARKER, Unknown};
 
 /// The segments of version 3 and of version 2. A daemon of version 3 writes both.
 const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/shm0"];
@@ -102,17 +103,16 @@ impl Segment {
             return None;
         }
         // The lower byte of the version is the layout, the upper one the oldest that can read it.
-        let version = self.half(12);
-        let (times, figures) = match version {
-            2 => (16, 48),
-            0x0303 => (24, 72),
+        let (origin, times, figures) = match self.half(12) {
+            2 => (Origin::ClockBound2, 16, 48),
+            0x0303 => (Origin::ClockBound3, 24, 72),
             _ => return None,
         };
         let (as_of_ns, void_after_ns) = (self.time_ns(times), self.time_ns(times + 16));
         let (bound_ns, marker) = (self.long(figures).cast_signed(), self.long(figures + 8));
         let (drift_ppb, status) = (i64::from(self.word(figures + 16)), self.word(figures + 20));
         let knows_marker = self.0[figures + 24] != 0;
-        let line = if version == 2 {
+        let line = if origin == Origin::ClockBound2 {
             // The daemon's clock is coarse, so it is never ahead of this one. A segment from the
             // future is from before the last boot.
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
@@ -135,16 +135,14 @@ impl Segment {
             _ if left_ns <= 0 => Err(Unknown::Expired),
             DISRUPTED => Err(Unknown::Disrupted),
             // The daemon relies on its readers to check the VMClock. Its client fails here, too.
-            _ if knows_marker && moment.disruption == NO_MARKER => return None,
-            _ if knows_marker && moment.disruption != marker => Err(Unknown::Disrupted),
+            _ if knows_marker && moment.marker == NO_MARKER => return None,
+            _ if knows_marker && moment.marker != marker => Err(Unknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
-                source: Source::ClockBound,
+                id: MeasurementId { origin, number: as_of_ns.cast_unsigned() },
                 offset_ns: [line.offset_ns.saturating_sub(bound_ns), line.offset_ns.saturating_add(bound_ns)],
                 request_ns: 0,
                 rates_ppb: line.rates_ppb,
                 valid_ns: left_ns,
-                measurement: as_of_ns.cast_unsigned(),
-                version,
                 leap_second_today: false,
             }),
             _ => Err(Unknown::Unsynchronised),

@@ -12,9 +12,8 @@
 
 use core::num::NonZeroU16;
 
-use super::{Answer, unknown_rates_ppb};
-use crate::claim_maker::{MAX_FREQUENCY_PPB, Report};
-use crate::{Source, Unknown};
+use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
+use crate::Unknown;
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
@@ -75,13 +74,11 @@ impl KernelSource {
         // Plus the offset that the kernel has still to slew away.
         let bound_ns = error_us.saturating_mul(1_000).saturating_add(clock.offset_ns.saturating_abs());
         Some(Ok(Report {
-            source: Source::Kernel,
+            id: MeasurementId { origin: Origin::Kernel, number: self.updates },
             offset_ns: [-bound_ns, bound_ns],
             request_ns: clock.offset_ns.saturating_abs(), // it shrinks while the kernel slews
             rates_ppb: unknown_rates_ppb(steering_ppb),
             valid_ns: i64::MAX,
-            measurement: self.updates,
-            version: 0,
             leap_second_today: self.leap_second_today,
         }))
     }
@@ -113,7 +110,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // A daemon has updated it: it is less than before, or has not grown as by itself.
     let mut measurement =
-        |maxerror_us| answer(KernelClock { maxerror_us, ..USUAL }).unwrap().unwrap().measurement;
+        |maxerror_us| answer(KernelClock { maxerror_us, ..USUAL }).unwrap().unwrap().id.number;
     assert_eq!([1_234, 1_734, 2_900].map(&mut measurement), [2, 2, 3]);
     // Slewed by a twelfth, and left so.
     for wrong in

@@ -3,7 +3,6 @@ use core::num::NonZeroU16;
 
 use super::*;
 use crate::claim_maker::tests::{moment, said};
-use crate::{ClaimMaker, Source};
 
 /// Each reading of the steering differs from the last by so many ppb.
 struct SteeredOs(Cell<i64>, i64);
@@ -33,15 +32,15 @@ fn a_request_returns_all_measurements_unless_the_steering_changed() {
     assert!(ask(1).is_none());
     let answers = ask(0).unwrap();
     let measurements = &answers.measurements;
-    assert!(measurements.iter().any(|((source, _), _)| *source == Source::Kernel), "{measurements:?}");
-    let claim = maker.make(answers, 1).unwrap();
+    assert!(measurements.iter().any(|id| id.origin == Origin::Kernel), "{measurements:?}");
+    let claim = maker.next_claim(answers, 1).unwrap();
     assert_eq!(claim.tai_offset_s.map(NonZeroU16::get), Some(37), "by the kernel");
 }
 
 #[test]
 fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
     let reports = [1, 2, 3, 4].map(|measurement| Some(said(0, measurement)));
-    let measurement = |answers| best(answers, false).map(|report| report.measurement);
+    let measurement = |answers| best(answers, false).map(|report| report.id.number);
     for (first, place) in (0..4).zip(1..) {
         for answer in [None, Some(Err(Unknown::Expired))] {
             let answers = core::array::from_fn(|index| if index < first { answer } else { reports[index] });
@@ -74,7 +73,7 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         assert_eq!(report.request_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
     }
     let suspended = Moment { suspended_ns: 1_000_000, ..after(0) };
-    let moved = Moment { disruption: 1, ..after(0) };
+    let moved = Moment { marker: 1, ..after(0) };
     assert_eq!([after(200_000), after(-200_000), suspended, moved].map(|after| widen(&after)), [None; 4]);
 }
 

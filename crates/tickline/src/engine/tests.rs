@@ -32,7 +32,7 @@ fn a_claim_of_utc_ends_if_the_clock_is_set_or_the_thread_stops() {
     engine.has_minimal_probes.store(true, Ordering::Relaxed);
     let settings = crate::options::Settings::DEFAULT;
     let thread = crate::thread::ClockThread::start(engine.clone(), settings).expect("a thread");
-    let now = || Some(RawMoment { raw_ns: 0, disruption: 0, suspended_ns: None });
+    let now = || Some(RawMoment { raw_ns: 0, marker: 0, suspended_ns: None });
     let unknown = || engine.utc.by_raw(now).unwrap_err();
     UtcPolls::default().force_due(&engine);
     assert_eq!(unknown(), Unknown::Disrupted);

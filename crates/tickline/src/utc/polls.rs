@@ -46,8 +46,8 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
         let width_ns =
             width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(CPU_DIFFERENCE_NS);
         let suspended_ns = OsClock.suspended_ns()?;
-        let disruption = VMCLOCK.marker();
-        Some(Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption, clocksource })
+        let marker = VMCLOCK.marker();
+        Some(Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, marker, clocksource })
     };
     (0..TRIES).filter_map(|_| read_once()).min_by_key(|moment| moment.width_ns)
 }
@@ -136,6 +136,6 @@ pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<Bounds, Unknown> {
     latch.by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.
-        Some(RawMoment { raw_ns, disruption: VMCLOCK.marker(), suspended_ns: OsClock.suspended_ns() })
+        Some(RawMoment { raw_ns, marker: VMCLOCK.marker(), suspended_ns: OsClock.suspended_ns() })
     })
 }

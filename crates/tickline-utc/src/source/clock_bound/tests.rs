@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Source;
 use crate::claim_maker::{ClaimMaker, tests};
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
@@ -39,9 +40,9 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
 }
 
 /// A second after the segment, by a clock that is 7 us behind UTC, with this marker.
-fn moment(disruption: u64) -> Moment {
+fn moment(marker: u64) -> Moment {
     let (ticks, realtime_ns) = (AS_OF_TICKS + (1 << 31), AS_OF_NS + 1_000_000_000 - 7_000);
-    Moment { ticks: Some(ticks), realtime_ns, disruption, ..tests::moment(0) }
+    Moment { ticks: Some(ticks), realtime_ns, marker, ..tests::moment(0) }
 }
 
 /// The time of a tick by `CLOCK_MONOTONIC_RAW`, 20 to 21 ppm longer than by UTC.
@@ -124,7 +125,7 @@ fn both_versions_of_a_segment_are_one_measurement() {
                 segment.0[16..24].copy_from_slice(&5_000_i64.to_ne_bytes());
                 segment.0[32..40].copy_from_slice(&6_000_i64.to_ne_bytes());
             }
-            segment.report(&at, maker.slopes, 0, 5_000_000_000_000 + raw_ns)
+            segment.report(&at, maker.rate.slopes, 0, 5_000_000_000_000 + raw_ns)
         });
         let claim = tests::made(&mut maker, &at, answers[0].or(answers[1]).unwrap(), 2_000_000_000);
         claim.and_then(|claim| claim.source)

@@ -7,7 +7,8 @@ use super::*;
 use crate::Bounds;
 use crate::claim::Claim;
 use crate::claim_maker::tests::{bounds_ns, moment};
-use crate::claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment};
+use crate::claim_maker::{ClaimMaker, valid_ns};
+use crate::moment::Moment;
 use crate::source::kernel::USUAL;
 use crate::source::{Answers, KernelClock, KernelSource, best, widen};
 
@@ -201,7 +202,7 @@ impl World {
         let after = self.moment();
         let by_chronyd = reply.map(|reply| report(&Tracking::parse(&reply).unwrap(), 0));
         let answers = [None, None, by_chronyd, by_kernel];
-        let measurements = answers.iter().flatten().flatten().map(Report::id).collect();
+        let measurements = answers.iter().flatten().flatten().map(|report| report.id).collect();
         let best = widen(&before, &after, best(answers, false));
         let Some(best) = best.filter(|_| (self.frequency, self.slew) == steered) else { return };
         if core::mem::take(&mut self.was_set) {
@@ -210,7 +211,7 @@ impl World {
             return self.poll(maker, claim);
         }
         let answers = Answers { moment: after, best, measurements };
-        *claim = maker.make(answers, 5 * MAX_PERIOD_NS / 2).unwrap_or(*claim);
+        *claim = maker.next_claim(answers, valid_ns(0)).unwrap_or(*claim);
     }
 
     /// The machine is suspended, and the kernel measures the time asleep by a less accurate clock.

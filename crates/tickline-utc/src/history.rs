@@ -1,0 +1,129 @@
+//! What the sources have said before, with which a claim is compared: see the head of
+//! `claim_maker.rs`.
+
+use crate::Unknown;
+use crate::claim::Claim;
+use crate::moment::Moment;
+use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// The last measurement of each source that is believed; the source that answered last comes
+    /// last. A report must agree with that one, and with the one that it repeats.
+    measured: Vec<Measurement>,
+    /// After a disruption: the first measurement of each source since. The source is believed when
+    /// it has another one. `None` before any disruption.
+    before: Option<Vec<MeasurementId>>,
+    /// Whether the OS clock was set since a report was last judged.
+    was_clock_set: bool,
+}
+
+/// The claims that were made from one measurement.
+#[derive(Debug, Clone, Copy)]
+struct Measurement {
+    /// The first claim, and the last one.
+    first: Claim,
+    last: Claim,
+    id: MeasurementId,
+    /// Twice the error that reading the clocks and the request add to either side of the source's
+    /// claim, ns.
+    tolerance_ns: i64,
+}
+
+impl Measurement {
+    /// Whether a claim of `utc_ns` at `raw_ns` can be true if the claims of this measurement are.
+    fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: [i64; 2]) -> bool {
+        let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
+            let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
+            utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
+        };
+        if id != self.id {
+            return overlaps(&self.last, self.last.utc_ns);
+        }
+        // Compare with both. The first claim alone would miss a small step, because the interval
+        // has grown since. The last claim alone would let small differences add up.
+        [self.first, self.last].iter().all(|before| {
+            let [earliest_ns, latest_ns] = before.utc_ns;
+            let least_ns = latest_ns.saturating_sub(self.tolerance_ns);
+            overlaps(before, [least_ns, earliest_ns.saturating_add(self.tolerance_ns)])
+        })
+    }
+}
+
+impl History {
+    /// Whether no source is believed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.measured.is_empty()
+    }
+
+    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
+    pub(crate) fn record_clock_set(&mut self) {
+        self.was_clock_set = true;
+    }
+
+    /// Demands a new measurement from each source.
+    pub(crate) fn disrupt(&mut self) {
+        self.measured.clear();
+        (self.before, self.was_clock_set) = (Some(Vec::new()), false);
+    }
+
+    /// Remembers the measurements of all sources after a disruption, so that each is believed once it
+    /// has another one, also if a better source answers meanwhile.
+    pub(crate) fn remember(&mut self, measurements: Vec<MeasurementId>) {
+        let Some(before) = &mut self.before else { return };
+        for id in measurements {
+            if before.iter().all(|before| before.origin != id.origin) {
+                before.push(id);
+            }
+        }
+    }
+
+    /// Fails with `Disrupted` until the source has measured again, after an event that it may not
+    /// have noticed.
+    ///
+    /// After the clock was set, the source's report counts at once only if it repeats a
+    /// measurement: `agrees` then compares the two claims. At least two requests must have seen
+    /// that measurement, because the thread may have made the newest one after the clock was set,
+    /// but before it learned of that. And the source must know a rate: without one, a small step
+    /// looks like a drift.
+    pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), Unknown> {
+        let id = report.id;
+        let [slowest_ppb, fastest_ppb] = report.rates_ppb;
+        let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
+        let is_repeated = |past: &Measurement| past.id == id && past.first != past.last;
+        let is_comparable = source_knows_rate && self.measured.iter().any(is_repeated);
+        if core::mem::take(&mut self.was_clock_set) {
+            // The other sources may not know that the clock was set.
+            self.measured.retain(|past| is_comparable && past.id == id);
+            self.before = Some(Vec::new());
+        }
+        let is_believed = self.measured.iter().any(|past| past.id.origin == id.origin);
+        let is_another =
+            |before: &Vec<MeasurementId>| before.iter().any(|old| old.origin == id.origin && *old != id);
+        if is_believed || self.before.as_ref().is_none_or(is_another) {
+            Ok(())
+        } else {
+            Err(Unknown::Disrupted)
+        }
+    }
+
+    /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest one, or with
+    /// those of the measurement that the report repeats. Another source may have answered meanwhile
+    /// with a claim so wide that a step is small against it.
+    pub(crate) fn add(&mut self, claim: Claim, moment: &Moment, report: &Report) -> Result<(), Unknown> {
+        let id = report.id;
+        let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
+        let past = &self.measured;
+        let same = past.iter().find(|past| past.id == id);
+        if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
+            self.disrupt();
+            return Err(Unknown::Disrupted);
+        }
+        let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
+        let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
+        self.measured.retain(|past| past.id.origin != id.origin);
+        self.measured.push(Measurement { last: claim, tolerance_ns, ..same });
+        Ok(())
+    }
+}

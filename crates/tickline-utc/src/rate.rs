@@ -1,0 +1,102 @@
+//! The counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments.
+
+use crate::claim::SLOPE_BITS;
+use crate::moment::Moment;
+
+/// The time after which a newer moment becomes the base of the counter's rate, ns.
+const RATE_BASE_NS: i64 = 50_000_000_000;
+
+/// The shortest time over which the counter's rate is measured, ns.
+const MIN_RATE_BASE_NS: i64 = 4_000_000;
+
+/// A counter with ticks this long does not serve, ns with [`SLOPE_BITS`] fraction bits.
+const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
+
+/// The largest change of the rates of a machine's two oscillators against each other, ppb. One
+/// drives the counter, the other the kernel's clocksource, if that is another one. chronyd assumes
+/// the same value for a clock (chrony.conf(5), `maxclockerror`).
+pub(crate) const WANDER_PPB: i64 = 1_000;
+
+/// The counter jumped, or changed its rate.
+pub(crate) struct CounterJumped;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct CounterRate {
+    /// The base of the measurement, and the next base.
+    bases: Option<[Moment; 2]>,
+    /// The least and the greatest time of a tick, as last measured, ns with [`SLOPE_BITS`] fraction
+    /// bits.
+    pub(crate) slopes: Option<[u64; 2]>,
+}
+
+impl CounterRate {
+    /// Whether the rate will be known soon: the counter serves.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.slopes.is_none() && self.bases.is_none_or(|[base, _]| base.ticks.is_some())
+    }
+
+    /// Measures the counter's rate from the base to `moment`, if that is possible yet. Fails if the
+    /// counter is known to have jumped or to have changed its rate.
+    pub(crate) fn measure(&mut self, moment: &Moment) -> Result<(), CounterJumped> {
+        let Some([base, next]) = self.bases else {
+            self.begin(moment);
+            return Ok(());
+        };
+        let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
+        let Some([slowest, fastest]) = slopes_between(&base, moment) else {
+            let is_long_enough = since_ns(&base) >= MIN_RATE_BASE_NS;
+            // The counter was set back, to a value before the base or just after it.
+            let is_set_back = |(before, now)| now < before || is_long_enough && self.slopes.is_some();
+            let is_behind = base.ticks.zip(moment.ticks).is_some_and(is_set_back);
+            if is_behind || is_long_enough {
+                self.begin(moment);
+            }
+            return if is_behind { Err(CounterJumped) } else { Ok(()) };
+        };
+        // A jump of the counter would look like another rate. And a kernel may measure a suspend of
+        // less than a second as 0: the counter then ran on, and no clock did.
+        let continues = self.slopes.is_none_or(|[last_slowest, last_fastest]| {
+            plus_ppb(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= plus_ppb(fastest, WANDER_PPB)
+        });
+        if !continues {
+            self.begin(moment);
+            return Err(CounterJumped);
+        }
+        self.slopes = Some([slowest, fastest]);
+        self.bases = Some([
+            if since_ns(&base) >= 2 * RATE_BASE_NS { next } else { base },
+            if since_ns(&next) >= RATE_BASE_NS { *moment } else { next },
+        ]);
+        Ok(())
+    }
+
+    /// Begins a new measurement.
+    pub(crate) fn begin(&mut self, moment: &Moment) {
+        (self.bases, self.slopes) = (Some([*moment; 2]), None);
+    }
+}
+
+/// The least and the greatest time of a tick, ns, with [`SLOPE_BITS`] fraction bits; `None` if the
+/// two moments do not show a rate.
+fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
+    let ticks = moment.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
+    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= MIN_RATE_BASE_NS)?;
+    let tolerance_ns = base.width_ns.saturating_add(moment.width_ns);
+    let slope = |ns: i64| {
+        let scaled = u128::try_from(ns).ok()? << SLOPE_BITS;
+        u64::try_from(scaled / u128::from(ticks)).ok().filter(|slope| *slope < MAX_SLOPE)
+    };
+    Some([
+        slope(elapsed_ns.saturating_sub(tolerance_ns))?,
+        slope(elapsed_ns.saturating_add(tolerance_ns))? + 1,
+    ])
+}
+
+/// `rate` raised by `ppb`, rounded down.
+pub(crate) fn plus_ppb(rate: u64, ppb: i64) -> u64 {
+    const BILLION: i64 = 1_000_000_000;
+    // BOUND: `rate` is below 2^64 (`MAX_SLOPE`, and MAX_RATE_PPB more), `ppb` below a billion.
+    let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
+    u64::try_from(u128::from(rate) * factor / u128::from(BILLION.unsigned_abs())).unwrap_or(u64::MAX)
+}
