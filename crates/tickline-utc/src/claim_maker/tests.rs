@@ -57,14 +57,9 @@ fn from(origin: Origin, report: Report) -> Report {
     Report { id: MeasurementId { origin, ..report.id }, ..report }
 }
 
-/// The report as the kernel's.
-fn by_kernel(report: Report) -> Report {
-    from(Origin::Kernel, report)
-}
-
-/// The report as that of clock-bound 3.
-fn by_clock_bound(report: Report) -> Report {
-    from(Origin::ClockBound3, report)
+/// A report by the kernel, which claims little.
+fn kernel(measurement: u64) -> Answer {
+    said_within(2_000_000, 0, measurement).map(|report| from(Origin::Kernel, report))
 }
 
 /// The earliest and the latest time of a reading, ns since 1970.
@@ -72,24 +67,43 @@ pub(crate) fn bounds_ns(reading: &Bounds) -> [i64; 2] {
     [reading.earliest_ns, reading.latest_ns].map(u64::cast_signed)
 }
 
-/// The claim made of this `answer`, which is the only one.
+/// The claim made of this answer. The kernel has measured for the seventh time, and answers, too.
 pub(crate) fn made(maker: &mut ClaimMaker, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
-    let measurements = answer.iter().map(|report| report.id).collect();
+    let measurements = [answer, kernel(7)].iter().flatten().map(|report| report.id).collect();
     maker.next_claim(Answers { moment: *moment, best: answer, measurements }, valid_ns)
 }
 
-/// Why a claim made of this `answer` has no source; `None` if it has one.
-fn failure(maker: &mut ClaimMaker, moment: &Moment, answer: Answer) -> Option<Unknown> {
-    let claim = made(maker, moment, answer, VALID_NS).unwrap();
-    claim.source.is_none().then_some(claim.failure)
+/// The source of a claim, or why readings fail; `None` if the last claim goes on.
+type Made = Option<Result<Source, Unknown>>;
+
+const KEPT: Made = None;
+const BY_CHRONYD: Made = Some(Ok(Source::Chronyd));
+const BY_KERNEL: Made = Some(Ok(Source::Kernel));
+const DISRUPTED: Made = Some(Err(Unknown::Disrupted));
+
+/// Asserts what is made of each answer at its moment.
+fn plays(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Made)]) {
+    for (moment, answer, expected) in requests {
+        let claim = made(maker, moment, *answer, VALID_NS);
+        let made = claim.map(|claim| claim.source.ok_or(claim.failure));
+        assert_eq!(made, *expected, "{} ms: {answer:?}", moment.raw_ns / 1_000_000);
+    }
+}
+
+/// A maker that has believed these answers, one in each second.
+fn maker_after(answers: &[Answer]) -> ClaimMaker {
+    let mut maker = ClaimMaker::default();
+    for (second, answer) in (0..).zip(answers) {
+        assert!(made(&mut maker, &moment(second), *answer, VALID_NS).unwrap().source.is_some());
+    }
+    maker
 }
 
 #[test]
 fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
-    let mut maker = ClaimMaker::default();
-    made(&mut maker, &moment(0), said(0, 0), VALID_NS);
+    let mut maker = maker_after(&[said(0, 0)]);
     let claim = made(&mut maker, &moment(1), said(0, 0), VALID_NS).unwrap();
-    assert_eq!(made(&mut maker, &moment(2), Err(Unknown::NoSource), VALID_NS), None);
+    plays(&mut maker, &[(moment(2), Err(Unknown::NoSource), KEPT)]);
     let at = |seconds: i64| {
         let moment = moment(seconds);
         let of = |reading: Option<Bounds>| reading.map(|reading| bounds_ns(&reading));
@@ -106,12 +120,11 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(made(&mut maker, &moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
     let unsynchronised = Err(Unknown::Unsynchronised);
-    assert_eq!(
-        made(&mut maker, &moment(3), unsynchronised, VALID_NS),
-        None,
-        "the claim says that it has ended"
+    // At first the claim itself says that it has ended.
+    plays(
+        &mut maker,
+        &[(moment(3), unsynchronised, KEPT), (moment(4), unsynchronised, Some(Err(Unknown::Unsynchronised)))],
     );
-    assert_eq!(failure(&mut maker, &moment(4), unsynchronised), Some(Unknown::Unsynchronised));
 }
 
 /// In a guest on a busy machine chronyd was late for one request in ten. The kernel then answered
@@ -122,125 +135,132 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     for (why, then) in
         [(Unknown::NoSource, Unknown::Expired), (Unknown::Unsynchronised, Unknown::Unsynchronised)]
     {
+        let (chronyd, none, fails) = (said(0, 0), Err(why), Some(Err(why)));
         let mut maker = ClaimMaker::default();
-        assert_eq!(failure(&mut maker, &at_ms(0), Err(why)), Some(why));
-        for answered in [1_000, 3_000] {
-            assert_eq!(failure(&mut maker, &at_ms(answered), said(0, 0)), None);
-            assert_eq!(made(&mut maker, &at_ms(answered + 1_000), Err(why), VALID_NS), None);
-        }
-        let claim = made(&mut maker, &at_ms(5_000), said(0, 0), VALID_NS).unwrap();
-        // The thread is late, and then the clock is set, so the source is asked at once.
-        assert_eq!([6_600, 6_610].map(|ms| made(&mut maker, &at_ms(ms), Err(why), VALID_NS)), [None; 2]);
+        plays(
+            &mut maker,
+            &[
+                (at_ms(0), none, fails),
+                (at_ms(1_000), chronyd, BY_CHRONYD),
+                (at_ms(2_000), none, KEPT),
+                (at_ms(3_000), chronyd, BY_CHRONYD),
+                (at_ms(4_000), none, KEPT),
+            ],
+        );
+        let claim = made(&mut maker, &at_ms(5_000), chronyd, VALID_NS).unwrap();
         assert!(claim.at_raw(at_ms(7_350).raw_ns).is_some(), "it would still hold");
-        assert_eq!(failure(&mut maker, &at_ms(7_350), Err(why)), Some(then));
-        // The last answer counts for the next claim all the same.
-        assert_eq!(failure(&mut maker, &at_ms(7_400), said(90_000, 1)), Some(Unknown::Disrupted));
-        // A reason does not outlive the source that gave it.
-        assert_eq!(made(&mut maker, &at_ms(8_400), Err(why), VALID_NS), None);
-        assert_eq!(failure(&mut maker, &at_ms(9_400), Err(why)), Some(why));
+        plays(
+            &mut maker,
+            &[
+                // The thread is late, and then the clock is set, so the source is asked at once.
+                (at_ms(6_600), none, KEPT),
+                (at_ms(6_610), none, KEPT),
+                (at_ms(7_350), none, Some(Err(then))),
+                // The last answer counts for the next claim all the same.
+                (at_ms(7_400), said(90_000, 1), DISRUPTED),
+                // A reason does not outlive the source that gave it.
+                (at_ms(8_400), none, KEPT),
+                (at_ms(9_400), none, fails),
+            ],
+        );
     }
 }
 
 /// chronyd may have lowered the kernel's maximum error without a measurement.
 #[test]
 fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
-    let (clock_bound, chronyd) = (said(0, 0).map(by_clock_bound), said(0, 0));
-    let kernel = |measurement| said_within(2_000_000, 0, measurement).map(by_kernel);
-    let none = Err(Unknown::NoSource);
-    let (kept, disrupted) = (None, Some(Err(Unknown::Disrupted)));
-    let by = |source| Some(Ok(source));
-    // The ms, the best answer, and what was made of it.
-    type Request = (i64, Answer, Option<Result<Source, Unknown>>);
-    let misses_begin_anew = [
-        (2_000, chronyd, kept),
-        (3_000, chronyd, by(Source::Chronyd)),
-        (4_000, kernel(7), kept),
-        (5_000, kernel(7), by(Source::Kernel)),
-        (6_000, none, kept),
-        (7_000, none, Some(Err(Unknown::Expired))),
-    ];
-    let the_thread_was_late = [(5_000, chronyd, kept), (5_010, kernel(7), kept)];
-    let after_a_suspend = [
-        (12_000, chronyd, disrupted),
-        (13_000, kernel(7), kept),
-        (14_000, kernel(8), by(Source::Kernel)),
-        // chronyd answers every second request, and has not measured.
-        (15_000, chronyd, disrupted),
-        (16_000, kernel(8), kept),
-        (17_000, chronyd, disrupted),
-        (18_000, kernel(8), kept),
-        (19_000, said(1_000_000, 1), by(Source::Chronyd)),
-    ];
-    let late_when_it_resumes =
-        [(12_000, kernel(7), disrupted), (12_010, kernel(8), kept), (13_000, kernel(8), by(Source::Kernel))];
-    let cases: [(Answer, &[Request]); 4] = [
-        (clock_bound, &misses_begin_anew),
-        (clock_bound, &the_thread_was_late),
-        (chronyd, &after_a_suspend),
-        (chronyd, &late_when_it_resumes),
-    ];
-    for (first, then) in cases {
-        let mut maker = ClaimMaker::default();
-        assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), first)), [None; 2]);
-        for (ms, best, made) in then {
-            let suspended_ns = if *ms < 12_000 { 0 } else { SECOND_NS };
-            let moment = Moment { suspended_ns, ..at_ms(*ms) };
-            if *ms == 12_000 {
-                maker.record_clock_set(); // it resumes
-            }
-            // The kernel always answers.
-            let measurements = [*best, kernel(7)].iter().flatten().map(|report| report.id).collect();
-            let claim = maker.next_claim(Answers { moment, best: *best, measurements }, VALID_NS);
-            assert_eq!(claim.map(|claim| claim.source.ok_or(claim.failure)), *made, "{ms} ms: {best:?}");
-        }
-    }
+    let (chronyd, none) = (said(0, 0), Err(Unknown::NoSource));
+    let clock_bound = chronyd.map(|report| from(Origin::ClockBound3, report));
+    // The misses of chronyd are counted anew.
+    plays(
+        &mut maker_after(&[clock_bound; 2]),
+        &[
+            (moment(2), chronyd, KEPT),
+            (moment(3), chronyd, BY_CHRONYD),
+            (moment(4), kernel(7), KEPT),
+            (moment(5), kernel(7), BY_KERNEL),
+            (moment(6), none, KEPT),
+            (moment(7), none, Some(Err(Unknown::Expired))),
+        ],
+    );
+    // The thread was late, so the claim has ended.
+    let late = [(at_ms(5_000), kernel(7), KEPT), (at_ms(5_010), kernel(7), KEPT)];
+    plays(&mut maker_after(&[chronyd; 2]), &late);
+
+    let resumed_at = |ms| Moment { suspended_ns: SECOND_NS, ..at_ms(ms) };
+    let mut maker = maker_after(&[chronyd; 2]);
+    maker.record_clock_set();
+    plays(
+        &mut maker,
+        &[
+            (resumed_at(2_000), chronyd, DISRUPTED),
+            (resumed_at(3_000), kernel(7), KEPT),
+            (resumed_at(4_000), kernel(8), BY_KERNEL),
+            // chronyd answers every second request, and has not measured.
+            (resumed_at(5_000), chronyd, DISRUPTED),
+            (resumed_at(6_000), kernel(8), KEPT),
+            (resumed_at(7_000), chronyd, DISRUPTED),
+            (resumed_at(8_000), kernel(8), KEPT),
+            (resumed_at(9_000), said(1_000_000, 1), BY_CHRONYD),
+        ],
+    );
+    // chronyd is late when the machine resumes. The next request comes at once.
+    let mut maker = maker_after(&[chronyd; 2]);
+    maker.record_clock_set();
+    plays(
+        &mut maker,
+        &[
+            (resumed_at(2_000), kernel(7), DISRUPTED),
+            (resumed_at(2_010), kernel(8), KEPT),
+            (resumed_at(3_000), kernel(8), BY_KERNEL),
+        ],
+    );
 }
 
 /// Two measurements contradict each other, or the source repeats a measurement with another value.
 /// In both cases another program has set the clock, and the daemon has not noticed.
 #[test]
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
+    let wide = |offset_ns, measurement| said_within(1_000_000, offset_ns, measurement);
     for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
-        let wide = |offset_ns, measurement| said_within(1_000_000, offset_ns, measurement);
-        let mut maker = ClaimMaker::default();
-        assert_eq!(failure(&mut maker, &moment(0), wide(0, 0)), None);
-        assert_eq!(failure(&mut maker, &moment(1), wide(100, 0)), None);
-        let distrusted = Some(Unknown::Disrupted);
-        assert_eq!(failure(&mut maker, &moment(2), wide(offset_ns, measurement)), distrusted);
-        assert_eq!(failure(&mut maker, &moment(3), wide(0, measurement)), distrusted);
-        // Another source may have the same knowledge, until it has measured, too.
-        let other = |measurement| wide(0, measurement).map(by_kernel);
-        assert_eq!(made(&mut maker, &moment(4), other(7), VALID_NS), None, "chronyd is late");
-        assert_eq!(failure(&mut maker, &moment(5), other(7)), distrusted);
-        let next = [wide(0, 8), other(8)][usize::from(offset_ns > 0)];
-        assert_eq!(failure(&mut maker, &moment(6), next), None);
+        for (next, source) in [(wide(0, 8), BY_CHRONYD), (kernel(8), BY_KERNEL)] {
+            plays(
+                &mut maker_after(&[wide(0, 0), wide(100, 0)]),
+                &[
+                    (moment(2), wide(offset_ns, measurement), DISRUPTED),
+                    (moment(3), wide(0, measurement), DISRUPTED),
+                    // Another source may have the same knowledge, until it has measured, too.
+                    (moment(4), kernel(7), KEPT),
+                    (moment(5), kernel(7), DISRUPTED),
+                    (moment(6), next, source),
+                ],
+            );
+        }
     }
 }
 
 /// After some minutes a source's interval has grown so far that a step is small against it.
 #[test]
 fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
+    let grown = |seconds: i64, step_ns: i64| said_within(1_000 + seconds * WANDER_PPB, step_ns, 0);
     for step_ns in [10_000, -10_000, 100_000] {
-        let mut maker = ClaimMaker::default();
-        let mut grown = |seconds: i64, step_ns: i64| {
-            failure(&mut maker, &moment(seconds), said_within(1_000 + seconds * WANDER_PPB, step_ns, 0))
-        };
-        assert_eq!((0..300).find_map(|seconds| grown(seconds, 0)), None);
-        assert_eq!(grown(300, step_ns), Some(Unknown::Disrupted), "{step_ns}");
+        let before: Vec<_> = (0..300).map(|seconds| grown(seconds, 0)).collect();
+        plays(&mut maker_after(&before), &[(moment(300), grown(300, step_ns), DISRUPTED)]);
     }
 }
 
 /// The kernel answers in chronyd's place, and claims so little that it agrees with any small step.
 #[test]
 fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
-    let kernel = said_within(2_000_000, 0, 7).map(by_kernel);
-    for (step_ns, why) in [(0, None), (300_000, Some(Unknown::Disrupted))] {
-        let mut maker = ClaimMaker::default();
-        assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), said(0, 0))), [None; 2]);
-        assert_eq!(made(&mut maker, &moment(2), kernel, VALID_NS), None, "chronyd is late");
-        let claim = made(&mut maker, &moment(3), kernel, VALID_NS).unwrap();
-        assert_eq!(claim.source, Some(Source::Kernel));
-        assert_eq!(failure(&mut maker, &moment_after_set(step_ns, 4), said(0, 0)), why);
+    for (step_ns, then) in [(0, BY_CHRONYD), (300_000, DISRUPTED)] {
+        plays(
+            &mut maker_after(&[said(0, 0); 2]),
+            &[
+                (moment(2), kernel(7), KEPT),
+                (moment(3), kernel(7), BY_KERNEL),
+                (moment_after_set(step_ns, 4), said(0, 0), then),
+            ],
+        );
     }
 }
 
@@ -249,22 +269,26 @@ fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
 fn a_step_during_the_first_request_is_a_disruption() {
     let mut maker = ClaimMaker::default();
     maker.record_clock_set();
-    assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), Some(Unknown::Disrupted));
-    assert_eq!(failure(&mut maker, &moment(1), said(0, 1)), None);
+    plays(&mut maker, &[(moment(0), said(0, 0), DISRUPTED), (moment(1), said(0, 1), BY_CHRONYD)]);
 }
 
 /// clock-bound 3 does not use the OS clock, so it agrees with itself after a step. Symptom:
 /// chronyd, which did not know of the step, was then believed.
 #[test]
 fn each_source_must_agree_after_the_clock_was_set() {
-    let clock_bound = |offset_ns| said_within(100_000, offset_ns, 5).map(by_clock_bound);
-    let mut maker = ClaimMaker::default();
-    assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), clock_bound(0))), [None; 2]);
+    let clock_bound =
+        |offset_ns| said_within(100_000, offset_ns, 5).map(|report| from(Origin::ClockBound3, report));
+    let mut maker = maker_after(&[clock_bound(0); 2]);
     maker.record_clock_set();
     let set = |seconds| moment_after_set(50_000, seconds);
-    assert_eq!(failure(&mut maker, &set(2), clock_bound(-50_000)), None);
-    assert_eq!(made(&mut maker, &set(3), said(0, 0), VALID_NS), None, "clock-bound is late");
-    assert_eq!(failure(&mut maker, &set(4), said(0, 0)), Some(Unknown::Disrupted));
+    plays(
+        &mut maker,
+        &[
+            (set(2), clock_bound(-50_000), Some(Ok(Source::ClockBound))),
+            (set(3), said(0, 0), KEPT),
+            (set(4), said(0, 0), DISRUPTED),
+        ],
+    );
 }
 
 /// The source may be silent, or say that it does not know, when the machine resumes.
@@ -276,17 +300,15 @@ fn after_a_disruption_the_source_must_measure_again() {
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
         for first in [Err(Unknown::NoSource), Err(Unknown::Unsynchronised), said(0, 1)] {
-            let mut maker = ClaimMaker::default();
-            assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
-            assert!(failure(&mut maker, &after(1), first).is_some());
+            let mut maker = maker_after(&[said(0, 0)]);
+            plays(&mut maker, &[(after(1), first, DISRUPTED)]);
             assert_eq!(maker.rate.slopes, None, "the counter may have run on");
-            assert_eq!(failure(&mut maker, &after(2), said(0, 1)), Some(Unknown::Disrupted));
+            plays(&mut maker, &[(after(2), said(0, 1), DISRUPTED)]);
             // The time is another one than before.
             let claim = made(&mut maker, &after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(Source::Chronyd));
-            assert!(
-                claim.is_before_suspend(2 * SECOND_NS) && !claim.is_before_suspend(after(3).suspended_ns)
-            );
+            assert!(claim.is_before_suspend(2 * SECOND_NS));
+            assert!(!claim.is_before_suspend(after(3).suspended_ns));
             let undisturbed = [after(3).marker, 7].map(|marker| claim.if_undisturbed(marker));
             assert_eq!(undisturbed, [Some(claim), None]);
         }
@@ -296,30 +318,41 @@ fn after_a_disruption_the_source_must_measure_again() {
 /// clock-bound's daemon notices a disruption, and is gone when the next request comes.
 #[test]
 fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
-    let mut maker = ClaimMaker::default();
-    let disrupted = Some(Unknown::Disrupted);
-    assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
-    assert_eq!(failure(&mut maker, &moment(1), Err(Unknown::Disrupted)), disrupted);
-    assert_eq!(failure(&mut maker, &moment(2), said(0, 0)), disrupted);
-    assert_eq!(failure(&mut maker, &moment(3), said(0, 1)), None);
+    plays(
+        &mut maker_after(&[said(0, 0)]),
+        &[
+            (moment(1), Err(Unknown::Disrupted), DISRUPTED),
+            (moment(2), said(0, 0), DISRUPTED),
+            (moment(3), said(0, 1), BY_CHRONYD),
+        ],
+    );
 }
 
 #[test]
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
-    for (begin, why) in [(said(0, 0), None), (Err(Unknown::Unsynchronised), Some(Unknown::Disrupted))] {
-        let mut maker = ClaimMaker::default();
-        for seconds in 0..=1 {
-            failure(&mut maker, &moment(seconds), begin);
-        }
+    let mut known = maker_after(&[said(0, 0); 2]);
+    known.record_clock_set();
+    let mut unknown = ClaimMaker::default();
+    unknown.record_clock_set();
+    for (maker, then) in [(&mut known, BY_CHRONYD), (&mut unknown, DISRUPTED)] {
+        plays(
+            maker,
+            &[
+                (moment(2), said(0, 0), then),
+                (moment(3), said(0, 0), then),
+                (moment(4), said(0, 1), BY_CHRONYD),
+            ],
+        );
         maker.record_clock_set();
-        assert_eq!(failure(&mut maker, &moment(2), said(0, 0)), why);
-        assert_eq!(failure(&mut maker, &moment(3), said(0, 0)), why);
-        assert_eq!(failure(&mut maker, &moment(4), said(0, 1)), None);
-        // The source was silent meanwhile, and may have measured before or after the clock was set.
-        maker.record_clock_set();
-        assert_eq!(made(&mut maker, &moment(5), Err(Unknown::NoSource), VALID_NS), None);
-        assert_eq!(failure(&mut maker, &moment(6), said(0, 2)), Some(Unknown::Disrupted));
-        assert_eq!(failure(&mut maker, &moment(7), said(0, 3)), None);
+        plays(
+            maker,
+            &[
+                // The source is silent, and may then have measured before or after the clock was set.
+                (moment(5), Err(Unknown::NoSource), KEPT),
+                (moment(6), said(0, 2), DISRUPTED),
+                (moment(7), said(0, 3), BY_CHRONYD),
+            ],
+        );
     }
 }
 
@@ -328,10 +361,9 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
 #[test]
 fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     let vague = said(0, 0).map(|old| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..old });
-    let mut maker = ClaimMaker::default();
-    assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), vague)), [None; 2]);
+    let mut maker = maker_after(&[vague; 2]);
     maker.record_clock_set();
-    assert_eq!(failure(&mut maker, &moment_after_set(400_000, 2), vague), Some(Unknown::Disrupted));
+    plays(&mut maker, &[(moment_after_set(400_000, 2), vague, DISRUPTED)]);
 }
 
 /// The clock is set after a measurement and before the request that returns it. The thread learns
@@ -339,36 +371,36 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
 #[test]
 fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
     let wide = |measurement| said_within(1_000_000, 0, measurement);
-    let mut maker = ClaimMaker::default();
-    assert_eq!(failure(&mut maker, &moment(0), wide(0)), None);
     let set = |seconds| moment_after_set(100_000, seconds);
-    assert_eq!(failure(&mut maker, &set(1), wide(1)), None, "the thread does not know of it");
+    let mut maker = maker_after(&[wide(0)]);
+    plays(&mut maker, &[(set(1), wide(1), BY_CHRONYD)]);
     maker.record_clock_set();
-    assert_eq!(failure(&mut maker, &set(2), wide(1)), Some(Unknown::Disrupted));
-    assert_eq!(failure(&mut maker, &set(3), wide(2)), None);
+    plays(&mut maker, &[(set(2), wide(1), DISRUPTED), (set(3), wide(2), BY_CHRONYD)]);
 }
 
 #[test]
 fn nothing_is_claimed_around_a_leap_second() {
-    let mut maker = ClaimMaker::default();
-    let leap = |offset_ns, measurement| {
-        said(offset_ns, measurement).map(|report| Report { leap_second_today: true, ..report })
-    };
-    let claim = made(&mut maker, &moment(MIDNIGHT_S - 3), leap(0, 0), VALID_NS).unwrap();
-    assert_eq!(claim.failure, Unknown::LeapSecond);
+    let (mut maker, midnight) = (ClaimMaker::default(), |seconds| moment(MIDNIGHT_S + seconds));
+    let leap = |offset_ns| said(offset_ns, 0).map(|report| Report { leap_second_today: true, ..report });
+    let claim = made(&mut maker, &midnight(-3), leap(0), VALID_NS).unwrap();
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, MIDNIGHT_S * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
-    for seconds in -2..=2 {
-        // The clock is set back by a second meanwhile.
-        let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
-        let near = failure(&mut maker, &moment(MIDNIGHT_S + seconds), leap(offset_ns, 0));
-        assert_eq!(near, Some(Unknown::LeapSecond), "{seconds}");
-    }
-    for (seconds, offset_ns, measurement, why) in
-        [(4, 0, 0, Some(Unknown::Disrupted)), (5, 0, 0, Some(Unknown::Disrupted)), (6, -SECOND_NS, 1, None)]
-    {
-        assert_eq!(failure(&mut maker, &moment(MIDNIGHT_S + seconds), said(offset_ns, measurement)), why);
-    }
+    assert_eq!(claim.failure, Unknown::LeapSecond);
+    let near = Some(Err(Unknown::LeapSecond));
+    plays(
+        &mut maker,
+        &[
+            (midnight(-2), leap(0), near),
+            (midnight(-1), leap(0), near),
+            // The clock is set back by a second.
+            (midnight(0), leap(-SECOND_NS), near),
+            (midnight(1), leap(-SECOND_NS), near),
+            (midnight(2), leap(-SECOND_NS), near),
+            (midnight(4), said(0, 0), DISRUPTED),
+            (midnight(5), said(0, 0), DISRUPTED),
+            (midnight(6), said(-SECOND_NS, 1), BY_CHRONYD),
+        ],
+    );
 }
 
 /// The source announces it so late that the day may be over.
@@ -376,9 +408,8 @@ fn nothing_is_claimed_around_a_leap_second() {
 fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
     let wide = Report { leap_second_today: true, ..said_within(5 * SECOND_NS, 0, 0).unwrap() };
     for seconds in [-4, -1] {
-        let mut maker = ClaimMaker::default();
-        let why = failure(&mut maker, &moment(MIDNIGHT_S + seconds), Ok(wide));
-        assert_eq!(why, Some(Unknown::LeapSecond), "{seconds}");
+        let announced = (moment(MIDNIGHT_S + seconds), Ok(wide), Some(Err(Unknown::LeapSecond)));
+        plays(&mut ClaimMaker::default(), &[announced]);
     }
 }
 
@@ -386,42 +417,57 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
 /// host has set one of them.
 #[test]
 fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
+    type Counter = fn(u64) -> Option<u64>;
+    let (usual, closed): (Counter, Counter) = (Some, |_| None);
+    let ahead: Counter = |ticks| Some(ticks + 100_000);
+    let back: Counter = |ticks| Some(ticks - 20_000_000_000);
+    let further_back: Counter = |ticks| Some(ticks - 30_000_000_000);
+    // Set back to just after the base of its rate, where it stands still.
+    let stuck: Counter = |_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
+    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(Unknown::Disrupted));
     let mut maker = ClaimMaker::default();
-    let mut by_counter = |seconds, measurement, change: &dyn Fn(u64) -> Option<u64>| {
+    for (seconds, counter, measurement, expected) in [
+        (0, usual, 0, by_os),
+        (1, usual, 0, by_counter),
+        (2, ahead, 0, disrupted),
+        (3, ahead, 0, disrupted),
+        (4, ahead, 1, by_counter),
+        (9, back, 1, disrupted),
+        (10, back, 2, by_counter),
+        (11, further_back, 2, disrupted),
+        (12, further_back, 3, by_counter),
+        (13, closed, 3, by_os),
+        (14, back, 3, by_os),
+        (15, back, 3, by_counter),
+        (24, stuck, 3, disrupted),
+        (25, stuck, 4, by_os),
+    ] {
         let mut moment = moment(seconds);
-        moment.ticks = moment.ticks.and_then(change);
+        moment.ticks = moment.ticks.and_then(counter);
         let claim = made(&mut maker, &moment, said(0, measurement), VALID_NS).unwrap();
-        let holds_at = |ticks| claim.at_ticks(ticks).is_some();
-        claim.source.ok_or(claim.failure).map(|_| moment.ticks.is_some_and(holds_at))
-    };
-    let disrupted = Err(Unknown::Disrupted);
-    assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
-    let jump: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks + 100_000);
-    assert_eq!(
-        (by_counter(2, 0, jump), by_counter(3, 0, jump), by_counter(4, 1, jump)),
-        (disrupted, disrupted, Ok(true))
-    );
-    let back: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks - 20_000_000_000);
-    assert_eq!((by_counter(9, 1, back), by_counter(10, 2, back)), (disrupted, Ok(true)));
-    let further_back: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks - 30_000_000_000);
-    assert_eq!((by_counter(11, 2, further_back), by_counter(12, 3, further_back)), (disrupted, Ok(true)));
-    let closed: &dyn Fn(u64) -> Option<u64> = &|_| None;
-    assert_eq!(
-        (by_counter(13, 3, closed), by_counter(14, 3, back), by_counter(15, 3, back)),
-        (Ok(false), Ok(false), Ok(true))
-    );
-    // The counter is set back to just after the base of its rate, and then stands still.
-    let stuck: &dyn Fn(u64) -> Option<u64> = &|_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
-    assert_eq!((by_counter(24, 3, stuck), by_counter(25, 4, stuck)), (disrupted, Ok(false)));
+        let holds = moment.ticks.is_some_and(|ticks| claim.at_ticks(ticks).is_some());
+        assert_eq!(claim.source.ok_or(claim.failure).map(|_| holds), expected, "{seconds} s");
+    }
 }
 
 #[test]
 fn small_steps_do_not_add_up() {
-    let mut maker = ClaimMaker::default();
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
-    let mut failure_at = |seconds| failure(&mut maker, &moment(seconds), said(seconds * 1_050, 1));
-    assert_eq!([failure_at(0), failure_at(1)], [None; 2]);
-    assert_eq!((2..60).find_map(failure_at), Some(Unknown::Disrupted));
+    let stepped = |seconds| said(seconds * 1_050, 1);
+    let mut maker = maker_after(&[stepped(0), stepped(1)]);
+    let mut claims =
+        (2..60).map(|seconds| made(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap());
+    assert!(claims.any(|claim| claim.failure == Unknown::Disrupted));
+}
+
+/// The first claims come as soon as the counter's rate is known.
+#[test]
+fn a_request_is_due_at_once_until_the_rate_is_known() {
+    let mut by_os = ClaimMaker::default();
+    made(&mut by_os, &Moment { ticks: None, ..moment(0) }, said(0, 0), VALID_NS);
+    let makers = [ClaimMaker::default(), maker_after(&[said(0, 0)]), maker_after(&[said(0, 0); 2]), by_os];
+    assert_eq!(makers.each_ref().map(|maker| maker.is_due(749_999_999)), [true, true, false, false]);
+    assert!(makers.iter().all(|maker| maker.is_due(750_000_000)));
 }
 
 /// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not
