@@ -7,7 +7,6 @@ use core::time::Duration;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
-
 use tickline_utc::{Bounds, ClaimLatch, ClaimMaker, Moment, RawMoment, Unknown};
 
 use super::vmclock::VMCLOCK;
