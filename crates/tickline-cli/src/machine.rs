@@ -120,7 +120,8 @@ pub(crate) struct Ntp {
     /// The time constant of that slew: each second the kernel removes one part in 2^(2 + constant) of
     /// the offset at the second's start. Null if it is unknown.
     pub(crate) time_constant: Option<i64>,
-    /// The largest error against UTC that the NTP daemon claims, us.
+    /// The kernel's maximum error against UTC, us: what the NTP daemon has set, plus 500 ppm of the
+    /// time since.
     pub(crate) maximum_error_us: i64,
     /// The likely error against UTC that the NTP daemon claims, us.
     pub(crate) estimated_error_us: i64,

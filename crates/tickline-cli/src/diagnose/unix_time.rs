@@ -1,5 +1,5 @@
-//! Findings about Unix time: whether it is known to be right, by the kernel's NTP state and by the
-//! state that an NTP daemon reports. Without a claim, it is not known.
+//! Findings about Unix time: whether it is known to be right, by the claim of tickline's clock, by
+//! the kernel's NTP state, and by the state that an NTP daemon reports.
 
 use std::fmt::Display;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 use super::finding::Finding;
 use super::steps;
 use crate::document::Document;
-use crate::machine::Ntp;
-use crate::words::with_unit;
+use crate::machine::{Ntp, NtpDaemon};
+use crate::words::{text, with_unit};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
 /// larger correction is a slew by an NTP daemon, or makes up for a wrong counter frequency.
@@ -19,47 +19,70 @@ const CRYSTAL_PPB: i64 = 100_000;
 /// correction is a fast slew, and durations that are measured meanwhile are wrong by it.
 const LOOP_PPB: i64 = 500_000;
 
-/// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
-/// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller claim,
-/// which the kernel lets grow by 500 ppm. So a claim below this limit comes from a daemon, and is
+/// The largest error that the kernel states for its clock, us (`NTP_PHASE_LIMIT`,
+/// `include/linux/timex.h`). The kernel starts with this error. An NTP daemon sets a smaller error,
+/// which the kernel lets grow by 500 ppm. So an error below this limit comes from a daemon, and is
 /// at most some hours old.
 const NTP_LIMIT_US: i64 = 16_000_000;
 
-/// The time in which the claim grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
-const CLAIM_GROWTH: i64 = 2_000;
+/// The time in which the error grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
+const GROWTH: i64 = 2_000;
 
-/// The largest claim of a working daemon, ns. systemd-timesyncd sets a claim of 0 at least every
-/// 2,048 s (timesyncd.conf(5)), in which the claim grows to 1.024 s.
-const CLAIM_NS: i64 = 2_000_000_000;
+/// The growth of the kernel's error in a second, us.
+const GROWTH_US: i64 = 1_000_000 / GROWTH;
+
+/// The largest error under a working daemon, ns. systemd-timesyncd sets an error of 0 at least
+/// every 2,048 s (timesyncd.conf(5)), in which the error grows to 1.024 s.
+const ERROR_NS: i64 = 2_000_000_000;
 
 /// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
 /// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
 
 impl Document {
-    /// The bound of Unix time's offset from UTC, ns: the claim of clock-bound, of the kernel, or
-    /// else of the NTP daemon. `None` if there is no claim, or if a daemon answers that follows no
-    /// other clock.
-    pub(crate) fn utc_bound_ns(&self) -> Option<i64> {
-        if self.is_by_clock_bound() {
-            return i64::try_from(self.clock.utc_error_ns?).ok();
+    /// The bound of Unix time's offset from UTC, ns, and who states it: the bound of tickline's
+    /// clock. If that clock has none, as in most recorded facts, it is the daemon's claim, by the
+    /// kernel or by the daemon's answer. `None` without a claim, or if the daemon that answers
+    /// follows no other clock.
+    ///
+    /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
+    /// the time since the last update. Rules and health treat the assumption as a claim, because it
+    /// shows that the daemon still updates the clock. Otherwise each machine with that daemon would
+    /// be not known right, and have no fault to mend.
+    pub(crate) fn utc_bound(&self) -> Option<(i64, String)> {
+        if let Some(error_ns) = self.clock.utc_error_ns {
+            let source = text(&json!(self.clock.utc_source));
+            return Some((i64::try_from(error_ns).unwrap_or(i64::MAX), format!("{source} claims")));
         }
-        if self.machine.ntp_daemon.as_ref().is_some_and(|daemon| !daemon.synchronised) {
+        if self.lone_daemon().is_some() {
             return None;
         }
-        let kernel = self.claim().map(|ntp| {
+        let error_ns = |ntp: &Ntp| {
             ntp.maximum_error_us.saturating_mul(1_000).saturating_add(ntp.offset_ns.saturating_abs())
-        });
-        kernel.or_else(|| self.machine.ntp_daemon.as_ref()?.bound_ns)
+        };
+        let daemon = self.machine.ntp_daemon.as_ref();
+        let name = daemon.map_or("an NTP daemon", |daemon| &daemon.name);
+        let claim_ns = self.kernel_claim().map(error_ns).or_else(|| daemon?.bound_ns);
+        let claim = claim_ns.map(|ns| (ns, format!("{name} claims")));
+        claim.or_else(|| Some((error_ns(self.set_ntp()?), "the kernel assumes".to_owned())))
     }
 
-    /// The kernel's NTP state, if it has a daemon's claim.
-    fn claim(&self) -> Option<&Ntp> {
+    /// The kernel's NTP state, if a daemon has set its error.
+    fn set_ntp(&self) -> Option<&Ntp> {
         self.machine.ntp.as_ref().filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US)
     }
 
-    fn is_by_clock_bound(&self) -> bool {
-        self.clock.utc_source.as_deref() == Some("clock_bound")
+    /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
+    /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
+    /// `source/kernel.rs`).
+    pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
+        let is_claim = |ntp: &&Ntp| ntp.maximum_error_us % GROWTH_US != 0 && self.lone_daemon().is_none();
+        self.set_ntp().filter(is_claim)
+    }
+
+    /// The daemon that answers, if it follows no other clock.
+    fn lone_daemon(&self) -> Option<&NtpDaemon> {
+        self.machine.ntp_daemon.as_ref().filter(|daemon| !daemon.synchronised)
     }
 
     /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the offset
@@ -68,18 +91,16 @@ impl Document {
         let (ntp, daemon) = (self.machine.ntp.as_ref(), self.machine.ntp_daemon.as_ref());
         let known = [
             ntp.map(|ntp| ntp.offset_ns),
-            self.claim().map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
+            self.set_ntp().map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
             daemon.and_then(|daemon| daemon.offset_ns),
         ];
         let most = self.max_error_ns.unwrap_or(STEP_NS);
         known.into_iter().flatten().map(i64::saturating_abs).max().filter(|ns| *ns > most)
     }
 
-    /// The claim about Unix time, in words; `None` without a claim.
+    /// The bound of Unix time's offset, in words.
     pub(super) fn utc(&self) -> Option<String> {
-        let daemon = self.machine.ntp_daemon.as_ref().map_or("an NTP daemon", |daemon| &daemon.name);
-        let daemon = if self.is_by_clock_bound() { "clock-bound" } else { daemon };
-        Some(format!("Unix time is within {} of UTC, as {daemon} claims", span(self.utc_bound_ns()?)))
+        self.utc_bound().map(|(ns, by)| format!("Unix time is within {} of UTC, as {by}", span(ns)))
     }
 }
 
@@ -124,16 +145,15 @@ pub(super) fn time_off(facts: &Document) -> Option<Finding> {
 /// `sys_timex.c`), but it always states its error.
 pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let (machine, none) = (&facts.machine, || "none".to_owned());
-    let daemon = machine.ntp_daemon.as_ref().filter(|daemon| !daemon.synchronised);
-    let claimed = facts.claim().is_some();
+    let (daemon, is_set) = (facts.lone_daemon(), facts.set_ntp().is_some());
     // Under WSL, Windows sets the guest's clock.
     let is_wsl = machine.kernel.as_deref().is_some_and(|kernel| kernel.contains("microsoft"));
     let key = match machine.ntp.as_ref() {
         _ if daemon.is_some() => "ntp_unsynchronised/daemon",
         None => return None,
-        Some(ntp) if claimed && ntp.synchronised => return None,
-        Some(_) if claimed => "ntp_flag",
-        Some(_) if facts.is_by_clock_bound() => return None,
+        Some(ntp) if is_set && ntp.synchronised => return None,
+        Some(_) if is_set => "ntp_flag",
+        Some(_) if facts.clock.utc_error_ns.is_some() => return None,
         Some(_) if is_wsl => "ntp_unsynchronised/wsl",
         Some(_) if machine.systemd == Some(true) => "ntp_unsynchronised/systemd",
         Some(_) => "ntp_unsynchronised",
@@ -149,12 +169,12 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     })
 }
 
-/// The claimed error is larger than `--max-error`, or larger than the claim of any working daemon.
+/// The error is larger than `--max-error`, or larger than that under any working daemon.
 pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
-    let bound_ns = facts.utc_bound_ns()?;
-    let most = facts.max_error_ns.unwrap_or(CLAIM_NS);
-    let (bound, age) = (span(bound_ns), span(bound_ns.saturating_mul(CLAIM_GROWTH)));
+    let (bound_ns, by) = facts.utc_bound()?;
+    let most = facts.max_error_ns.unwrap_or(ERROR_NS);
+    let (bound, age) = (span(bound_ns), span(bound_ns.saturating_mul(GROWTH)));
     let key = if facts.max_error_ns.is_some() { "utc_error_large/asked" } else { "utc_error_large" };
     (bound_ns > most && facts.off_ns().is_none())
-        .then(|| Finding::new(key, &[("bound", &bound), ("age", &age), ("most", &span(most))]))
+        .then(|| Finding::new(key, &[("bound", &bound), ("by", &by), ("age", &age), ("most", &span(most))]))
 }

@@ -25,8 +25,8 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     }
     let nonzero_events: BTreeMap<_, _> = facts.clock.events.iter().filter(|(_, count)| **count > 0).collect();
     json["clock"]["events"] = if nonzero_events.is_empty() { Value::Null } else { json!(nonzero_events) };
-    if facts.machine.ntp.is_some() && facts.utc_bound_ns().is_none() {
-        // These figures are the kernel's limits, not a daemon's claim.
+    if facts.machine.ntp.is_some() && facts.kernel_claim().is_none() {
+        // These figures are the kernel's limits and assumptions, not a daemon's claim.
         json["machine"]["ntp"]["maximum_error_us"] = Value::Null;
         json["machine"]["ntp"]["estimated_error_us"] = Value::Null;
     }
