@@ -242,7 +242,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
         false => "the kernel's log, which says why, may not be read by this user",
     };
     // If there is no fix, the log cannot change that.
-    let then = if has_log || then.is_none() {
+    let then = if has_log || then.is_none {
         then
     } else {
         format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}", then.text).into()
@@ -315,5 +315,5 @@ fn remove_parameter(word: &str, facts: &Document) -> Fix {
         return fix::invariant_tsc(facts);
     }
     let steps = facts.has_parameter(word).then(|| steps::remove_parameter(word));
-    Fix { text: format!("take `{word}` off the kernel's command line"), steps }
+    Fix { text: format!("take `{word}` off the kernel's command line"), steps, is_none: false }
 }

@@ -74,7 +74,7 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     };
     let finding = Finding::new(key, &[]);
     let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| key == "counter_trapped");
-    let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.text.clone());
+    let fix = host.and_then(|host| host.untrapped.clone()).map_or_else(|| finding.fix.clone(), Into::into);
     let seen =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
     let clock = facts.precise_ns().zip(facts.precise_served_by());

@@ -63,7 +63,7 @@ impl Finding {
             severity,
             what: words.what,
             evidence: words.seen,
-            fix: words.fix.into(),
+            fix: words.no_fix.map_or_else(|| words.fix.into(), |why| Fix::none(&why)),
             gain_ratio: None,
             who: (severity == Severity::Slow).then_some("sudo tickline who"),
         }
@@ -100,7 +100,7 @@ impl Finding {
             name => name.is_none_or(is_plain_counter),
         };
         let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
-        let gain_ratio = (!self.fix.is_none()).then_some(now_ns / then_ns);
+        let gain_ratio = (!self.fix.is_none).then_some(now_ns / then_ns);
         let seen = format!(
             "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
         );

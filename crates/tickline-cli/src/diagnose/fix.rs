@@ -17,26 +17,21 @@ pub(crate) struct Fix {
     /// The fix as commands, step by step; null if an administrator must decide, or if the commands
     /// for another machine are unknown.
     pub(crate) steps: Option<Steps>,
+    /// Whether there is no fix, and therefore no gain. The text then says why.
+    #[serde(skip)]
+    pub(super) is_none: bool,
 }
 
 impl From<String> for Fix {
     fn from(text: String) -> Self {
-        Self { text, steps: None }
+        Self { text, ..Self::default() }
     }
 }
-
-/// The beginning of the text if there is no fix, and therefore no gain.
-const NO_FIX: &str = "none: ";
 
 impl Fix {
     /// States that there is no fix, for this reason.
     pub(super) fn none(why: &str) -> Self {
-        format!("{NO_FIX}{why}").into()
-    }
-
-    /// Whether the text says that there is no fix.
-    pub(super) fn is_none(&self) -> bool {
-        self.text.starts_with(NO_FIX)
+        Self { text: format!("none: {why}"), steps: None, is_none: true }
     }
 
     /// The fix with another text and the same commands.
@@ -76,7 +71,7 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
         Some(word) => format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`"),
         None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
     };
-    Fix { text, steps: steps::switch(clocksource, facts) }
+    Fix { text, steps: steps::switch(clocksource, facts), is_none: false }
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
@@ -97,7 +92,7 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
         return switch;
     }
     let invariant = invariant_tsc(facts);
-    if invariant.is_none() {
+    if invariant.is_none {
         return invariant;
     }
     invariant.reworded(|text| format!("{text}; {}: {}", phrase("varying_only_where"), switch.text))
@@ -185,5 +180,5 @@ pub(super) fn fix_for_hypervisor(hypervisor: &str, facts: &Document) -> Option<F
     let text = if is_qemu { host.tsc.clone() } else { format!("{}{}", host.tsc, host.unless_qemu) };
     // In a cloud, the customer has no commands for the host.
     let steps = host.steps.clone().filter(|_| facts.machine.cloud.is_none());
-    Some(Fix { text, steps })
+    Some(Fix { text, steps, is_none: false })
 }

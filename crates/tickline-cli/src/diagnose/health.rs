@@ -79,7 +79,7 @@ impl Health {
             level => code(level).to_uppercase(),
         };
         let fix = match findings.first().filter(|_| self.needs_care()) {
-            Some(finding) if finding.fix.is_none() => " No fix is known.",
+            Some(finding) if finding.fix.is_none => " No fix is known.",
             Some(_) => " Fix below.",
             None => "",
         };

@@ -39,6 +39,8 @@ pub(super) struct Words {
     pub(super) what: String,
     pub(super) seen: Vec<String>,
     pub(super) fix: String,
+    /// Why there is no fix. A variant does not inherit this text.
+    pub(super) no_fix: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -85,6 +87,7 @@ pub(super) fn words(key: &str, values: Values<'_>) -> Words {
         what: fill_in(&own.what, values),
         seen: seen.iter().map(|seen| fill_in(seen, values)).collect(),
         fix: fill_in(&fix, values),
+        no_fix: own.no_fix,
     }
 }
 
