@@ -18,17 +18,13 @@ const UNITS: [(&str, &str); 9] = [
     ("_ticks", "ticks"),
 ];
 
-/// Stable codes that a reader may not know, and the text for each.
-const CODES: [(&str, &str); 9] = [
+/// Stable codes that a reader may not know, and the text for each. They have one meaning in all keys.
+const CODES: [(&str, &str); 5] = [
     ("vdso", "vDSO"),
     ("system_call", "system call"),
     ("nobody", "nobody: SIGSEGV"),
     ("clock_bound", "clock-bound"),
     ("kernel", "the kernel"),
-    ("no_source", "no source has answered"),
-    ("unsynchronised", "the clock is not synchronised"),
-    ("leap_second", "a leap second is near"),
-    ("no_thread", "the clock has no thread to ask the sources"),
 ];
 
 pub(crate) const UNKNOWN: &str = "unknown";

@@ -260,5 +260,8 @@ mod tests {
                 }
             }
         }
+        // Symptom: a gate that unsynchronised counters have closed read "the clock is not synchronised",
+        // which are the words for that code in the row UTC.
+        assert_eq!(cell(&"unsynchronised".into()), "unsynchronised");
     }
 }

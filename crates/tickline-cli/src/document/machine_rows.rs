@@ -8,9 +8,9 @@ use super::Document;
 use crate::machine::Ntp;
 use crate::words::{UNKNOWN, split_unit, with_unit};
 
-/// For each row: JSON pointers into the document, and the words for the value at each pointer. The
-/// three words are for a known value, for an unknown value, and for a value that is false or 0. The
-/// row leaves out a value for which there are no words.
+/// For each row: JSON pointers into the document, and the texts for the value at each pointer:
+/// `known`, `unknown`, and `no` for false or 0. `codes` has the words for codes. The row leaves out
+/// a value for which there is no text.
 const ROWS: &str = include_str!("machine_rows.json");
 
 /// The name of each row, and its text.
@@ -45,14 +45,16 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     rows.into_iter().map(row).collect()
 }
 
-/// The text for the value at `pointer`; empty if `texts` has no words for such a value.
+/// The text for the value at `pointer`; empty if `texts` has none for such a value.
 fn describe(pointer: &str, value: &Value, texts: &Value) -> String {
-    let text = match value {
-        Value::Null => &texts[1],
-        value if *value == false || (*value == 0 && texts[2].is_string()) => &texts[2],
-        _ => &texts[0],
+    let key = match value {
+        Value::Null => "unknown",
+        value if (*value == false || *value == 0) && texts["no"].is_string() => "no",
+        _ => "known",
     };
-    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, split_unit(pointer).1))
+    let words = value.as_str().and_then(|code| texts["codes"][code].as_str());
+    let words = words.map_or_else(|| with_unit(value, split_unit(pointer).1), str::to_owned);
+    texts[key].as_str().unwrap_or_default().replace("{}", &words)
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
@@ -83,7 +85,8 @@ mod tests {
                 "ntp_daemon": { "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
                     "offset_ns": 480_000_000, "bound_ns": 506_000, "updated_s": 9_000 },
             },
-            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64 },
+            "clock": { "frequency_hz": 2_599_000_000_u64, "nominal_frequency_hz": 2_600_000_000_u64,
+                "utc_unknown": "unsynchronised" },
         }))
         .unwrap();
         facts.clock.events = [("rate_change", 2), ("expiry", 0)].into();
@@ -97,14 +100,17 @@ mod tests {
             "namespace: the machine's monotonic time, boot time -5 us from the machine's\n",
             "NTP: synchronised, within 923 ms of UTC by its claim, probably within 7 us, rate corrected by 8.3 %, flags: UNSYNC; NANO\n",
             "NTP daemon: chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, within 506 us of UTC by its claim, updated 2.5 h ago\n",
+            "UTC: not known: the clock is not synchronised\n",
             "events: rate change 2\n",
         ] {
             assert!(text.contains(row), "no {row} in:\n{text}");
         }
         let json = json!({ "machine": facts.machine, "clock": facts.clock });
         let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap();
-        let pointers = rows.values().filter_map(Value::as_object).flat_map(Map::keys);
-        let missing: Vec<_> = pointers.filter(|pointer| json.pointer(pointer).is_none()).collect();
+        let all = rows.values().filter_map(Value::as_object).flatten();
+        let missing: Vec<_> = all.clone().map(|(at, _)| at).filter(|at| json.pointer(at).is_none()).collect();
         assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "only derived values");
+        let mut keys = all.flat_map(|(_, texts)| texts.as_object().unwrap().keys());
+        assert!(keys.all(|key| ["known", "unknown", "no", "codes"].contains(&key.as_str())));
     }
 }
