@@ -39,70 +39,75 @@ const POSTGRES: &str = "Postgres";
 /// The title of the row with the checks of a guest on Debian that concern no program.
 const THE_GUEST: &str = "the guest";
 
-const TABLES: [Table; 6] = [
-    Table {
-        file: "docs/guests.md",
-        block: "guests",
-        titles: "guest | result | clocksource | counters | before the act | after it | readings | exchanges | \
-                 backward | outside ns | Unix us | OS/now",
-        starts: |guest| {
-            let row = (!guest.is_on_debian()).then(|| format!("| `{}`: {} | ", guest.name, guest.about));
-            row.into_iter().collect()
-        },
-        cells: |row| row.figures(),
+const TABLES: [Table; 6] = [GUESTS, FINDINGS, UTC, PROGRAMS, POSTGRES_TIMES, PACKAGE];
+
+const GUESTS: Table = Table {
+    file: "docs/guests.md",
+    block: "guests",
+    titles: "guest | result | clocksource | counters | before the act | after it | readings | exchanges | \
+             backward | outside ns | Unix us | OS/now",
+    starts: |guest| {
+        let row = (!guest.is_on_debian()).then(|| format!("| `{}`: {} | ", guest.name, guest.about));
+        row.into_iter().collect()
     },
-    Table {
-        file: "docs/findings.md",
-        block: "findings",
-        titles: "guest | asked | clocksource | expected | printed | gain",
-        starts: |guest| {
-            guest.findings.iter().map(|[_, about, _]| format!("| `{}` | {about} | ", guest.name)).collect()
-        },
-        cells: |row| row.found(),
+    cells: |row| row.figures(),
+};
+
+const FINDINGS: Table = Table {
+    file: "docs/findings.md",
+    block: "findings",
+    titles: "guest | asked | clocksource | expected | printed | gain",
+    starts: |guest| {
+        guest.findings.iter().map(|[_, about, _]| format!("| `{}` | {about} | ", guest.name)).collect()
     },
-    Table {
-        file: "docs/guests.md",
-        block: "utc",
-        titles: "guest | scenario | readings | with an interval | missed | by ms | narrowest us | sources and \
-                 reasons, in order",
-        starts: |guest| guest.utc().map(|name| format!("| `{}` | {name} | ", guest.name)).collect(),
-        cells: |row| row.guest.utc().map(|name| row.utc(name)).collect(),
+    cells: |row| row.found(),
+};
+
+const UTC: Table = Table {
+    file: "docs/guests.md",
+    block: "utc",
+    titles: "guest | scenario | readings | with an interval | missed | by ms | narrowest us | sources and \
+             reasons, in order",
+    starts: |guest| guest.utc().map(|name| format!("| `{}` | {name} | ", guest.name)).collect(),
+    cells: |row| row.guest.utc().map(|name| row.utc(name)).collect(),
+};
+
+const PROGRAMS: Table = Table {
+    file: "docs/programs.md",
+    block: "programs",
+    titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
+             handed over | result",
+    starts: |guest| {
+        let names = guest.programs.iter().map(|program| program.name.as_str());
+        let names = names.chain((!guest.programs.is_empty()).then_some(THE_GUEST));
+        names.map(|name| format!("| {} | {name} | ", guest.name)).collect()
     },
-    Table {
-        file: "docs/programs.md",
-        block: "programs",
-        titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
-                 handed over | result",
-        starts: |guest| {
-            let names = guest.programs.iter().map(|program| program.name.as_str());
-            let names = names.chain((!guest.programs.is_empty()).then_some(THE_GUEST));
-            names.map(|name| format!("| {} | {name} | ", guest.name)).collect()
-        },
-        cells: |row| {
-            let programs = row.guest.programs.iter().map(|program| row.program(program));
-            programs
-                .chain([format!("{}{}", " | ".repeat(8), row.result(&["machine", "states", "end"]))])
-                .collect()
-        },
+    cells: |row| {
+        let programs = row.guest.programs.iter().map(|program| row.program(program));
+        programs
+            .chain([format!("{}{}", " | ".repeat(8), row.result(&["machine", "states", "end"]))])
+            .collect()
     },
-    Table {
-        file: "docs/programs.md",
-        block: "postgres",
-        titles: "guest | pg_test_timing ns | EXPLAIN ANALYZE ms | without its timing ms",
-        starts: |guest| {
-            let is_there = guest.programs.iter().any(|program| program.name == POSTGRES);
-            is_there.then(|| format!("| {} | ", guest.name)).into_iter().collect()
-        },
-        cells: |row| vec![row.postgres()],
+};
+
+const POSTGRES_TIMES: Table = Table {
+    file: "docs/programs.md",
+    block: "postgres",
+    titles: "guest | pg_test_timing ns | EXPLAIN ANALYZE ms | without its timing ms",
+    starts: |guest| {
+        let is_there = guest.programs.iter().any(|program| program.name == POSTGRES);
+        is_there.then(|| format!("| {} | ", guest.name)).into_iter().collect()
     },
-    Table {
-        file: "docs/programs.md",
-        block: "package",
-        titles: "step | command | the unit is | a page is served | result",
-        starts: |guest| guest.steps().map(|step| format!("| {} | ", step.replace('_', " "))).collect(),
-        cells: |row| row.guest.steps().map(|step| row.step(step)).collect(),
-    },
-];
+    cells: |row| vec![row.postgres()],
+};
+
+const PACKAGE: Table = Table {
+    file: "docs/programs.md",
+    block: "package",
+    titles: "step | command | the unit is | a page is served | result",
+    starts: |guest| guest.steps().map(|step| format!("| {} | ", step.replace('_', " "))).collect(),
+    cells: |row| row.guest.steps().map(|step| row.step(step)).collect(),
+};
 
 impl Table {
     fn rows(&self, rows: &[Row<'_>]) -> String {
@@ -318,9 +323,9 @@ mod tests {
     #[test]
     fn files_say_what_the_stored_table_does() {
         let read = |name| files::read(name).unwrap();
-        let column = |title| TABLES[0].titles.split(" | ").position(|one| one == title).unwrap();
+        let column = |title| GUESTS.titles.split(" | ").position(|one| one == title).unwrap();
         let (source, ratio) = (column("clocksource"), column("OS/now"));
-        let ratios: Vec<f64> = read(TABLES[0].file)
+        let ratios: Vec<f64> = read(GUESTS.file)
             .lines()
             .map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>())
             .filter(|cells| cells.get(source).is_some_and(|name| ["hpet", "acpi_pm"].contains(name)))
@@ -348,7 +353,7 @@ mod tests {
             json!({ "phase": "Go with C handed over", "answers": 4, "backward": 0, "below_others": 0 }),
         ];
         let run = Run { phases, broken: None };
-        let rows = TABLES[3].rows(&[Row { guest, verdict: judge::judge(guest, &run), run }]);
+        let rows = PROGRAMS.rows(&[Row { guest, verdict: judge::judge(guest, &run), run }]);
         let result = |program: &str| {
             let start = format!("| hpet-1 | {program} | ");
             rows.lines().find(|row| row.starts_with(&start)).unwrap().rsplit(" | ").next().unwrap()
@@ -365,7 +370,7 @@ mod tests {
             let (_, stored) = block.split_once("\n\n").expect(advice);
             assert_eq!(stored, table.merged(&guests, &[]).expect(advice), "{advice}");
         }
-        let findings = files::block(TABLES[1].file, TABLES[1].block).unwrap();
+        let findings = files::block(FINDINGS.file, FINDINGS.block).unwrap();
         let expected = guests.iter().flat_map(|guest| &guest.findings);
         for ([_, about, code], row) in expected.zip(findings.lines().skip(4)) {
             assert!(row.contains(&format!("| {about} | ")), "{advice}: {row}");
