@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::files;
 use crate::step::{self, Step, exit_code};
 use crate::targets::{PUBLISHED, package_options};
-use crate::vm::table::processor;
 
 /// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
 /// the results of the nightly lane.
@@ -26,7 +25,7 @@ pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
         let stored = files::block("docs/nightly.md", "nightly")? + &none;
         let table = files::merged(&starts, &new, &stored)?;
         let head = "| step | | s | commit | date |\n|---|---|---|---|---|\n";
-        let block = format!("The newest rows are from {}.\n\n{head}{table}", processor());
+        let block = format!("The newest rows are from {}.\n\n{head}{table}", step::host_description());
         files::store_block("docs/nightly.md", "nightly", &block)?;
     }
     Ok(code)

@@ -9,7 +9,7 @@ mod migrate;
 mod packages;
 mod programs;
 mod qemu;
-pub(crate) mod table;
+mod table;
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -14,7 +14,7 @@ use super::judge;
 use super::programs::{HANDED_OVER, MODES, Program};
 use super::qemu::Run;
 use crate::files;
-use crate::step::{NotPassed, counts, output_of, word};
+use crate::step::{NotPassed, counts, host_description, output_of, word};
 
 /// A guest that was run.
 pub(super) struct Row<'a> {
@@ -300,15 +300,7 @@ fn conditions(kernel: &str) -> String {
         output_of(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned())
     };
     let (date, qemu) = (first_line("date -u +%F"), first_line(&format!("{QEMU} --version")));
-    format!("{date}; Linux {kernel}; {qemu}; on {}.", processor())
-}
-
-/// The processor of the host.
-pub(crate) fn processor() -> String {
-    let text = files::read("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{cpus} CPUs of {}", name.map_or("an unknown processor", |(_, name)| name))
+    format!("{date}; Linux {kernel}; {qemu}; on {}.", host_description())
 }
 
 #[cfg(test)]
