@@ -21,6 +21,7 @@ pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
     if lanes == ["nightly"] {
         let end = format!(" {} | {} |\n", commit?, date?);
         let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
+        // `merged` takes the first row of each step: a new one, a stored one, or one of these.
         let none: String = starts.iter().map(|start| format!("{start} not run | | | |\n")).collect();
         let stored = files::block("docs/nightly.md", "nightly")? + &none;
         let table = files::merged(&starts, &new, &stored)?;
