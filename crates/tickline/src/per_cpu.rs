@@ -21,17 +21,21 @@ pub(crate) mod calibrations;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
+use tickline_core::control::{Cadence, Config};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
+use tickline_core::gate::keeper::LineKind;
 use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
 
+use self::calibrations::CpuCalibrations;
+use crate::engine::Engine;
 use crate::options::LinePerCpu;
 use crate::status::{ClockState, CpuStatus};
-use crate::sys;
 use crate::sys::reference::OsClock;
+use crate::sys::{self, StoppableSleep};
 
 /// The time without a line after which a CPU's state is `Fallback`, ns. libmtev (`mtev_time.c`)
 /// gives a core up after the same time.
@@ -202,6 +206,34 @@ impl CpuLines {
             });
         }
         cpus
+    }
+}
+
+impl Engine {
+    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
+    /// next CPU is due, ns. `None` if no iteration may run now, as for
+    /// [`maintain`](Self::maintain).
+    pub(crate) fn calibrate_cpus(
+        &self,
+        calibrations: &mut CpuCalibrations,
+        sleep: &StoppableSleep,
+    ) -> Option<u64> {
+        let Ok(cpu_lines) = self.cpu_lines_or_new() else {
+            return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
+        };
+        self.clock.keeper.set_line_kind(LineKind::PerCpu);
+        let (locked, kind) = self.clock.lock_judged(self)?;
+        if kind == LineKind::Common {
+            return None; // another thread has left the CPUs' lines again
+        }
+        let config = locked.control.config;
+        Some(calibrations.run(cpu_lines, &Config { interval_ns: self.interval_ns(), ..config }, sleep))
+    }
+
+    /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
+    /// line comes after the pass.
+    pub(crate) fn leave_per_cpu(&self) {
+        self.clock.keeper.set_line_kind(LineKind::Common);
     }
 }
 

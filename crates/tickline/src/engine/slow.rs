@@ -1,8 +1,7 @@
 //! The slow path of a reading. The time comes from a backend or from this CPU's line. Otherwise it
 //! comes, by the rules of `tickline_core::shared`, from the common line while that line is valid,
 //! or from the OS clock. If readers drive this clock, and calls are frequent enough to pay for an
-//! iteration of the control loop, the reading runs an iteration, and reads again. This file also
-//! has the thread's iterations for the CPUs' lines.
+//! iteration of the control loop, the reading runs an iteration, and reads again.
 //!
 //! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
 //! |---|---|---|---|---|
@@ -13,7 +12,7 @@
 //! The slow path is cut into small functions: each frame is freed before the next call
 //! (`tests/stack.rs`).
 
-use tickline_core::control::{Cadence, Config};
+use tickline_core::control::Cadence;
 use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
@@ -21,16 +20,21 @@ use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
 use crate::per_cpu::CpuLines;
-use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::reading::Reading;
+use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
-use crate::sys::{COUNTER, StoppableSleep};
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
         if self.clock.keeper.line_kind() == Some(LineKind::PerCpu) { self.cpu_lines.get() } else { None }
+    }
+
+    /// The table of the CPUs' lines, which the first call makes. The error says which requirement is
+    /// not met.
+    pub(crate) fn cpu_lines_or_new(&self) -> Result<&CpuLines, &'static str> {
+        self.cpu_lines.get_or_try_init(CpuLines::new)
     }
 
     #[cold]
@@ -214,31 +218,5 @@ impl Engine {
             }
         }
         saturating_unsigned(OsClock.unix_ns())
-    }
-
-    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
-    /// next CPU is due, ns. `None` if no iteration may run now, as for
-    /// [`maintain`](Self::maintain).
-    pub(crate) fn calibrate_cpus(
-        &self,
-        calibrations: &mut CpuCalibrations,
-        sleep: &StoppableSleep,
-    ) -> Option<u64> {
-        let Ok(cpu_lines) = self.cpu_lines.get_or_try_init(CpuLines::new) else {
-            return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
-        };
-        self.clock.keeper.set_line_kind(LineKind::PerCpu);
-        let (locked, kind) = self.clock.lock_judged(self)?;
-        if kind == LineKind::Common {
-            return None; // another thread has left the CPUs' lines again
-        }
-        let config = locked.control.config;
-        Some(calibrations.run(cpu_lines, &Config { interval_ns: self.interval_ns(), ..config }, sleep))
-    }
-
-    /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
-    /// line comes after the pass.
-    pub(crate) fn leave_per_cpu(&self) {
-        self.clock.keeper.set_line_kind(LineKind::Common);
     }
 }
