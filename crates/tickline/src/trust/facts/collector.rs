@@ -21,29 +21,39 @@ use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
 /// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The tasks of a collection. Facts of the processor and the environment never change, and are
-/// cached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CollectionTask {
-    /// Collects no fact, because the caller's lock takes two system calls for its first token.
-    Begin,
-    /// Whether the processor calls the counter invariant.
-    Invariant,
-    /// Whether the machine has a hypervisor.
-    Hypervisor,
-    /// The environment variable at the start of the process.
-    Environment,
-    Clocksource,
-    Accepted,
-    Resolution,
-    Cost,
-    Done,
-}
+/// The tasks of a collection, in order. Facts of the processor and the environment never change,
+/// and are cached. With minimal probes no task reads a file. A task gets the counter if tickline
+/// [`may_measure`] it.
+const TASKS: [fn(&mut Collector, Probes, Option<HardwareCounter>); 8] = [
+    // Collects no fact, because the caller's lock takes two system calls for its first token.
+    |_, _, _| {},
+    |_, _, _| _ = is_counter_invariant(),
+    |_, _, _| _ = is_virtual(),
+    |_, probes, _| _ = environment_switch(probes),
+    |collector, probes, _| {
+        if probes == Probes::Full {
+            collector.clocksource = clocksource();
+        }
+    },
+    |collector, probes, _| {
+        // A kernel that keeps time with the counter accepts it.
+        if probes == Probes::Full && collector.clocksource != HardwareCounter::CLOCKSOURCE {
+            collector.kernel_accepts = is_accepted();
+        }
+    },
+    |collector, probes, counter| {
+        collector.resolution_ticks = collector.measure_resolution(counter.filter(|_| may_read(probes)));
+    },
+    |collector, probes, counter| {
+        collector.cost = counter.filter(|_| may_read(probes)).map(|counter| measure_cost(&counter));
+    },
+];
 
 /// The facts that are collected so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    next: CollectionTask,
+    /// The index of the next task.
+    next: usize,
     begun_ns: i64,
     /// The count of requests and switches in the keeper's word at the beginning of this collection.
     changes: u64,
@@ -67,15 +77,10 @@ fn may_read(probes: Probes) -> bool {
     probes == Probes::Minimal || may_read_counter()
 }
 
-/// The counter, if tickline may read it for a measurement.
-fn measurable(probes: Probes, comparison: CounterComparison) -> Option<HardwareCounter> {
-    COUNTER.filter(|_| may_measure(probes, comparison) && may_read(probes))
-}
-
 impl Collector {
     pub(crate) const fn new() -> Self {
         Self {
-            next: CollectionTask::Begin,
+            next: 0,
             begun_ns: 0,
             changes: 0,
             clocksource: Clocksource::Unknown,
@@ -88,18 +93,21 @@ impl Collector {
 
     /// Discards the collected facts.
     pub(crate) fn discard_facts(&mut self) {
-        self.next = CollectionTask::Begin;
+        self.next = 0;
         self.clocksource = Clocksource::Unknown;
         (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Runs one task. Returns whether all tasks were done before. `changes` counts the changes of
-    /// the keeper's word; `comparison` is the last one that the clock knows.
+    /// Runs the next task. Returns whether all tasks were done before. `changes` counts the changes
+    /// of the keeper's word; `comparison` is the last one that the clock knows.
+    // Inlined, because a call would need a copy of `comparison` on the stack.
+    #[inline]
     pub(crate) fn run_one(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
         self.begin_if_stale(changes);
-        let was_done = self.next == CollectionTask::Done;
-        self.advance(probes, comparison);
-        was_done
+        let Some(task) = TASKS.get(self.next) else { return true };
+        task(self, probes, COUNTER.filter(|_| may_measure(probes, comparison)));
+        self.next += 1;
+        false
     }
 
     /// Begins anew if the collection is old, or if the keeper's word has changed since its
@@ -107,7 +115,7 @@ impl Collector {
     fn begin_if_stale(&mut self, changes: u64) {
         let now_ns = OsClock.monotonic_ns();
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
-        if self.next == CollectionTask::Begin || is_old || self.changes != changes {
+        if self.next == 0 || is_old || self.changes != changes {
             self.discard_facts();
             (self.begun_ns, self.changes) = (now_ns, changes);
         }
@@ -118,57 +126,21 @@ impl Collector {
         counter.map(|counter| resolution_ticks_in(&counter, &mut self.differences))
     }
 
-    fn advance(&mut self, probes: Probes, comparison: CounterComparison) {
-        self.next = match self.next {
-            CollectionTask::Begin => CollectionTask::Invariant,
-            CollectionTask::Invariant => {
-                is_counter_invariant();
-                CollectionTask::Hypervisor
-            }
-            CollectionTask::Hypervisor => {
-                is_virtual();
-                if probes == Probes::Full { CollectionTask::Environment } else { CollectionTask::Resolution }
-            }
-            CollectionTask::Environment => {
-                environment_switch(probes);
-                CollectionTask::Clocksource
-            }
-            CollectionTask::Clocksource => {
-                self.clocksource = clocksource();
-                // A kernel that keeps time with the counter accepts it.
-                let uses = self.clocksource == HardwareCounter::CLOCKSOURCE;
-                if uses { CollectionTask::Resolution } else { CollectionTask::Accepted }
-            }
-            CollectionTask::Accepted => {
-                self.kernel_accepts = is_accepted();
-                CollectionTask::Resolution
-            }
-            CollectionTask::Resolution => {
-                self.resolution_ticks = self.measure_resolution(measurable(probes, comparison));
-                CollectionTask::Cost
-            }
-            CollectionTask::Cost => {
-                self.cost = measurable(probes, comparison).map(|counter| measure_cost(&counter));
-                CollectionTask::Done
-            }
-            CollectionTask::Done => CollectionTask::Done,
-        };
-    }
-
     /// Runs the tasks that are left, adds the facts about the machine to the clock's own, and
     /// discards the collection.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
         self.begin_if_stale(changes);
-        while self.next != CollectionTask::Done {
-            self.advance(probes, facts.comparison);
+        let may_measure = may_measure(probes, facts.comparison);
+        let counter = COUNTER.filter(|_| may_measure);
+        for task in TASKS.iter().skip(self.next) {
+            task(self, probes, counter);
         }
         if facts.switched_off_by.is_none() && environment_switch(probes) == EnvironmentSwitch::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
         // Asked again, because the right to read the counter may have changed meanwhile.
         facts.may_read_counter = may_read(probes);
-        let may_measure = may_measure(probes, facts.comparison);
-        let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);
+        let counter = counter.filter(|_| facts.may_read_counter);
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::cell::has_atomics();
         facts.is_invariant = is_counter_invariant();

@@ -18,7 +18,7 @@ fn single_tasks_collect_the_same_facts_as_one_go() {
             let mut facts = Facts::UNKNOWN;
             facts.comparison = CounterComparison::Impossible;
             collector.finish(0, probes, &mut facts);
-            assert_eq!(collector.next, CollectionTask::Begin, "the next facts are new ones");
+            assert_eq!(collector.next, 0, "the next facts are new ones");
             lasting(facts)
         };
         let at_once = collected(Collector::new());
@@ -42,14 +42,13 @@ fn an_old_collection_begins_anew() {
     assert!(run_one(&mut collector), "still there");
     collector.begun_ns -= COLLECTION_LASTS_NS + 1;
     assert!(!run_one(&mut collector));
-    assert_eq!((collector.next, collector.cost), (CollectionTask::Invariant, None));
+    assert_eq!((collector.next, collector.cost), (1, None));
 }
 
 /// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family
 /// 6, model 207, under KVM.
 #[test]
 fn a_reader_runs_one_task_a_call() {
-    use CollectionTask::{Begin, Clocksource, Cost, Done, Environment, Hypervisor, Invariant, Resolution};
     if COUNTER.is_none() {
         return eprintln!("SKIPPED: no counter on this target");
     }
@@ -58,15 +57,12 @@ fn a_reader_runs_one_task_a_call() {
     while !engine.is_judged() {
         engine.now_ns();
         let next = engine.collector().expect("no other thread has it").next;
-        if next == Invariant {
-            tasks = vec![Begin]; // the collection begins anew after a pause, too
+        if next == 1 {
+            tasks = vec![0]; // the collection begins anew after a pause, too
         }
         if tasks.last() != Some(&next) {
             tasks.push(next);
         }
     }
-    // A task that runs only if the kernel keeps time with another clocksource.
-    tasks.retain(|task| *task != CollectionTask::Accepted);
-    let expected = [Begin, Invariant, Hypervisor, Environment, Clocksource, Resolution, Cost, Done, Begin];
-    assert_eq!(tasks, expected);
+    assert_eq!(tasks, (0..=TASKS.len()).chain([0]).collect::<Vec<_>>());
 }
