@@ -68,8 +68,8 @@ pub struct ClaimMaker {
 
 impl ClaimMaker {
     /// Publishes the claim of `answers`, for a thread that wakes up every `interval_ns`. The last
-    /// claim goes on if this is the first request in a row without an answer of the source that
-    /// counted last, or of a better one.
+    /// claim goes on if this is the first request in a row without a report of the last source or
+    /// a better one, unless the answers show a disruption.
     pub fn publish(&mut self, answers: Answers, interval_ns: i64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);
@@ -97,9 +97,9 @@ impl ClaimMaker {
         if is_disrupted {
             self.history.disrupt();
         }
-        // `None` is less than any source.
-        let is_worse = |report: Report| self.awaited < Some(report.id.origin.source());
-        let is_missed = self.awaited.is_some() && answer.map_or(true, is_worse);
+        let is_missed = self
+            .awaited
+            .is_some_and(|awaited| answer.map_or(true, |report| awaited < report.id.origin.source()));
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim goes on, also if a worse source
         // answers. A source that misses two is taken for dead. After a disruption the second

@@ -22,13 +22,10 @@ pub(crate) struct History {
 /// The claims that were made from one measurement.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
-    /// The first claim, and the last one.
-    first: Claim,
-    last: Claim,
     id: MeasurementId,
-    /// Twice the error that reading the clocks and the request add to either side of the source's
-    /// claim, ns.
-    tolerance_ns: i64,
+    /// The first claim, and the last one. Each with twice the error that reading the clocks and its
+    /// request add to either side of the source's claim, ns.
+    claims: [(Claim, i64); 2],
 }
 
 impl Measurement {
@@ -39,14 +36,15 @@ impl Measurement {
             utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
         };
         if id != self.id {
-            return overlaps(&self.last, self.last.utc_ns);
+            let (last, _) = &self.claims[1];
+            return overlaps(last, last.utc_ns);
         }
         // Compare with both. The first claim alone would miss a small step, because the interval
         // has grown since. The last claim alone would let small differences add up.
-        [self.first, self.last].iter().all(|before| {
+        self.claims.iter().all(|(before, tolerance_ns)| {
             let [earliest_ns, latest_ns] = before.utc_ns;
-            let least_ns = latest_ns.saturating_sub(self.tolerance_ns);
-            overlaps(before, [least_ns, earliest_ns.saturating_add(self.tolerance_ns)])
+            let least_ns = latest_ns.saturating_sub(*tolerance_ns);
+            overlaps(before, [least_ns, earliest_ns.saturating_add(*tolerance_ns)])
         })
     }
 }
@@ -91,7 +89,7 @@ impl History {
         let id = report.id;
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
-        let is_repeated = |past: &Measurement| past.id == id && past.first != past.last;
+        let is_repeated = |past: &Measurement| past.id == id && past.claims[0] != past.claims[1];
         let is_comparable = source_knows_rate && self.measured.iter().any(is_repeated);
         if core::mem::take(&mut self.was_clock_set) {
             // The other sources may not know that the clock was set.
@@ -120,10 +118,10 @@ impl History {
             self.disrupt();
             return Err(Unknown::Disrupted);
         }
-        let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
-        let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
+        let last = (claim, tolerance_ns);
+        let first = same.map_or(last, |same| same.claims[0]);
         self.measured.retain(|past| past.id.origin != id.origin);
-        self.measured.push(Measurement { last: claim, tolerance_ns, ..same });
+        self.measured.push(Measurement { id, claims: [first, last] });
         Ok(())
     }
 }

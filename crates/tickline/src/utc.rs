@@ -43,17 +43,17 @@
 //! the clock's thread has run. In a forked child without a thread, and after the thread was killed,
 //! UTC may be outside until the claim ends. The same holds after a change of the kernel's
 //! clocksource, for readings that do not use the counter. Only the source can know what happened
-//! before the thread was started. A step of the OS clock goes unnoticed if it is smaller than the
-//! uncertainty of tickline's own request. If the program has closed the thread's timer, or the
-//! kernel has refused it, only a contradiction shows a step.
+//! before the thread was started. A step of the OS clock goes unnoticed if it is smaller than twice
+//! the uncertainty of tickline's request before it. If the program has closed the thread's timer,
+//! or the kernel has refused it, only a contradiction shows a step.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
 //!
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes
-//! on. At the second such request in a row the next source's report counts; without one, readings
-//! fail. The first report after the thread's start counts at once. A claim ends 3.75 s after its
-//! request at the latest, or 2.5 intervals if that is later.
+//! on. At the second such request in a row, at least 0.5 s later, the next source's report counts;
+//! without one, readings fail. The first report after the thread's start counts at once. A claim
+//! ends 3.75 s after its request at the latest, or 2.5 intervals if that is later.
 //!
 //! # Known limits
 //!
@@ -68,8 +68,9 @@
 //!   lowers that error with each packet of a server, whether or not it has measured
 //!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, or
 //!   by a step that chronyd has not noticed, if the kernel's answer counts: in a container that
-//!   can't reach chronyd, when chronyd has not answered two requests, or if it does not answer the
-//!   one at which the first report comes, or at which clock-bound is given up.
+//!   can't reach chronyd, when chronyd has missed two requests, or if it misses the one at which the
+//!   first report comes, or at which clock-bound is given up. It misses a request that it does not
+//!   answer, and one that it answers by "not synchronised".
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - When the clock is set, the kernel tells programs last, usually after some microseconds. A

@@ -3,6 +3,7 @@ use tickline_core::gate::Clocksource;
 
 use super::*;
 use crate::Bounds;
+use crate::latch::RawMoment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -29,6 +30,11 @@ fn at_ms(ms: i64) -> Moment {
         marker: 0,
         clocksource: Clocksource::Tsc,
     }
+}
+
+/// A moment after the machine has slept for a second.
+fn resumed_at(ms: i64) -> Moment {
+    Moment { suspended_ns: SECOND_NS, ..at_ms(ms) }
 }
 
 /// A moment whose OS clock was set by `ns`.
@@ -62,6 +68,11 @@ fn kernel(measurement: u64) -> Answer {
     said_within(2_000_000, 0, measurement).map(|report| from(Origin::Kernel, report))
 }
 
+/// A report by clock-bound 3, to within 100 us.
+fn clock_bound(offset_ns: i64, measurement: u64) -> Answer {
+    said_within(100_000, offset_ns, measurement).map(|report| from(Origin::ClockBound3, report))
+}
+
 /// The earliest and the latest time of a reading, ns since 1970.
 pub(crate) fn bounds_ns(reading: &Bounds) -> [i64; 2] {
     [reading.earliest_ns, reading.latest_ns].map(u64::cast_signed)
@@ -77,6 +88,7 @@ pub(crate) fn made(maker: &mut ClaimMaker, moment: &Moment, answer: Answer, vali
 type Made = Option<Result<Source, Unknown>>;
 
 const KEPT: Made = None;
+const BY_CLOCK_BOUND: Made = Some(Ok(Source::ClockBound));
 const BY_CHRONYD: Made = Some(Ok(Source::Chronyd));
 const BY_KERNEL: Made = Some(Ok(Source::Kernel));
 const DISRUPTED: Made = Some(Err(Unknown::Disrupted));
@@ -127,6 +139,37 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     );
 }
 
+/// The thread may be late with the second request that its source misses.
+#[test]
+fn a_claim_holds_for_two_and_a_half_periods() {
+    let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
+    for (interval_ns, last_ms) in [(0, 3_749), (2 * SECOND_NS, 4_999)] {
+        let answers = Answers { moment: moment(0), best: said(0, 0), measurements: vec![] };
+        maker.publish(answers, interval_ns, &latch);
+        let by_raw = |ms| {
+            let now = RawMoment { raw_ns: at_ms(ms).raw_ns, marker: 0, suspended_ns: Some(0) };
+            latch.by_raw(|| Some(now)).map(|bounds| bounds.source)
+        };
+        assert_eq!([0, 1].map(|ms| by_raw(last_ms + ms)), [Ok(Source::Chronyd), Err(Unknown::Expired)]);
+    }
+}
+
+#[test]
+fn a_report_must_be_plausible() {
+    let with = |rates_ppb| said(0, 0).map(|report| Report { rates_ppb, ..report });
+    for (answer, is_plausible) in [
+        (said_within(MAX_ERROR_NS - 50, 0, 0), true), // the width of the moment
+        (said_within(MAX_ERROR_NS, 0, 0), false),
+        (with([-MAX_RATE_PPB, MAX_RATE_PPB]), true),
+        (with([-MAX_RATE_PPB - 1, 0]), false),
+        (with([0, MAX_RATE_PPB + 1]), false),
+        (with([1, 0]), false),
+    ] {
+        let made = if is_plausible { BY_CHRONYD } else { Some(Err(Unknown::Unsynchronised)) };
+        plays(&mut ClaimMaker::default(), &[(moment(0), answer, made)]);
+    }
+}
+
 /// In a guest on a busy machine chronyd was late for one request in ten. The kernel then answered
 /// in its place, and said that it is not synchronised: without `rtcsync` chronyd does not touch the
 /// kernel's flag. A claim holds for longer than two requests take, for a thread that is late.
@@ -166,11 +209,24 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     }
 }
 
+/// After the clock was set, the next request comes at once.
+#[test]
+fn requests_within_half_a_second_are_one_miss() {
+    let none = Err(Unknown::NoSource);
+    let expired = Some(Err(Unknown::Expired));
+    let requests = [(at_ms(2_000), none, KEPT), (at_ms(2_499), none, KEPT), (at_ms(2_500), none, expired)];
+    plays(&mut maker_after(&[said(0, 0); 2]), &requests);
+
+    let mut maker = maker_after(&[said(0, 0); 2]);
+    plays(&mut maker, &[(at_ms(2_000), kernel(7), KEPT)]);
+    maker.record_clock_set();
+    plays(&mut maker, &[(at_ms(2_600), kernel(7), KEPT), (at_ms(3_350), kernel(7), DISRUPTED)]);
+}
+
 /// chronyd may have lowered the kernel's maximum error without a measurement.
 #[test]
 fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
-    let (chronyd, none) = (said(0, 0), Err(Unknown::NoSource));
-    let clock_bound = chronyd.map(|report| from(Origin::ClockBound3, report));
+    let (clock_bound, chronyd, none) = (clock_bound(0, 0), said(0, 0), Err(Unknown::NoSource));
     // The misses of chronyd are counted anew.
     plays(
         &mut maker_after(&[clock_bound; 2]),
@@ -187,7 +243,6 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
     let late = [(at_ms(5_000), kernel(7), KEPT), (at_ms(5_010), kernel(7), KEPT)];
     plays(&mut maker_after(&[chronyd; 2]), &late);
 
-    let resumed_at = |ms| Moment { suspended_ns: SECOND_NS, ..at_ms(ms) };
     let mut maker = maker_after(&[chronyd; 2]);
     maker.record_clock_set();
     plays(
@@ -276,19 +331,49 @@ fn a_step_during_the_first_request_is_a_disruption() {
 /// chronyd, which did not know of the step, was then believed.
 #[test]
 fn each_source_must_agree_after_the_clock_was_set() {
-    let clock_bound =
-        |offset_ns| said_within(100_000, offset_ns, 5).map(|report| from(Origin::ClockBound3, report));
-    let mut maker = maker_after(&[clock_bound(0); 2]);
+    let mut maker = maker_after(&[said(0, 0), clock_bound(0, 5), clock_bound(0, 5)]);
     maker.record_clock_set();
     let set = |seconds| moment_after_set(50_000, seconds);
     plays(
         &mut maker,
         &[
-            (set(2), clock_bound(-50_000), Some(Ok(Source::ClockBound))),
-            (set(3), said(0, 0), KEPT),
-            (set(4), said(0, 0), DISRUPTED),
+            (set(3), clock_bound(-50_000, 5), BY_CLOCK_BOUND),
+            (set(4), said(0, 1), KEPT),
+            (set(5), said(0, 1), DISRUPTED),
         ],
     );
+}
+
+/// Even if a better source, or the other version of clock-bound's segment, has measured meanwhile.
+#[test]
+fn after_a_disruption_each_source_must_measure_again() {
+    let version_2 = said(0, 9).map(|report| from(Origin::ClockBound2, report));
+    plays(
+        &mut maker_after(&[clock_bound(0, 5); 2]),
+        &[
+            (resumed_at(2_000), clock_bound(0, 5), DISRUPTED),
+            (resumed_at(3_000), said(0, 0), KEPT),
+            (resumed_at(4_000), clock_bound(0, 6), BY_CLOCK_BOUND),
+            (resumed_at(5_000), version_2, DISRUPTED),
+            (resumed_at(6_000), said(0, 1), KEPT),
+            (resumed_at(7_000), said(0, 1), BY_CHRONYD),
+        ],
+    );
+}
+
+/// Symptom: a request that was held up made room for each later step, until the next measurement.
+#[test]
+fn a_step_is_noticed_after_a_request_that_was_held_up() {
+    let held_up = said_within(1_001_000, 0, 0).map(|report| Report { request_ns: 1_000_000, ..report });
+    for step_ns in [100_000, -100_000] {
+        let mut maker = maker_after(&[held_up, said(0, 0), said(0, 0)]);
+        maker.record_clock_set();
+        plays(&mut maker, &[(moment_after_set(step_ns, 3), said(0, 0), DISRUPTED)]);
+    }
+    // What the requests may have added on either side is no step.
+    let long = |offset_ns| said_within(11_000, offset_ns, 0).map(|old| Report { request_ns: 10_000, ..old });
+    plays(&mut maker_after(&[long(0)]), &[(moment(1), long(19_000), BY_CHRONYD)]);
+    plays(&mut maker_after(&[said(0, 0), long(10_000)]), &[(moment(2), said(0, 0), BY_CHRONYD)]);
 }
 
 /// The source may be silent, or say that it does not know, when the machine resumes.
@@ -451,6 +536,37 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
 }
 
 #[test]
+fn a_counter_that_is_set_back_before_its_rate_is_known_is_a_disruption() {
+    let reset = |ms: i64| Moment { ticks: Some(3_000_000 * (ms - 20_000).unsigned_abs()), ..at_ms(ms) };
+    plays(
+        &mut ClaimMaker::default(),
+        &[
+            (at_ms(20_000), said(0, 0), BY_CHRONYD),
+            (reset(20_001), said(0, 0), DISRUPTED),
+            (reset(20_010), said(0, 1), BY_CHRONYD),
+        ],
+    );
+}
+
+/// The counter becomes slower, or faster, by 10 ppb a second.
+#[test]
+fn a_rate_follows_the_counter() {
+    for change in [-30, 30] {
+        let (mut maker, mut ticks) = (ClaimMaker::default(), 0_u64);
+        for second in 0..500 {
+            let at = Moment { ticks: Some(ticks), ..moment(second) };
+            let claim = made(&mut maker, &at, said(0, 0), VALID_NS).unwrap();
+            assert_eq!(claim.source, Some(Source::Chronyd), "{second} s");
+            let next = (3_000_000_000 + change * second).unsigned_abs();
+            ticks += next;
+            let [least_ns, most_ns] =
+                claim.by_counter.slopes.map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
+            assert!(second == 0 || (least_ns..=most_ns + 1).contains(&1_000_000_000), "{second} s");
+        }
+    }
+}
+
+#[test]
 fn small_steps_do_not_add_up() {
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
     let stepped = |seconds| said(seconds * 1_050, 1);
@@ -465,7 +581,11 @@ fn small_steps_do_not_add_up() {
 fn a_request_is_due_at_once_until_the_rate_is_known() {
     let mut by_os = ClaimMaker::default();
     made(&mut by_os, &Moment { ticks: None, ..moment(0) }, said(0, 0), VALID_NS);
-    let makers = [ClaimMaker::default(), maker_after(&[said(0, 0)]), maker_after(&[said(0, 0); 2]), by_os];
+    let mut short = maker_after(&[said(0, 0)]);
+    plays(&mut short, &[(at_ms(3), said(0, 0), BY_CHRONYD)]);
+    let known = maker_after(&[said(0, 0); 2]);
+    assert_eq!((known.longest_ns(3_000_000), short.longest_ns(1)), (Some(1_000_000), None));
+    let makers = [ClaimMaker::default(), short, known, by_os];
     assert_eq!(makers.each_ref().map(|maker| maker.is_due(749_999_999)), [true, true, false, false]);
     assert!(makers.iter().all(|maker| maker.is_due(750_000_000)));
 }

@@ -120,6 +120,7 @@ impl Segment {
             let rates_ppb = unknown_rates_ppb(steered_ppb);
             Extrapolated { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
         } else {
+            // Without the counter's rate the segment says nothing, not even of a disruption.
             self.extrapolated(as_of_ns, drift_ppb, moment, slopes?)?
         };
         let growth_ppb = drift_ppb.saturating_add(line.error_ppb);

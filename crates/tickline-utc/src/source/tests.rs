@@ -72,6 +72,9 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
         assert_eq!(report.offset_ns, offset_ns);
         assert_eq!(report.request_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
     }
+    let wide = widen(&Moment { width_ns: 1_000_000, ..after(0) }).unwrap();
+    assert_eq!(wide.offset_ns, [100 - 1_000_005, 300 + 1_000_013]);
+    assert!(widen(&Moment { realtime_ns: before.realtime_ns + 15, ..before }).is_some(), "within the width");
     let suspended = Moment { suspended_ns: 1_000_000, ..after(0) };
     let moved = Moment { marker: 1, ..after(0) };
     assert_eq!([after(200_000), after(-200_000), suspended, moved].map(|after| widen(&after)), [None; 4]);
