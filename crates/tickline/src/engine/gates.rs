@@ -37,7 +37,7 @@ const COST_RETRY_NS: i64 = 5_000_000_000;
 
 /// What a judgement has found. A line stays in use until a judgement finds something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct JudgedFacts {
+struct Conclusion {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
     /// Why Unix time comes from the OS clock.
@@ -118,22 +118,22 @@ impl Engine {
     #[inline(never)]
     fn judge_with(
         &self,
-        present: Option<JudgedFacts>,
+        present: Option<Conclusion>,
         kind: LineKind,
         locked: &mut DriverMemory,
     ) -> Option<Judgement> {
         if !self.collect(&mut locked.facts, kind) {
             return None;
         }
-        let found = self.judge_facts(&locked.facts);
+        let found = self.conclude(&locked.facts);
         (Some(found) != present).then(|| self.act_on(found, locked))
     }
 
     #[inline(never)]
-    fn judge_facts(&self, facts: &Facts) -> JudgedFacts {
+    fn conclude(&self, facts: &Facts) -> Conclusion {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        JudgedFacts {
+        Conclusion {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
             clocksource: facts.clocksource,
@@ -142,7 +142,7 @@ impl Engine {
 
     /// The judgement by these facts. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn act_on(&self, found: JudgedFacts, locked: &mut DriverMemory) -> Judgement {
+    fn act_on(&self, found: Conclusion, locked: &mut DriverMemory) -> Judgement {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
@@ -263,7 +263,7 @@ unsafe impl Platform for Engine {
         if facts::are_current(&locked.facts) {
             return None;
         }
-        let present = (self.clock.keeper.stage() == Stage::Open).then(|| JudgedFacts {
+        let present = (self.clock.keeper.stage() == Stage::Open).then(|| Conclusion {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: locked.facts.clocksource,
