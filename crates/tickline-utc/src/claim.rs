@@ -8,7 +8,7 @@ use core::num::NonZeroU16;
 
 use tickline_core::reference::SUSPENDED_BOUND_NS;
 
-use crate::{Bounds, Source, Unknown};
+use crate::{Source, Unknown, UtcBounds};
 
 /// The fraction bits of the slopes of an [`Extrapolation`].
 pub(crate) const SLOPE_BITS: u32 = 48;
@@ -121,22 +121,22 @@ impl Claim {
 
     /// UTC when the counter showed `ticks`; `None` if the claim does not hold then.
     #[inline]
-    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<Bounds> {
+    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<UtcBounds> {
         self.after(self.by_counter.elapsed_ns(ticks)?)
     }
 
     /// UTC when `CLOCK_MONOTONIC_RAW` was `raw_ns`; `None` if the claim does not hold then.
     #[inline]
-    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<Bounds> {
+    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<UtcBounds> {
         self.after(self.by_raw.elapsed_ns(raw_ns.cast_unsigned())?)
     }
 
     #[inline]
-    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<Bounds> {
+    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcBounds> {
         // BOUND: a claim begins after 1970 and two days before the end of the range, and holds for
         // a day.
         let time_ns = |utc_ns: i64, elapsed_ns: i64| utc_ns.wrapping_add(elapsed_ns).cast_unsigned();
-        Some(Bounds {
+        Some(UtcBounds {
             earliest_ns: time_ns(self.utc_ns[0], least_ns),
             latest_ns: time_ns(self.utc_ns[1], greatest_ns),
             tai_offset_s: self.tai_offset_s,
@@ -210,7 +210,7 @@ proptest::proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "slow")]
-    fn words_are_the_claim(
+    fn a_claim_survives_its_words(
         words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
         source in 0..4_u8,
         failure in proptest::sample::select(&REASONS),

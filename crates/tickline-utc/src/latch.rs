@@ -9,7 +9,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::claim::{COUNTER_WORDS, Claim, WORDS};
-use crate::{Bounds, Unknown};
+use crate::{Unknown, UtcBounds};
 
 const SLOTS: usize = 2;
 
@@ -89,7 +89,7 @@ impl ClaimLatch {
         &self,
         read_ticks: impl FnMut() -> Option<u64>,
         read_marker: impl FnOnce() -> u64,
-    ) -> Option<Bounds> {
+    ) -> Option<UtcBounds> {
         let (claim, ticks) = self.read::<COUNTER_WORDS, _>(read_ticks)?;
         claim.if_undisturbed(read_marker())?.at_ticks(ticks)
     }
@@ -100,7 +100,7 @@ impl ClaimLatch {
     ///
     /// [`Unknown`] says why UTC is unknown: [`NoSource`](Unknown::NoSource) if `clock` returns
     /// `None`.
-    pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<Bounds, Unknown> {
+    pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<UtcBounds, Unknown> {
         let (claim, now) = self.read::<WORDS, _>(clock).ok_or(Unknown::NoSource)?;
         claim.source.ok_or(claim.failure)?;
         let claim = claim.if_undisturbed(now.marker).ok_or(Unknown::Disrupted)?;
@@ -140,7 +140,7 @@ impl ClaimLatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim_maker::tests::{made, moment, said};
+    use crate::claim_maker::tests::{moment, next_claim, report_of};
     use crate::{ClaimMaker, Moment, Source};
 
     #[test]
@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn a_reading_fails_if_the_machine_was_disturbed_since_the_claim() {
         let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
-        let claim = [0, 1].map(|seconds| made(&mut maker, &moment(seconds), said(0, 0), 1_000_000_000));
+        let claim =
+            [0, 1].map(|seconds| next_claim(&mut maker, &moment(seconds), report_of(0, 0), 1_000_000_000));
         latch.publish(&claim[1].unwrap());
         let at = Moment { raw_ns: moment(1).raw_ns + 1_000, ..moment(1) };
         let by_raw = |marker, suspended_ns| {

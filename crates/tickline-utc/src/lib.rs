@@ -21,7 +21,7 @@ pub const NO_MARKER: u64 = u64::MAX;
 
 /// The earliest and the latest time that UTC can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct UtcBounds {
     /// UTC is not before this time, ns since 1970.
     pub earliest_ns: u64,
     /// UTC is not after this time, ns since 1970.

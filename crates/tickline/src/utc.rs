@@ -117,7 +117,7 @@ use core::fmt;
 use core::num::NonZeroU16;
 use core::time::Duration;
 
-use tickline_utc::{Bounds, Source, Unknown};
+use tickline_utc::{Source, Unknown, UtcBounds};
 
 use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
@@ -205,7 +205,7 @@ impl UtcReading {
     }
 
     #[inline]
-    fn new(bounds: Bounds) -> Self {
+    fn new(bounds: UtcBounds) -> Self {
         let [earliest, latest] = [bounds.earliest_ns, bounds.latest_ns].map(UnixTime::from_nanos);
         let source = match bounds.source {
             Source::ClockBound => UtcSource::ClockBound,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use tickline_core::gate::Clocksource;
 
 use super::*;
-use crate::Bounds;
+use crate::UtcBounds;
 use crate::latch::RawMoment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
 
@@ -43,12 +43,12 @@ fn moment_after_set(ns: i64, seconds: i64) -> Moment {
 }
 
 /// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
-pub(crate) fn said(offset_ns: i64, measurement: u64) -> Answer {
-    said_within(1_000, offset_ns, measurement)
+pub(crate) fn report_of(offset_ns: i64, measurement: u64) -> Answer {
+    report_within(1_000, offset_ns, measurement)
 }
 
-/// A report like [`said`]'s, by `half_ns` more or less.
-fn said_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
+/// A report like [`report_of`]'s, by `half_ns` more or less.
+fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
     Ok(Report {
         id: MeasurementId { origin: Origin::Chronyd, number: measurement },
         offset_ns: [offset_ns - half_ns, offset_ns + half_ns],
@@ -65,40 +65,45 @@ fn from(origin: Origin, report: Report) -> Report {
 
 /// A report by the kernel, which claims little.
 fn kernel(measurement: u64) -> Answer {
-    said_within(2_000_000, 0, measurement).map(|report| from(Origin::Kernel, report))
+    report_within(2_000_000, 0, measurement).map(|report| from(Origin::Kernel, report))
 }
 
 /// A report by clock-bound 3, to within 100 us.
 fn clock_bound(offset_ns: i64, measurement: u64) -> Answer {
-    said_within(100_000, offset_ns, measurement).map(|report| from(Origin::ClockBound3, report))
+    report_within(100_000, offset_ns, measurement).map(|report| from(Origin::ClockBound3, report))
 }
 
 /// The earliest and the latest time of a reading, ns since 1970.
-pub(crate) fn bounds_ns(reading: &Bounds) -> [i64; 2] {
+pub(crate) fn bounds_ns(reading: &UtcBounds) -> [i64; 2] {
     [reading.earliest_ns, reading.latest_ns].map(u64::cast_signed)
 }
 
 /// The claim made of this answer. The kernel has measured for the seventh time, and answers, too.
-pub(crate) fn made(maker: &mut ClaimMaker, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
+pub(crate) fn next_claim(
+    maker: &mut ClaimMaker,
+    moment: &Moment,
+    answer: Answer,
+    valid_ns: i64,
+) -> Option<Claim> {
     let measurements = [answer, kernel(7)].iter().flatten().map(|report| report.id).collect();
     maker.next_claim(Answers { moment: *moment, best: answer, measurements }, valid_ns)
 }
 
-/// The source of a claim, or why readings fail; `None` if the last claim goes on.
-type Made = Option<Result<Source, Unknown>>;
+/// The source of the next claim, or why readings fail; `None` if the last claim goes on.
+type Expected = Option<Result<Source, Unknown>>;
 
-const KEPT: Made = None;
-const BY_CLOCK_BOUND: Made = Some(Ok(Source::ClockBound));
-const BY_CHRONYD: Made = Some(Ok(Source::Chronyd));
-const BY_KERNEL: Made = Some(Ok(Source::Kernel));
-const DISRUPTED: Made = Some(Err(Unknown::Disrupted));
+const KEPT: Expected = None;
+const BY_CLOCK_BOUND: Expected = Some(Ok(Source::ClockBound));
+const BY_CHRONYD: Expected = Some(Ok(Source::Chronyd));
+const BY_KERNEL: Expected = Some(Ok(Source::Kernel));
+const DISRUPTED: Expected = Some(Err(Unknown::Disrupted));
 
-/// Asserts what is made of each answer at its moment.
-fn plays(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Made)]) {
+/// Asserts which claim follows from each answer at its moment.
+fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]) {
     for (moment, answer, expected) in requests {
-        let claim = made(maker, moment, *answer, VALID_NS);
-        let made = claim.map(|claim| claim.source.ok_or(claim.failure));
-        assert_eq!(made, *expected, "{} ms: {answer:?}", moment.raw_ns / 1_000_000);
+        let claim = next_claim(maker, moment, *answer, VALID_NS);
+        let claim = claim.map(|claim| claim.source.ok_or(claim.failure));
+        assert_eq!(claim, *expected, "{} ms: {answer:?}", moment.raw_ns / 1_000_000);
     }
 }
 
@@ -106,19 +111,19 @@ fn plays(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Made)]) {
 fn maker_after(answers: &[Answer]) -> ClaimMaker {
     let mut maker = ClaimMaker::default();
     for (second, answer) in (0..).zip(answers) {
-        assert!(made(&mut maker, &moment(second), *answer, VALID_NS).unwrap().source.is_some());
+        assert!(next_claim(&mut maker, &moment(second), *answer, VALID_NS).unwrap().source.is_some());
     }
     maker
 }
 
 #[test]
 fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
-    let mut maker = maker_after(&[said(0, 0)]);
-    let claim = made(&mut maker, &moment(1), said(0, 0), VALID_NS).unwrap();
-    plays(&mut maker, &[(moment(2), Err(Unknown::NoSource), KEPT)]);
+    let mut maker = maker_after(&[report_of(0, 0)]);
+    let claim = next_claim(&mut maker, &moment(1), report_of(0, 0), VALID_NS).unwrap();
+    assert_claims(&mut maker, &[(moment(2), Err(Unknown::NoSource), KEPT)]);
     let at = |seconds: i64| {
         let moment = moment(seconds);
-        let of = |reading: Option<Bounds>| reading.map(|reading| bounds_ns(&reading));
+        let of = |reading: Option<UtcBounds>| reading.map(|reading| bounds_ns(&reading));
         [of(claim.at_ticks(moment.ticks.unwrap())), of(claim.at_raw(moment.raw_ns))]
     };
     for [earliest_ns, latest_ns] in at(2).map(Option::unwrap) {
@@ -129,11 +134,11 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     }
     assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], Unknown::Expired));
     // The source lets its claim hold for a shorter time.
-    let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
-    assert_eq!(made(&mut maker, &moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
+    let void = report_of(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
+    assert_eq!(next_claim(&mut maker, &moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
     let unsynchronised = Err(Unknown::Unsynchronised);
     // At first the claim itself says that it has ended.
-    plays(
+    assert_claims(
         &mut maker,
         &[(moment(3), unsynchronised, KEPT), (moment(4), unsynchronised, Some(Err(Unknown::Unsynchronised)))],
     );
@@ -144,7 +149,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 fn a_claim_holds_for_two_and_a_half_periods() {
     let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
     for (interval_ns, last_ms) in [(0, 3_749), (2 * SECOND_NS, 4_999)] {
-        let answers = Answers { moment: moment(0), best: said(0, 0), measurements: vec![] };
+        let answers = Answers { moment: moment(0), best: report_of(0, 0), measurements: vec![] };
         maker.publish(answers, interval_ns, &latch);
         let by_raw = |ms| {
             let now = RawMoment { raw_ns: at_ms(ms).raw_ns, marker: 0, suspended_ns: Some(0) };
@@ -156,17 +161,17 @@ fn a_claim_holds_for_two_and_a_half_periods() {
 
 #[test]
 fn a_report_must_be_plausible() {
-    let with = |rates_ppb| said(0, 0).map(|report| Report { rates_ppb, ..report });
+    let with = |rates_ppb| report_of(0, 0).map(|report| Report { rates_ppb, ..report });
     for (answer, is_plausible) in [
-        (said_within(MAX_ERROR_NS - 50, 0, 0), true), // the width of the moment
-        (said_within(MAX_ERROR_NS, 0, 0), false),
+        (report_within(MAX_ERROR_NS - 50, 0, 0), true), // the width of the moment
+        (report_within(MAX_ERROR_NS, 0, 0), false),
         (with([-MAX_RATE_PPB, MAX_RATE_PPB]), true),
         (with([-MAX_RATE_PPB - 1, 0]), false),
         (with([0, MAX_RATE_PPB + 1]), false),
         (with([1, 0]), false),
     ] {
-        let made = if is_plausible { BY_CHRONYD } else { Some(Err(Unknown::Unsynchronised)) };
-        plays(&mut ClaimMaker::default(), &[(moment(0), answer, made)]);
+        let expected = if is_plausible { BY_CHRONYD } else { Some(Err(Unknown::Unsynchronised)) };
+        assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);
     }
 }
 
@@ -178,9 +183,9 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     for (why, then) in
         [(Unknown::NoSource, Unknown::Expired), (Unknown::Unsynchronised, Unknown::Unsynchronised)]
     {
-        let (chronyd, none, fails) = (said(0, 0), Err(why), Some(Err(why)));
+        let (chronyd, none, fails) = (report_of(0, 0), Err(why), Some(Err(why)));
         let mut maker = ClaimMaker::default();
-        plays(
+        assert_claims(
             &mut maker,
             &[
                 (at_ms(0), none, fails),
@@ -190,9 +195,9 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
                 (at_ms(4_000), none, KEPT),
             ],
         );
-        let claim = made(&mut maker, &at_ms(5_000), chronyd, VALID_NS).unwrap();
+        let claim = next_claim(&mut maker, &at_ms(5_000), chronyd, VALID_NS).unwrap();
         assert!(claim.at_raw(at_ms(7_350).raw_ns).is_some(), "it would still hold");
-        plays(
+        assert_claims(
             &mut maker,
             &[
                 // The thread is late, and then the clock is set, so the source is asked at once.
@@ -200,7 +205,7 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
                 (at_ms(6_610), none, KEPT),
                 (at_ms(7_350), none, Some(Err(then))),
                 // The last answer counts for the next claim all the same.
-                (at_ms(7_400), said(90_000, 1), DISRUPTED),
+                (at_ms(7_400), report_of(90_000, 1), DISRUPTED),
                 // A reason does not outlive the source that gave it.
                 (at_ms(8_400), none, KEPT),
                 (at_ms(9_400), none, fails),
@@ -215,20 +220,20 @@ fn requests_within_half_a_second_are_one_miss() {
     let none = Err(Unknown::NoSource);
     let expired = Some(Err(Unknown::Expired));
     let requests = [(at_ms(2_000), none, KEPT), (at_ms(2_499), none, KEPT), (at_ms(2_500), none, expired)];
-    plays(&mut maker_after(&[said(0, 0); 2]), &requests);
+    assert_claims(&mut maker_after(&[report_of(0, 0); 2]), &requests);
 
-    let mut maker = maker_after(&[said(0, 0); 2]);
-    plays(&mut maker, &[(at_ms(2_000), kernel(7), KEPT)]);
+    let mut maker = maker_after(&[report_of(0, 0); 2]);
+    assert_claims(&mut maker, &[(at_ms(2_000), kernel(7), KEPT)]);
     maker.record_clock_set();
-    plays(&mut maker, &[(at_ms(2_600), kernel(7), KEPT), (at_ms(3_350), kernel(7), DISRUPTED)]);
+    assert_claims(&mut maker, &[(at_ms(2_600), kernel(7), KEPT), (at_ms(3_350), kernel(7), DISRUPTED)]);
 }
 
 /// chronyd may have lowered the kernel's maximum error without a measurement.
 #[test]
 fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
-    let (clock_bound, chronyd, none) = (clock_bound(0, 0), said(0, 0), Err(Unknown::NoSource));
+    let (clock_bound, chronyd, none) = (clock_bound(0, 0), report_of(0, 0), Err(Unknown::NoSource));
     // The misses of chronyd are counted anew.
-    plays(
+    assert_claims(
         &mut maker_after(&[clock_bound; 2]),
         &[
             (moment(2), chronyd, KEPT),
@@ -241,11 +246,11 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
     );
     // The thread was late, so the claim has ended.
     let late = [(at_ms(5_000), kernel(7), KEPT), (at_ms(5_010), kernel(7), KEPT)];
-    plays(&mut maker_after(&[chronyd; 2]), &late);
+    assert_claims(&mut maker_after(&[chronyd; 2]), &late);
 
     let mut maker = maker_after(&[chronyd; 2]);
     maker.record_clock_set();
-    plays(
+    assert_claims(
         &mut maker,
         &[
             (resumed_at(2_000), chronyd, DISRUPTED),
@@ -256,13 +261,13 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
             (resumed_at(6_000), kernel(8), KEPT),
             (resumed_at(7_000), chronyd, DISRUPTED),
             (resumed_at(8_000), kernel(8), KEPT),
-            (resumed_at(9_000), said(1_000_000, 1), BY_CHRONYD),
+            (resumed_at(9_000), report_of(1_000_000, 1), BY_CHRONYD),
         ],
     );
     // chronyd is late when the machine resumes. The next request comes at once.
     let mut maker = maker_after(&[chronyd; 2]);
     maker.record_clock_set();
-    plays(
+    assert_claims(
         &mut maker,
         &[
             (resumed_at(2_000), kernel(7), DISRUPTED),
@@ -276,10 +281,10 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
 /// In both cases another program has set the clock, and the daemon has not noticed.
 #[test]
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
-    let wide = |offset_ns, measurement| said_within(1_000_000, offset_ns, measurement);
+    let wide = |offset_ns, measurement| report_within(1_000_000, offset_ns, measurement);
     for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
         for (next, source) in [(wide(0, 8), BY_CHRONYD), (kernel(8), BY_KERNEL)] {
-            plays(
+            assert_claims(
                 &mut maker_after(&[wide(0, 0), wide(100, 0)]),
                 &[
                     (moment(2), wide(offset_ns, measurement), DISRUPTED),
@@ -297,10 +302,10 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
 /// After some minutes a source's interval has grown so far that a step is small against it.
 #[test]
 fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
-    let grown = |seconds: i64, step_ns: i64| said_within(1_000 + seconds * WANDER_PPB, step_ns, 0);
+    let grown = |seconds: i64, step_ns: i64| report_within(1_000 + seconds * WANDER_PPB, step_ns, 0);
     for step_ns in [10_000, -10_000, 100_000] {
         let before: Vec<_> = (0..300).map(|seconds| grown(seconds, 0)).collect();
-        plays(&mut maker_after(&before), &[(moment(300), grown(300, step_ns), DISRUPTED)]);
+        assert_claims(&mut maker_after(&before), &[(moment(300), grown(300, step_ns), DISRUPTED)]);
     }
 }
 
@@ -308,12 +313,12 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
 #[test]
 fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
     for (step_ns, then) in [(0, BY_CHRONYD), (300_000, DISRUPTED)] {
-        plays(
-            &mut maker_after(&[said(0, 0); 2]),
+        assert_claims(
+            &mut maker_after(&[report_of(0, 0); 2]),
             &[
                 (moment(2), kernel(7), KEPT),
                 (moment(3), kernel(7), BY_KERNEL),
-                (moment_after_set(step_ns, 4), said(0, 0), then),
+                (moment_after_set(step_ns, 4), report_of(0, 0), then),
             ],
         );
     }
@@ -324,22 +329,25 @@ fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
 fn a_step_during_the_first_request_is_a_disruption() {
     let mut maker = ClaimMaker::default();
     maker.record_clock_set();
-    plays(&mut maker, &[(moment(0), said(0, 0), DISRUPTED), (moment(1), said(0, 1), BY_CHRONYD)]);
+    assert_claims(
+        &mut maker,
+        &[(moment(0), report_of(0, 0), DISRUPTED), (moment(1), report_of(0, 1), BY_CHRONYD)],
+    );
 }
 
 /// clock-bound 3 does not use the OS clock, so it agrees with itself after a step. Symptom:
 /// chronyd, which did not know of the step, was then believed.
 #[test]
 fn each_source_must_agree_after_the_clock_was_set() {
-    let mut maker = maker_after(&[said(0, 0), clock_bound(0, 5), clock_bound(0, 5)]);
+    let mut maker = maker_after(&[report_of(0, 0), clock_bound(0, 5), clock_bound(0, 5)]);
     maker.record_clock_set();
     let set = |seconds| moment_after_set(50_000, seconds);
-    plays(
+    assert_claims(
         &mut maker,
         &[
             (set(3), clock_bound(-50_000, 5), BY_CLOCK_BOUND),
-            (set(4), said(0, 1), KEPT),
-            (set(5), said(0, 1), DISRUPTED),
+            (set(4), report_of(0, 1), KEPT),
+            (set(5), report_of(0, 1), DISRUPTED),
         ],
     );
 }
@@ -347,16 +355,16 @@ fn each_source_must_agree_after_the_clock_was_set() {
 /// Even if a better source, or the other version of clock-bound's segment, has measured meanwhile.
 #[test]
 fn after_a_disruption_each_source_must_measure_again() {
-    let version_2 = said(0, 9).map(|report| from(Origin::ClockBound2, report));
-    plays(
+    let version_2 = report_of(0, 9).map(|report| from(Origin::ClockBound2, report));
+    assert_claims(
         &mut maker_after(&[clock_bound(0, 5); 2]),
         &[
             (resumed_at(2_000), clock_bound(0, 5), DISRUPTED),
-            (resumed_at(3_000), said(0, 0), KEPT),
+            (resumed_at(3_000), report_of(0, 0), KEPT),
             (resumed_at(4_000), clock_bound(0, 6), BY_CLOCK_BOUND),
             (resumed_at(5_000), version_2, DISRUPTED),
-            (resumed_at(6_000), said(0, 1), KEPT),
-            (resumed_at(7_000), said(0, 1), BY_CHRONYD),
+            (resumed_at(6_000), report_of(0, 1), KEPT),
+            (resumed_at(7_000), report_of(0, 1), BY_CHRONYD),
         ],
     );
 }
@@ -364,16 +372,20 @@ fn after_a_disruption_each_source_must_measure_again() {
 /// Symptom: a request that was held up made room for each later step, until the next measurement.
 #[test]
 fn a_step_is_noticed_after_a_request_that_was_held_up() {
-    let held_up = said_within(1_001_000, 0, 0).map(|report| Report { request_ns: 1_000_000, ..report });
+    let held_up = report_within(1_001_000, 0, 0).map(|report| Report { request_ns: 1_000_000, ..report });
     for step_ns in [100_000, -100_000] {
-        let mut maker = maker_after(&[held_up, said(0, 0), said(0, 0)]);
+        let mut maker = maker_after(&[held_up, report_of(0, 0), report_of(0, 0)]);
         maker.record_clock_set();
-        plays(&mut maker, &[(moment_after_set(step_ns, 3), said(0, 0), DISRUPTED)]);
+        assert_claims(&mut maker, &[(moment_after_set(step_ns, 3), report_of(0, 0), DISRUPTED)]);
     }
     // What the requests may have added on either side is no step.
-    let long = |offset_ns| said_within(11_000, offset_ns, 0).map(|old| Report { request_ns: 10_000, ..old });
-    plays(&mut maker_after(&[long(0)]), &[(moment(1), long(19_000), BY_CHRONYD)]);
-    plays(&mut maker_after(&[said(0, 0), long(10_000)]), &[(moment(2), said(0, 0), BY_CHRONYD)]);
+    let long =
+        |offset_ns| report_within(11_000, offset_ns, 0).map(|old| Report { request_ns: 10_000, ..old });
+    assert_claims(&mut maker_after(&[long(0)]), &[(moment(1), long(19_000), BY_CHRONYD)]);
+    assert_claims(
+        &mut maker_after(&[report_of(0, 0), long(10_000)]),
+        &[(moment(2), report_of(0, 0), BY_CHRONYD)],
+    );
 }
 
 /// The source may be silent, or say that it does not know, when the machine resumes.
@@ -384,13 +396,13 @@ fn after_a_disruption_the_source_must_measure_again() {
     let by_hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
-        for first in [Err(Unknown::NoSource), Err(Unknown::Unsynchronised), said(0, 1)] {
-            let mut maker = maker_after(&[said(0, 0)]);
-            plays(&mut maker, &[(after(1), first, DISRUPTED)]);
+        for first in [Err(Unknown::NoSource), Err(Unknown::Unsynchronised), report_of(0, 1)] {
+            let mut maker = maker_after(&[report_of(0, 0)]);
+            assert_claims(&mut maker, &[(after(1), first, DISRUPTED)]);
             assert_eq!(maker.rate.slopes, None, "the counter may have run on");
-            plays(&mut maker, &[(after(2), said(0, 1), DISRUPTED)]);
+            assert_claims(&mut maker, &[(after(2), report_of(0, 1), DISRUPTED)]);
             // The time is another one than before.
-            let claim = made(&mut maker, &after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
+            let claim = next_claim(&mut maker, &after(3), report_of(5 * SECOND_NS, 2), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(Source::Chronyd));
             assert!(claim.is_before_suspend(2 * SECOND_NS));
             assert!(!claim.is_before_suspend(after(3).suspended_ns));
@@ -403,39 +415,39 @@ fn after_a_disruption_the_source_must_measure_again() {
 /// clock-bound's daemon notices a disruption, and is gone when the next request comes.
 #[test]
 fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
-    plays(
-        &mut maker_after(&[said(0, 0)]),
+    assert_claims(
+        &mut maker_after(&[report_of(0, 0)]),
         &[
             (moment(1), Err(Unknown::Disrupted), DISRUPTED),
-            (moment(2), said(0, 0), DISRUPTED),
-            (moment(3), said(0, 1), BY_CHRONYD),
+            (moment(2), report_of(0, 0), DISRUPTED),
+            (moment(3), report_of(0, 1), BY_CHRONYD),
         ],
     );
 }
 
 #[test]
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
-    let mut known = maker_after(&[said(0, 0); 2]);
+    let mut known = maker_after(&[report_of(0, 0); 2]);
     known.record_clock_set();
     let mut unknown = ClaimMaker::default();
     unknown.record_clock_set();
     for (maker, then) in [(&mut known, BY_CHRONYD), (&mut unknown, DISRUPTED)] {
-        plays(
+        assert_claims(
             maker,
             &[
-                (moment(2), said(0, 0), then),
-                (moment(3), said(0, 0), then),
-                (moment(4), said(0, 1), BY_CHRONYD),
+                (moment(2), report_of(0, 0), then),
+                (moment(3), report_of(0, 0), then),
+                (moment(4), report_of(0, 1), BY_CHRONYD),
             ],
         );
         maker.record_clock_set();
-        plays(
+        assert_claims(
             maker,
             &[
                 // The source is silent, and may then have measured before or after the clock was set.
                 (moment(5), Err(Unknown::NoSource), KEPT),
-                (moment(6), said(0, 2), DISRUPTED),
-                (moment(7), said(0, 3), BY_CHRONYD),
+                (moment(6), report_of(0, 2), DISRUPTED),
+                (moment(7), report_of(0, 3), BY_CHRONYD),
             ],
         );
     }
@@ -445,34 +457,35 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
 /// maximum error says nothing of the step, nor does version 2 of clock-bound's segment.
 #[test]
 fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
-    let vague = said(0, 0).map(|old| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..old });
+    let vague =
+        report_of(0, 0).map(|old| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..old });
     let mut maker = maker_after(&[vague; 2]);
     maker.record_clock_set();
-    plays(&mut maker, &[(moment_after_set(400_000, 2), vague, DISRUPTED)]);
+    assert_claims(&mut maker, &[(moment_after_set(400_000, 2), vague, DISRUPTED)]);
 }
 
 /// The clock is set after a measurement and before the request that returns it. The thread learns
 /// of that after the request. The source then agrees only with itself.
 #[test]
 fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
-    let wide = |measurement| said_within(1_000_000, 0, measurement);
+    let wide = |measurement| report_within(1_000_000, 0, measurement);
     let set = |seconds| moment_after_set(100_000, seconds);
     let mut maker = maker_after(&[wide(0)]);
-    plays(&mut maker, &[(set(1), wide(1), BY_CHRONYD)]);
+    assert_claims(&mut maker, &[(set(1), wide(1), BY_CHRONYD)]);
     maker.record_clock_set();
-    plays(&mut maker, &[(set(2), wide(1), DISRUPTED), (set(3), wide(2), BY_CHRONYD)]);
+    assert_claims(&mut maker, &[(set(2), wide(1), DISRUPTED), (set(3), wide(2), BY_CHRONYD)]);
 }
 
 #[test]
 fn nothing_is_claimed_around_a_leap_second() {
     let (mut maker, midnight) = (ClaimMaker::default(), |seconds| moment(MIDNIGHT_S + seconds));
-    let leap = |offset_ns| said(offset_ns, 0).map(|report| Report { leap_second_today: true, ..report });
-    let claim = made(&mut maker, &midnight(-3), leap(0), VALID_NS).unwrap();
+    let leap = |offset_ns| report_of(offset_ns, 0).map(|report| Report { leap_second_today: true, ..report });
+    let claim = next_claim(&mut maker, &midnight(-3), leap(0), VALID_NS).unwrap();
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, MIDNIGHT_S * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
     assert_eq!(claim.failure, Unknown::LeapSecond);
     let near = Some(Err(Unknown::LeapSecond));
-    plays(
+    assert_claims(
         &mut maker,
         &[
             (midnight(-2), leap(0), near),
@@ -481,9 +494,9 @@ fn nothing_is_claimed_around_a_leap_second() {
             (midnight(0), leap(-SECOND_NS), near),
             (midnight(1), leap(-SECOND_NS), near),
             (midnight(2), leap(-SECOND_NS), near),
-            (midnight(4), said(0, 0), DISRUPTED),
-            (midnight(5), said(0, 0), DISRUPTED),
-            (midnight(6), said(-SECOND_NS, 1), BY_CHRONYD),
+            (midnight(4), report_of(0, 0), DISRUPTED),
+            (midnight(5), report_of(0, 0), DISRUPTED),
+            (midnight(6), report_of(-SECOND_NS, 1), BY_CHRONYD),
         ],
     );
 }
@@ -491,10 +504,10 @@ fn nothing_is_claimed_around_a_leap_second() {
 /// The source announces it so late that the day may be over.
 #[test]
 fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
-    let wide = Report { leap_second_today: true, ..said_within(5 * SECOND_NS, 0, 0).unwrap() };
+    let wide = Report { leap_second_today: true, ..report_within(5 * SECOND_NS, 0, 0).unwrap() };
     for seconds in [-4, -1] {
         let announced = (moment(MIDNIGHT_S + seconds), Ok(wide), Some(Err(Unknown::LeapSecond)));
-        plays(&mut ClaimMaker::default(), &[announced]);
+        assert_claims(&mut ClaimMaker::default(), &[announced]);
     }
 }
 
@@ -529,7 +542,7 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     ] {
         let mut moment = moment(seconds);
         moment.ticks = moment.ticks.and_then(counter);
-        let claim = made(&mut maker, &moment, said(0, measurement), VALID_NS).unwrap();
+        let claim = next_claim(&mut maker, &moment, report_of(0, measurement), VALID_NS).unwrap();
         let holds = moment.ticks.is_some_and(|ticks| claim.at_ticks(ticks).is_some());
         assert_eq!(claim.source.ok_or(claim.failure).map(|_| holds), expected, "{seconds} s");
     }
@@ -538,12 +551,12 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
 #[test]
 fn a_counter_that_is_set_back_before_its_rate_is_known_is_a_disruption() {
     let reset = |ms: i64| Moment { ticks: Some(3_000_000 * (ms - 20_000).unsigned_abs()), ..at_ms(ms) };
-    plays(
+    assert_claims(
         &mut ClaimMaker::default(),
         &[
-            (at_ms(20_000), said(0, 0), BY_CHRONYD),
-            (reset(20_001), said(0, 0), DISRUPTED),
-            (reset(20_010), said(0, 1), BY_CHRONYD),
+            (at_ms(20_000), report_of(0, 0), BY_CHRONYD),
+            (reset(20_001), report_of(0, 0), DISRUPTED),
+            (reset(20_010), report_of(0, 1), BY_CHRONYD),
         ],
     );
 }
@@ -555,7 +568,7 @@ fn a_rate_follows_the_counter() {
         let (mut maker, mut ticks) = (ClaimMaker::default(), 0_u64);
         for second in 0..500 {
             let at = Moment { ticks: Some(ticks), ..moment(second) };
-            let claim = made(&mut maker, &at, said(0, 0), VALID_NS).unwrap();
+            let claim = next_claim(&mut maker, &at, report_of(0, 0), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(Source::Chronyd), "{second} s");
             let next = (3_000_000_000 + change * second).unsigned_abs();
             ticks += next;
@@ -569,10 +582,10 @@ fn a_rate_follows_the_counter() {
 #[test]
 fn small_steps_do_not_add_up() {
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
-    let stepped = |seconds| said(seconds * 1_050, 1);
+    let stepped = |seconds| report_of(seconds * 1_050, 1);
     let mut maker = maker_after(&[stepped(0), stepped(1)]);
     let mut claims =
-        (2..60).map(|seconds| made(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap());
+        (2..60).map(|seconds| next_claim(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap());
     assert!(claims.any(|claim| claim.failure == Unknown::Disrupted));
 }
 
@@ -580,10 +593,10 @@ fn small_steps_do_not_add_up() {
 #[test]
 fn a_request_is_due_at_once_until_the_rate_is_known() {
     let mut by_os = ClaimMaker::default();
-    made(&mut by_os, &Moment { ticks: None, ..moment(0) }, said(0, 0), VALID_NS);
-    let mut short = maker_after(&[said(0, 0)]);
-    plays(&mut short, &[(at_ms(3), said(0, 0), BY_CHRONYD)]);
-    let known = maker_after(&[said(0, 0); 2]);
+    next_claim(&mut by_os, &Moment { ticks: None, ..moment(0) }, report_of(0, 0), VALID_NS);
+    let mut short = maker_after(&[report_of(0, 0)]);
+    assert_claims(&mut short, &[(at_ms(3), report_of(0, 0), BY_CHRONYD)]);
+    let known = maker_after(&[report_of(0, 0); 2]);
     assert_eq!((known.longest_ns(3_000_000), short.longest_ns(1)), (Some(1_000_000), None));
     let makers = [ClaimMaker::default(), short, known, by_os];
     assert_eq!(makers.each_ref().map(|maker| maker.is_due(749_999_999)), [true, true, false, false]);
@@ -599,7 +612,7 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
         let [_, claim] = [0, 1].map(|seconds| {
             let mut moment = moment(seconds);
             moment.ticks = moment.ticks.map(|thirds| ticks(thirds / 3));
-            made(&mut maker, &moment, said(0, 0), DAY_NS).unwrap()
+            next_claim(&mut maker, &moment, report_of(0, 0), DAY_NS).unwrap()
         });
         let [last_ns, _] = bounds_ns(&claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap());
         assert!(last_ns > START_NS + DAY_NS, "by CLOCK_MONOTONIC_RAW it holds for a day");
@@ -614,9 +627,9 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
 #[test]
 fn the_rates_of_a_claim_are_multiplied() {
     let mut maker = ClaimMaker::default();
-    made(&mut maker, &moment(0), said(0, 0), VALID_NS);
-    let report = Report { rates_ppb: [498_000, 500_000], ..said(0, 0).unwrap() };
-    let claim = made(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
+    next_claim(&mut maker, &moment(0), report_of(0, 0), VALID_NS);
+    let report = Report { rates_ppb: [498_000, 500_000], ..report_of(0, 0).unwrap() };
+    let claim = next_claim(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
     let [slowest, fastest] = maker.rate.slopes.unwrap().map(u128::from);
     // The second, to within the width of either moment, is 3,000,000,000 ticks.
     let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
@@ -650,16 +663,16 @@ proptest! {
         let [least_ns, greatest_ns, request_ns, least_ppb, greatest_ppb, report_ns, rest @ ..] = numbers;
         let [width_ns, realtime_ns, raw_ns, suspended_ns, valid_ns] = rest;
         let (offset_ns, rates_ppb) = ([least_ns, greatest_ns], [least_ppb, greatest_ppb]);
-        let usual = said(0, 0).unwrap();
+        let usual = report_of(0, 0).unwrap();
         let report = Report { offset_ns, request_ns, rates_ppb, valid_ns: report_ns, leap_second_today, ..usual };
         let (width_ns, raw_ns) = (width_ns.max(0), raw_ns.max(0));
         let odd = Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) };
         let like = Moment { realtime_ns: START_NS, suspended_ns: 0, ..odd };
         let mut maker = ClaimMaker::default();
-        made(&mut maker, &moment(0), said(0, 0), VALID_NS);
+        next_claim(&mut maker, &moment(0), report_of(0, 0), VALID_NS);
         for (moment, report) in [(moment(1), report), (odd, report), (like, report)] {
             let valid_ns = valid_ns.clamp(0, i64::MAX / 2);
-            let Some(claim) = made(&mut maker, &moment, Ok(report), valid_ns) else { continue };
+            let Some(claim) = next_claim(&mut maker, &moment, Ok(report), valid_ns) else { continue };
             for later in [0, 1, claim.by_raw.valid.saturating_sub(1), u64::MAX] {
                 let readings = [
                     claim.at_raw(moment.raw_ns.wrapping_add_unsigned(later)),

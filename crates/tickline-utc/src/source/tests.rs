@@ -2,7 +2,7 @@ use core::cell::Cell;
 use core::num::NonZeroU16;
 
 use super::*;
-use crate::claim_maker::tests::{moment, said};
+use crate::claim_maker::tests::{moment, report_of};
 
 /// Each reading of the steering differs from the last by so many ppb.
 struct SteeredOs(Cell<i64>, i64);
@@ -39,7 +39,7 @@ fn a_request_returns_all_measurements_unless_the_steering_changed() {
 
 #[test]
 fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
-    let reports = [1, 2, 3, 4].map(|measurement| Some(said(0, measurement)));
+    let reports = [1, 2, 3, 4].map(|measurement| Some(report_of(0, measurement)));
     let measurement = |answers| best(answers, false).map(|report| report.id.number);
     for (first, place) in (0..4).zip(1..) {
         for answer in [None, Some(Err(Unknown::Expired))] {
@@ -65,7 +65,7 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
     };
     // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
     let rates_ppb = [-2_000, 6_000];
-    let report = Report { offset_ns: [100, 300], request_ns: 3, rates_ppb, ..said(0, 0).unwrap() };
+    let report = Report { offset_ns: [100, 300], request_ns: 3, rates_ppb, ..report_of(0, 0).unwrap() };
     let widen = |after: &Moment| widen(&before, after, Ok(report)).map(Result::unwrap);
     for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
         let report = widen(&after(moved_ns)).unwrap();

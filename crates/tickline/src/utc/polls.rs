@@ -7,7 +7,7 @@ use core::time::Duration;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
-use tickline_utc::{Bounds, ClaimLatch, ClaimMaker, Moment, RawMoment, Unknown};
+use tickline_utc::{ClaimLatch, ClaimMaker, Moment, RawMoment, Unknown, UtcBounds};
 
 use super::vmclock::VMCLOCK;
 use crate::engine::Engine;
@@ -131,7 +131,7 @@ impl UtcPolls {
 
 /// A reading without the counter, which does not serve, or by which the claim has ended.
 #[cold]
-pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<Bounds, Unknown> {
+pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcBounds, Unknown> {
     latch.by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.

@@ -127,7 +127,7 @@ fn both_versions_of_a_segment_are_one_measurement() {
             }
             segment.report(&at, maker.rate.slopes, 0, 5_000_000_000_000 + raw_ns)
         });
-        let claim = tests::made(&mut maker, &at, answers[0].or(answers[1]).unwrap(), 2_000_000_000);
+        let claim = tests::next_claim(&mut maker, &at, answers[0].or(answers[1]).unwrap(), 2_000_000_000);
         claim.and_then(|claim| claim.source)
     };
     assert_eq!([100, 200].map(|ms| source(ms, 0)), [Some(Source::ClockBound); 2]);

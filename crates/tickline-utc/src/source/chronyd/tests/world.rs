@@ -4,7 +4,7 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::Bounds;
+use crate::UtcBounds;
 use crate::claim::Claim;
 use crate::claim_maker::tests::{bounds_ns, moment};
 use crate::claim_maker::{ClaimMaker, valid_ns};
@@ -237,7 +237,7 @@ impl World {
     fn check(&self, claim: &Claim) -> usize {
         let by_counter = claim.at_ticks(self.ticks.floor() as u64).filter(|_| self.is_open);
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
-        let check = |reading: Bounds| {
+        let check = |reading: UtcBounds| {
             let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
             let utc = self.utc;
             assert!(earliest <= utc && utc <= latest, "{earliest} {utc} {latest}: {claim:?}");
