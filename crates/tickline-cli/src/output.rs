@@ -160,19 +160,13 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 
 /// A temporary file in the folder of `name`, which only its owner may access if `name` exists.
 fn temporary_file_in_folder_of(name: &Path) -> io::Result<NamedTempFile> {
-    let folder = folder(name);
-    // For a missing folder this returns the system's error. `tempfile` says "entity not found".
-    fs::metadata(folder)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".tickline-");
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    // If no file is replaced, the temporary file gets the usual mode, and the umask applies.
     #[cfg(unix)]
-    if !name.exists() {
-        // No file is replaced, so the temporary file gets the usual mode and the umask applies.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    // The error of `tempfile` names the temporary file, so keep only its kind.
-    builder.tempfile_in(folder).map_err(|error| error.kind().into())
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if name.exists() { 0o600 } else { 0o666 });
+    // `make_in` returns the system's error. That of `tempfile_in` names the temporary file.
+    tempfile::Builder::new().prefix(".tickline-").make_in(folder(name), |path| options.open(path))
 }
 
 /// Gives the new file the owner, group and mode of the file that it replaces. If this process may

@@ -75,7 +75,7 @@ fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
         |arguments: &[&str]| unprivileged(&program).current_dir(&closed).args(arguments).output().unwrap();
     let output = run(&[]);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
-    assert_fails(&run(&["--json", "out.json"]), 2, "out.json: permission denied");
+    assert_fails(&run(&["--json", "out.json"]), 2, "out.json: Permission denied (os error 13)");
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
     // Symptom: the program replaced a read-only file in a writable folder.
     let file = folder.path().join("read-only");
@@ -86,7 +86,7 @@ fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
-    assert_fails(&run(&["--json", "../read-only"]), 2, "read-only: Permission denied");
+    assert_fails(&run(&["--json", "../read-only"]), 2, "read-only: Permission denied (os error 13)");
     assert_eq!(fs::read(&file).unwrap(), b"of value");
 }
 
