@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_files_are_refused() {
+    fn a_file_that_is_not_a_document_of_facts_is_refused() {
         for (bytes, part) in [
             (&b""[..], "it is empty"),
             (b"\xff\xfe{\0}\0", "UTF-16"),

@@ -105,7 +105,7 @@ mod tests {
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]
-    fn the_text_is_what_collectors_read() {
+    fn the_openmetrics_text_is_the_stored_one() {
         let document = include_str!("../tests/data/openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
         document.track = Some(crate::measure::track::TrackSummary::new(vec![offset_sample(0.0, 12.5)]));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_fit_and_no_word_is_lost() {
+    fn wrapped_lines_fit_and_lose_no_word() {
         let text = "word ".repeat(50) + &"long".repeat(40) + " end";
         for columns in [40, 80, 100] {
             let wrapped = screen(columns).wrap("  fix: ", &text);

@@ -2,7 +2,7 @@
 //! killed, and started again.
 //!
 //! The child processes are this test program. Their environment names the page, and they run the
-//! test `player`.
+//! test `child_exchanges_readings`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
@@ -34,7 +34,7 @@ struct Board {
     /// The largest reading so far, ns.
     largest_ns: AtomicU64,
     /// The number of readings that followed a reading of the other player.
-    handovers: AtomicU64,
+    exchanges: AtomicU64,
     /// A value other than 0 ends the players.
     end: AtomicU64,
     /// The number of status checks that found a line, and that found none.
@@ -58,7 +58,7 @@ impl Board {
 
 /// A child process of [`Game`], and no test by itself. Fails if a reading is below an earlier one.
 #[test]
-fn player() {
+fn child_exchanges_readings() {
     let (Some(page), Some(board)) = (env::var_os(PAGE), env::var_os(BOARD)) else { return };
     let board = Board::open(Path::new(&board));
     let clock = Clock::open_page(page, Probes::Full).expect("a clock");
@@ -66,7 +66,7 @@ fn player() {
     while board.end.load(Ordering::SeqCst) == 0 {
         let (earlier_ns, now_ns) = count.exchange(&board.largest_ns, || clock.now_ordered().as_nanos());
         assert_eq!(count.backward, 0, "{now_ns} after {earlier_ns}");
-        board.handovers.fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
+        board.exchanges.fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
         own_ns = now_ns;
         if count.comparisons % 128 == 0 {
             let checks = if clock.status().state == ClockState::Fast { &board.by_line } else { &board.by_os };
@@ -88,7 +88,7 @@ impl Game {
         let board = Board::open(&path);
         let players = [(); 2].map(|()| {
             Command::new(env::current_exe().expect("this program"))
-                .args(["player", "--exact", "--nocapture"])
+                .args(["child_exchanges_readings", "--exact", "--nocapture"])
                 .env(PAGE, page)
                 .env(BOARD, &path)
                 .stdout(Stdio::null())
@@ -98,19 +98,19 @@ impl Game {
         Self { board, players: players.into() }
     }
 
-    fn handovers(&self) -> u64 {
-        self.board.handovers.load(Ordering::SeqCst)
+    fn exchanges(&self) -> u64 {
+        self.board.exchanges.load(Ordering::SeqCst)
     }
 
-    /// Lets the players play for `time`, and at least for 1,000 handovers.
+    /// Lets the players play for `time`, and at least for 1,000 exchanges.
     fn go_on(&mut self, time: Duration) {
-        let before = self.handovers();
+        let before = self.exchanges();
         thread::sleep(time);
         until("the players play", || {
             for player in &mut self.players {
                 assert!(player.try_wait().expect("a child").is_none(), "a player has ended");
             }
-            (self.handovers() > before + 1_000).then_some(())
+            (self.exchanges() > before + 1_000).then_some(())
         });
     }
 
@@ -123,9 +123,9 @@ impl Game {
         }
         let found = |count: &AtomicU64| count.load(Ordering::SeqCst);
         let (by_line, by_os) = (found(&self.board.by_line), found(&self.board.by_os));
-        let handovers = self.handovers();
-        eprintln!("{handovers} handovers; checks that found a line: {by_line}, none: {by_os}");
-        assert!(handovers > 10_000);
+        let exchanges = self.exchanges();
+        eprintln!("{exchanges} exchanges; checks that found a line: {by_line}, none: {by_os}");
+        assert!(exchanges > 10_000);
         if serves {
             assert!(by_line > 0, "no reading was by a line");
             assert!(by_os > 0, "no reading was by the OS clock");

@@ -183,7 +183,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_result_says_what_is_known_and_what_is_not() {
+    fn the_result_of_warp_says_what_was_compared_and_what_was_not() {
         for (synchronised, pairs, part) in [
             (Some(true), 3, "CPUs 0-3 are synchronised: they differ by 40 ns at most"),
             (Some(false), 3, "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns"),
@@ -202,7 +202,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_many_pairs_the_worst_are_shown() {
+    fn warp_shows_the_worst_of_many_pairs() {
         let (title, rows) = pairs(&warp(Some(false), 500));
         assert!(title.contains("the worst 28 of 500"), "{title}");
         assert_eq!((rows.len(), rows[0][3].as_str()), (ROWS, "500000.0"));

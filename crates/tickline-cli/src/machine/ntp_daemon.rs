@@ -86,7 +86,7 @@ mod tests {
 
     /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
-    fn replies_are_read() {
+    fn replies_of_chronyd_are_parsed_as_the_table_says() {
         let cases: Vec<Value> =
             serde_json::from_str(include_str!("../../tests/data/ntp_replies.json")).unwrap();
         for case in cases {

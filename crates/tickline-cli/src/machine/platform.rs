@@ -51,7 +51,7 @@ mod tests {
     const GVISOR: &str = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016";
 
     #[test]
-    fn the_most_exact_words_count() {
+    fn the_most_exact_sign_names_the_hypervisor_or_the_cloud() {
         let firmware = |vendor, version| vec![("sys_vendor", vendor), ("bios_version", version)];
         for (signs, texts, expected) in [
             (&HYPERVISORS[..], vec![("product", "QEMU Standard PC"), ("acpi", "VMGENCTR:00")], None),

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_reported_by_rank() {
+    fn a_cost_is_the_least_the_median_and_the_90th_percentile_of_the_rounds() {
         for (taken_ns, expected) in [
             (vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0], [1.0, 6.0, 10.0].map(Some)),
             (vec![3.0], [Some(3.0); 3]),

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_forward_step_counts() {
+    fn the_resolution_is_the_smallest_forward_step() {
         assert_eq!(resolution_ns(clock(&[100, 100, 130, 170, 180, 50])), Some(10));
         assert_eq!(resolution_ns(clock(&[7])), None, "a clock that stands still");
     }

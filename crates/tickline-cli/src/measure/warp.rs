@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pairs_and_a_star() {
+    fn a_pattern_pairs_all_cpus_or_the_first_with_each_other_one() {
         assert_eq!(pairs(&[0, 2, 5], Pattern::All), [(0, 2), (0, 5), (2, 5)]);
         assert_eq!(pairs(&[0, 2, 5], Pattern::Star), [(0, 2), (0, 5)]);
         assert!(pairs(&[3], Pattern::All).is_empty());

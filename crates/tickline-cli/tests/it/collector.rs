@@ -86,7 +86,7 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
 }
 
 #[test]
-fn this_machine_is_described_as_the_program_describes_it() {
+fn the_collector_and_the_program_describe_a_machine_alike() {
     let output = Command::new("sh").arg(SCRIPT).output().unwrap();
     let facts = facts(&output);
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
@@ -99,7 +99,7 @@ fn this_machine_is_described_as_the_program_describes_it() {
 }
 
 #[test]
-fn a_wrong_root_is_named() {
+fn the_collector_names_a_wrong_root() {
     let output = Command::new("sh").arg(SCRIPT).args(["-r", "/nowhere"]).output().unwrap();
     assert_fails(&output, 2, "/nowhere/proc/cpuinfo");
     let output = Command::new("sh").arg(SCRIPT).arg("more").output().unwrap();

@@ -136,7 +136,7 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
 /// A folder with the file's name appears during the measurement, or a signal kills the program. (On
 /// a slow start, the folder appears before the measurement.)
 #[test]
-fn what_fails_leaves_all_files_as_they_were() {
+fn a_command_that_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let output = sh(folder.path(), "\"$0\" --secs 1 --json late & sleep 0.5; mkdir late; wait $!");
     assert_fails(&output, 2, "late: ");
@@ -147,7 +147,7 @@ fn what_fails_leaves_all_files_as_they_were() {
 }
 
 #[test]
-fn a_pipe_is_written_to() {
+fn a_named_pipe_is_written_to_and_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let output = sh(
         folder.path(),

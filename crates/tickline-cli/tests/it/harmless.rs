@@ -41,7 +41,7 @@ fn served_by(document: &Value, clock: &str) -> Value {
 /// The user `nobody` gets the same facts as root, except the kernel's log and the facts that only
 /// the log shows, such as the hypervisor behind KVM's interface.
 #[test]
-fn nobody_learns_what_root_does() {
+fn an_unprivileged_user_gets_the_facts_that_root_gets() {
     let (_folder, program) = open_folder();
     if !is_root() {
         return eprintln!("SKIPPED: without root there is no second user to compare with");
@@ -66,7 +66,7 @@ fn nobody_learns_what_root_does() {
 }
 
 #[test]
-fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
+fn without_the_right_to_write_only_output_files_fail() {
     let (folder, program) = open_folder();
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
@@ -91,7 +91,7 @@ fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
 }
 
 #[test]
-fn without_any_standard_stream_it_ends_well() {
+fn doctor_ends_well_without_any_standard_stream() {
     let status = Command::new("sh")
         .args(["-c", "exec \"$0\" --secs 1 <&- >&- 2>&-", env!("CARGO_BIN_EXE_tickline")])
         .stdin(Stdio::null())
@@ -110,7 +110,7 @@ fn without_any_standard_stream_it_ends_well() {
 /// - sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[test]
-fn nothing_is_changed() {
+fn doctor_makes_no_system_call_that_changes_the_system() {
     use std::os::unix::process::ExitStatusExt;
 
     use crate::common::filter::{filter, put_under};

@@ -288,7 +288,7 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
 }
 
 #[test]
-fn figures_for_a_collector_are_whole() {
+fn an_openmetrics_text_is_complete_and_no_temporary_file_remains() {
     let Measured { folder, .. } = measured("doctor");
     // node_exporter reads every file with this suffix, so no temporary file may remain.
     assert_eq!(entries(folder), ["out.json", "tickline.prom"]);

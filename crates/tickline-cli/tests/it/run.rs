@@ -30,7 +30,7 @@ fn arguments_and_input_reach_the_program() {
 }
 
 #[test]
-fn the_program_takes_this_ones_place() {
+fn the_program_replaces_run_in_the_same_process() {
     let child = run(&["-q", "sh", "-c", "echo $$ $PPID"]).stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
@@ -56,7 +56,7 @@ fn a_closed_file_stays_closed() {
 
 /// One line on standard error says which clock the program has, and why. `--quiet` omits it.
 #[test]
-fn one_line_says_what_was_done() {
+fn one_line_says_which_clock_the_program_has() {
     let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
     let said = output(&[&missing[..], &["sh", "-c", "exit 3"]].concat());
     let line = text(&said.stderr);
@@ -86,7 +86,7 @@ fn names_do_not_steer_the_terminal() {
 /// The program runs unserved, and a line names the fault of the library. Symptoms: `tickline run
 /// --library /dev/zero` never ended; an unrelocated function address was called.
 #[test]
-fn what_is_no_library_is_refused() {
+fn a_library_that_cannot_be_used_is_refused() {
     const LIMIT: u64 = 16 << 20;
     const OTHER: &str = "this is not the libtickline_preload.so of this version";
     const NO_FILE: &str = "this is not a regular file: mode ";

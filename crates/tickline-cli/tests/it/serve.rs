@@ -54,7 +54,7 @@ fn a_server_serves_until_it_is_stopped() {
 }
 
 #[test]
-fn a_start_that_fails_leaves_nothing() {
+fn a_server_that_fails_to_start_leaves_no_file() {
     let (_folder, page) = folder();
     let folder = page.parent().unwrap();
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
@@ -67,7 +67,7 @@ fn a_start_that_fails_leaves_nothing() {
 /// A dead or stopped server can't be asked, but the page can. Symptom: the status was "switched
 /// off" between `on` and the start of a server.
 #[test]
-fn off_is_for_all_and_stays() {
+fn off_needs_no_server_and_stays_until_on() {
     let (_folder, page) = folder();
     let does = |word: &str, says: &str| {
         let output = run(&page, &[word]);

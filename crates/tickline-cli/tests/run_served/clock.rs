@@ -22,7 +22,7 @@ const PAGE: &str = "TICKLINE_TEST_PAGE";
 /// Runs `role` in a process behind `prefix`.
 fn child_of(prefix: &[&str], role: &str, page: &Path) {
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "child", "--nocapture"]).env(ROLE, role).env(PAGE, page);
+    child.args(["--exact", "child_role", "--nocapture"]).env(ROLE, role).env(PAGE, page);
     let output = served::behind(prefix, &child).output().unwrap();
     let (said, failed) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && said.contains("1 passed"), "{role}: {output:?}\n{said}{failed}");

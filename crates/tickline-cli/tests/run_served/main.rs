@@ -34,7 +34,7 @@ use signals::{count_signals, with_two_users};
 const ROLE: &str = "TICKLINE_TEST_ROLE";
 
 #[test]
-fn child() {
+fn child_role() {
     match env::var(ROLE).as_deref() {
         Ok("counts") => count_signals(),
         Ok(role) => clock::play(role),
@@ -85,7 +85,7 @@ fn a_variable_that_is_there_twice_is_set() {
 
 /// If process numbers are ambiguous, `run` traces no process.
 #[test]
-fn another_namespace_of_processes_is_left_alone() {
+fn a_program_in_another_namespace_of_processes_is_not_traced() {
     let Some(served) = ServedPage::new() else { return };
     let program = [served::TRACED, "/bin/sh", "-c", "(exit 3); echo $?"];
     // Children are in another namespace than their parent, or `/proc` shows the parent's namespace.
@@ -106,7 +106,7 @@ fn another_namespace_of_processes_is_left_alone() {
 /// spoke of programs that X starts as well; "X has the kernel's clock" spoke of programs that
 /// `LD_PRELOAD` served.
 #[test]
-fn no_more_is_said_than_is_known() {
+fn the_line_before_the_exec_says_only_what_is_known() {
     let Some(served) = ServedPage::new() else { return };
     let page = served.page.display();
     let others = "dynamic programs that it starts with LD_PRELOAD have it, too";

@@ -123,7 +123,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
 
 /// Symptom: SIGXFSZ killed `run` when it wrote its line to a file beyond the size limit.
 #[test]
-fn what_is_said_ends_no_program() {
+fn a_line_that_cannot_be_written_ends_no_program() {
     let Some(served) = ServedPage::new() else { return };
     let said = served.folder.path().join("said");
     for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
@@ -136,7 +136,7 @@ fn what_is_said_ends_no_program() {
 
 /// A script has the privileges of its interpreter.
 #[test]
-fn privileged_interpreters_run_plainly() {
+fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
     let Some(served) = ServedPage::new() else { return };
     if !is_root() {
         println!("SKIPPED: only root can make a file that is another user's");

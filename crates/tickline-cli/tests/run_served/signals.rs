@@ -109,7 +109,7 @@ fn each_signal_arrives_once_and_in_order() {
     let exe = env::current_exe().unwrap();
     let mut sent_to_all = 0;
     for _ in 0..PROGRAMS {
-        let mut command = served.run_traced(&[exe.to_str().unwrap(), "--exact", "child", "--nocapture"]);
+        let mut command = served.run_traced(&[exe.to_str().unwrap(), "--exact", "child_role", "--nocapture"]);
         command.env(ROLE, "counts").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
@@ -248,7 +248,7 @@ fn is_traced(child: &Child) -> bool {
 /// A rare race, so the test has many rounds. Symptom: the program waited for ever for its child,
 /// because the library took the child's SIGCHLD for the helper's.
 #[test]
-fn a_child_that_ends_beside_the_helper_is_told() {
+fn a_child_that_ends_beside_the_helper_is_reported_to_its_parent() {
     const ROUNDS: u32 = 20;
     let Some(served) = ServedPage::new() else { return };
     let Some((_, Some(fixed))) = served::compile("child") else { return };

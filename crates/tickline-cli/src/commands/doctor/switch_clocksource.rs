@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_written_or_the_hint_says_how() {
+    fn the_clocksource_is_written_or_the_error_names_the_command() {
         let path = tempfile::NamedTempFile::new().unwrap();
         write_clocksource(path.path(), "tsc").unwrap();
         assert_eq!(fs::read_to_string(path.path()).unwrap(), "tsc");

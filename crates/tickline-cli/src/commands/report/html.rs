@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_or_found_is_not_shown() {
+    fn the_report_omits_what_was_not_measured_or_found() {
         let mut document = Document::new("report", Vec::new(), None);
         let none = "No call for the time is slow";
         let report = html(&document);

@@ -145,7 +145,7 @@ mod tests {
     use crate::commands::report::example::offset_sample;
 
     #[test]
-    fn the_range_holds_everything_unless_a_few_are_far_off() {
+    fn the_plot_has_room_for_all_offsets_unless_a_few_are_far_off() {
         assert!((limit(&[offset_sample(0.0, 5.0), offset_sample(1.0, -30.0)]) - 60.5).abs() < 1e-9);
         let mut points: Vec<_> = (0..200).map(|index| offset_sample(f64::from(index), 0.0)).collect();
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_round_and_inside() {
+    fn marks_of_a_scale_are_round_numbers_in_its_range() {
         assert_eq!(Scale::new(-30.0, 30.0, 0.0, 1.0).marks(), [-20.0, 0.0, 20.0]);
         assert_eq!(Scale::new(0.0, 10.0, 0.0, 1.0).marks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(Scale::new(0.0, 3_600.0, 0.0, 1.0).marks(), [0.0, 1_000.0, 2_000.0, 3_000.0]);

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_restored_or_that_is_told() {
+    fn a_traced_program_is_restored_or_reported_as_unrestored() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
         let pid = Pid::from_raw(child.id().try_into().expect("a number"));
         let tracee = match Tracee::seize(pid) {

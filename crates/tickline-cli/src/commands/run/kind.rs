@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_tells_its_kind() {
+    fn the_head_of_a_program_tells_its_kind() {
         assert_eq!(ProgramKind::detect(Path::new("/bin/sh")), ProgramKind::Dynamic);
         let mut head = fs::read("/bin/sh").expect("a shell");
         // One program header (`e_phnum`), which is not INTERP.

@@ -157,7 +157,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn calls_are_named_like_costs() {
+    fn calls_have_the_names_that_the_table_of_costs_uses() {
         for (call, clock, name) in [
             ("clock_gettime", Some(1), Some(crate::measure::calls::MONOTONIC)),
             ("clock_gettime", Some(17), Some("clock_gettime number 17")),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_obstacle_is_followed_by_commands() {
+    fn who_follows_an_obstacle_by_commands() {
         let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
         let text = lines(WhoSummary { obstacle, instead, ..WhoSummary::default() });
         assert!(text.starts_with("Calls were not counted: no. Run instead: sudo it "), "{text}");
