@@ -102,67 +102,69 @@ fn a_program_in_another_namespace_of_processes_is_not_traced() {
     }
 }
 
-/// The line before the exec must say only what is known then. Symptoms: "X has the clock of PAGE"
-/// spoke of programs that X starts as well; "X has the kernel's clock" spoke of programs that
-/// `LD_PRELOAD` served.
+/// Symptoms: "X has the clock of PAGE" spoke of programs that X starts as well; "X has the kernel's
+/// clock" spoke of programs that `LD_PRELOAD` served.
 #[test]
 fn the_line_before_the_exec_says_only_what_is_known() {
     let Some(served) = ServedPage::new() else { return };
-    let page = served.page.display();
+    let (page, library) = (served.page.display(), served.library.to_str().unwrap());
     let others = "dynamic programs that it starts with LD_PRELOAD have it, too";
-    let said = |command: &mut Command| {
-        let output = output(command);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        text(&output.stderr)
-    };
-    let gives = format!("tickline: LD_PRELOAD gives true the clock of {page}; {others}\n");
-    assert_eq!(said(&mut served.run(&["true"])), gives);
-    let traced = format!("tickline: {} has the clock of {page}; {others}\n", served::TRACED);
-    assert_eq!(said(&mut served.run_traced(&["/bin/true"])), traced);
-    // A dynamic program is not traced, so a refused clone does not matter.
-    let without = |mut command: Command| {
+    let gives = format!("LD_PRELOAD gives true the clock of {page}; {others}");
+    let has = |program: &str| format!("{program} has the clock of {page}; {others}");
+    let no_helper = "has the kernel's clock: it cannot be traced: its helper was not started: Permission denied \
+                     (os error 13); libtickline_preload.so is in LD_PRELOAD";
+    let alone = "true is served by libtickline_preload.so in LD_PRELOAD alone: /nonexistent: No such file";
+    let without_clone = |mut command: Command| {
         served::refuse(&mut command, "clone", 0, 0);
-        said(&mut command)
+        command
     };
-    assert_eq!(without(served.run(&["true"])), gives);
-    let text = without(served.run_traced(&["/bin/true"]));
-    let in_preload = "libtickline_preload.so is in LD_PRELOAD\n";
-    assert!(
-        text.contains(" has the kernel's clock: it cannot be traced: its helper was not started"),
-        "{text}"
-    );
-    assert!(text.ends_with(in_preload), "{text}");
+    let in_outer_run = |library: &str| {
+        let mut command = common::tickline(&["run", "--library", library, "true"]);
+        command.env("LD_PRELOAD", served.library).env("TICKLINE_PAGE", &served.page);
+        command.env("TICKLINE_SERVE", "always");
+        command
+    };
+    let (run, traced) = (|| served.run(&["true"]), || served.run_traced(&["/bin/true"]));
+    let mut cases = vec![
+        ("a dynamic program", run(), gives.clone()),
+        ("a traced program", traced(), has(served::TRACED)),
+        ("a dynamic program, which needs no helper", without_clone(run()), gives.clone()),
+        ("a traced program without a helper", without_clone(traced()), [served::TRACED, no_helper].join(" ")),
+        ("in an outer run", in_outer_run(library), gives),
+        ("in an outer run, without a library", in_outer_run("/nonexistent"), alone.into()),
+    ];
     if common::is_root() {
         // In a process with another user's rights, a dynamic linker ignores `LD_PRELOAD`.
-        let mut command = served.run(&["true"]);
+        let mut command = run();
         // SAFETY: the closure makes one system call.
         unsafe { command.pre_exec(with_two_users) };
-        assert_eq!(said(&mut command), traced.replace(served::TRACED, "true"));
+        cases.push(("another user's rights", command, has("true")));
     } else {
         println!("SKIPPED: a process with the rights of another user: this user is not root");
     }
-    // The variables that an outer `tickline run` has set count.
-    let run = |words: &[&str]| {
-        let mut command = common::tickline(&[&["run"], words].concat());
-        command.env("LD_PRELOAD", served.library).env("TICKLINE_PAGE", &served.page);
-        said(command.env("TICKLINE_SERVE", "always"))
-    };
     if tickline_page::program::kernels_clock_is_fast() {
-        let text = said(&mut common::tickline(&["run", "true"]));
-        assert!(text.contains("true has the kernel's clock: it needs no system call here"), "{text}");
+        let fast = "true has the kernel's clock: it needs no system call here";
+        cases.push(("a fast clock", common::tickline(&["run", "true"]), fast.into()));
     }
-    let library = served.library.to_str().unwrap();
-    assert_eq!(run(&["--library", library, "true"]), gives);
-    let text = run(&["--library", "/nonexistent", "true"]);
-    assert!(
-        text.starts_with("tickline: true is served by libtickline_preload.so in LD_PRELOAD alone: "),
-        "{text}"
-    );
-    // Symptom: "true has the clock of PAGE".
+    cases.into_iter().for_each(assert_says);
+}
+
+/// Symptom: "true has the clock of PAGE".
+#[test]
+fn the_line_says_that_the_page_is_off() {
+    let Some(served) = ServedPage::new() else { return };
     let off = output(common::tickline(&["serve", "off", "--page"]).arg(&served.page));
     assert_eq!(off.status.code(), Some(0), "{off:?}");
-    let expected = format!("tickline: true asks the kernel until {page} is served: it is switched off\n");
-    assert_eq!(said(&mut served.run(&["true"])), expected);
+    let line = format!("true asks the kernel until {} is served: it is switched off", served.page.display());
+    assert_says(("a page that is off", served.run(&["true"]), line));
+}
+
+/// Asserts that in a situation, the program succeeds after one line that begins as given.
+fn assert_says((situation, mut command, line): (&str, Command, String)) {
+    let output = output(&mut command);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(0), 1), "{situation}: {said}");
+    assert!(said.starts_with(&format!("tickline: {line}")), "{situation}: {said}, not {line}");
 }
 
 /// Symptom: SIGSEGV in the program, because the symbols of the moved vDSO still led to the library
