@@ -296,7 +296,7 @@ mod tests {
     /// them from the other threads' caches.
     #[test]
     #[cfg(target_pointer_width = "64")]
-    fn the_spans_of_a_thread_come_to_the_same_slots_again() {
+    fn successive_spans_of_a_thread_reuse_one_slot() {
         let index = || Slots::<Slot>::locate(tracing::info_span!("span").id().expect("enabled").into_u64());
         // Without a layer, the registry does not reuse indices.
         let subscriber = tracing_subscriber::registry().with(crate::SpanTimingLayer::new());

@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_exact() {
+    fn nanoseconds_are_written_as_exact_seconds() {
         let all = [0, 5_000_000, 10_000_000_000, u64::MAX].map(seconds);
         assert_eq!(all, ["0.0", "0.005", "10.0", "18446744073.709551615"]);
     }
 
     #[test]
-    fn names_are_names() {
+    fn labels_must_be_distinct_names_of_prometheus() {
         assert!(is_name("http_request_seconds") && is_name("_x9"));
         assert!(!is_name("9x") && !is_name("") && !is_name("http.status") && !is_name("a b"));
         check(&["span", "http.route"]);

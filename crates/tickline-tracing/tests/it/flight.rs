@@ -56,7 +56,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
 /// The size of a ring follows the rate: the ring is small while spans are rare, and covers the last
 /// five seconds once they are frequent.
 #[test]
-fn a_ring_takes_what_the_last_seconds_need() {
+fn the_size_of_a_ring_follows_the_rate_of_spans() {
     let hand = Hand::default();
     let kept = Duration::from_secs(5);
     let builder = FlightRecorder::builder().keep_last(kept);

@@ -64,7 +64,7 @@ fn number(span: &SpanData, key: &str) -> u128 {
 /// Start, end and events have tickline's times, and so have `busy_ns` and `idle_ns`, whose sum is
 /// the time from creation to end. The attributes that pass times to the tracer are not exported.
 #[test]
-fn times_are_ours() {
+fn exported_spans_have_ticklines_times() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let spans = exported(&hand, Some(&closed), true, |_| {
         hand.set_ns(1_000);
@@ -103,7 +103,7 @@ fn times_are_ours() {
 
 /// OpenTelemetry starts the parent late. Events that bypass `tracing` keep their times.
 #[test]
-fn a_span_that_is_started_late_has_our_times() {
+fn a_span_that_is_started_late_has_ticklines_times() {
     for is_activated in [true, false] {
         let hand = Hand::default();
         let spans = exported(&hand, None, is_activated, |_| {
@@ -130,7 +130,7 @@ fn a_span_that_is_started_late_has_our_times() {
 
 /// Contexts, parents, spans of the tracer itself and filters still work.
 #[test]
-fn the_other_functions_of_the_layer_are_unchanged() {
+fn the_wrapped_layer_keeps_contexts_parents_and_filters() {
     let (hand, before) = (Hand::default(), SystemTime::now());
     let spans = exported(&hand, None, true, |tracer| {
         let remote = Context::new().with_span(tracer.start("remote"));

@@ -91,7 +91,7 @@ fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn quantiles_of_each_name() {
+fn each_name_has_the_quantiles_of_its_own_spans() {
     let (hand, all) = (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
     let _active = hand.0.activate();
     let layer =

@@ -79,7 +79,7 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
 
 /// A sink that panics leaves no lock behind: the next span is timed.
 #[test]
-fn a_callback_may_panic() {
+fn a_callback_that_panics_leaves_no_lock() {
     let closed = Closed::default();
     let layer = SpanTimingLayer::new().with_sink(closed.sink()).with_callback(|span| {
         if span.name() == "bad" {
@@ -179,7 +179,7 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
 /// it. No time is negative or too long. Unix and monotonic time are not confused: a confused time
 /// would be before the year 2020.
 #[test]
-fn none_is_lost() {
+fn no_span_of_any_thread_is_lost_or_has_a_wrong_time() {
     const THREADS: u32 = 8;
     const SPANS: u64 = if cfg!(debug_assertions) { 10_000 } else { 1_250_000 };
     let _clock = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
