@@ -109,7 +109,7 @@ fn ordered_readings_never_decrease_between_threads() {
 }
 
 #[test]
-fn a_clock_is_started_switched_and_dropped() {
+fn every_driver_reads_in_order_while_a_clock_is_switched() {
     for driver in [Driver::Reader, Driver::Manual, Driver::Thread] {
         let clock = Clock::builder().driver(driver).interval(Duration::from_millis(1)).start().unwrap();
         let mut last = 0;
@@ -130,7 +130,7 @@ fn a_clock_is_started_switched_and_dropped() {
 }
 
 #[test]
-fn the_global_clock_is_started_twice() {
+fn the_global_clock_has_a_thread_until_its_last_guard_is_dropped() {
     let (first, second) = (tickline::start().unwrap(), tickline::start().unwrap());
     assert!(tickline::recent_ns() > 0);
     drop(first);

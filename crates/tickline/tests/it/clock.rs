@@ -30,7 +30,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
 }
 
 #[test]
-fn the_manual_driver_works_alone() {
+fn only_maintain_drives_a_manual_clock() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
     for _ in 0..10_000 {
         std::hint::black_box(clock.now());

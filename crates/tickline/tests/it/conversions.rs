@@ -25,7 +25,7 @@ proptest! {
     }
 
     #[test]
-    fn units_there_and_back(ns in any::<u64>()) {
+    fn a_unix_time_in_whole_units_is_rounded_down(ns in any::<u64>()) {
         let time = UnixTime::from_nanos(ns);
         let whole = [
             UnixTime::from_secs(time.as_secs()),
@@ -40,9 +40,8 @@ proptest! {
         prop_assert_eq!(format!("{time:?}"), format!("UnixTime({seconds}.{rest_ns:09})"));
     }
 
-    /// Fewer digits are cut off.
     #[test]
-    fn a_precision_cuts_text_off(ns in any::<u64>(), digits in 0..10_usize) {
+    fn a_precision_truncates_the_text_of_a_unix_time(ns in any::<u64>(), digits in 0..10_usize) {
         let time = UnixTime::from_nanos(ns);
         let whole = time.to_string();
         let (start, fraction) = whole.trim_end_matches('Z').split_once('.').expect("nine digits");
@@ -155,6 +154,6 @@ proptest! {
 
 #[test]
 #[should_panic(expected = "a Unix time beyond the limit of 18446744073 s")]
-fn a_second_too_many_panics() {
+fn a_unix_time_beyond_the_limit_panics() {
     let _ = UnixTime::from_secs(18_446_744_074);
 }

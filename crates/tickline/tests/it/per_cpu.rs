@@ -81,7 +81,7 @@ fn readings_are_those_of_the_os_clock() {
 
 /// The global clock goes back to one line when its thread stops.
 #[test]
-fn the_global_clock_can_have_them_too() {
+fn the_global_clock_can_have_a_line_for_each_cpu() {
     common::in_child(&[], || {
         for _ in 0..2 {
             let guard = match Clock::builder().per_cpu(LinePerCpu::On).start_global() {

@@ -21,7 +21,7 @@ use crate::common::{
 in_processes! { in_child:
     many_clocks_live_side_by_side_and_leave_nothing,
     many_threads_use_a_clock_at_once,
-    a_stopped_process_goes_on_where_time_is,
+    a_process_that_was_stopped_goes_on_at_the_present_time,
     a_clock_survives_the_loss_of_its_descriptors,
 }
 
@@ -201,7 +201,7 @@ fn many_threads_use_a_clock_at_once() {
 
 /// A process that is stopped for longer than any line is valid goes on in order, with fresh
 /// readings, and its control loop goes on.
-fn a_stopped_process_goes_on_where_time_is() {
+fn a_process_that_was_stopped_goes_on_at_the_present_time() {
     let own = std::process::id();
     let stop = format!("kill -STOP {own} && sleep 0.25 && kill -CONT {own}");
     for driver in [Driver::Thread, Driver::Reader] {

@@ -16,7 +16,7 @@ use crate::common::{goes_on, skip, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
-    without_a_thread_the_list_is_two_calls,
+    without_a_thread_a_clock_needs_two_system_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
     a_guard_of_a_killed_thread_does_not_stop_the_next_one,
 }
@@ -154,7 +154,7 @@ fn minimal_probes_live_under_a_filter_that_kills() {
 }
 
 /// The reader and the manual driver need only the two calls: neither memory nor a futex.
-fn without_a_thread_the_list_is_two_calls() {
+fn without_a_thread_a_clock_needs_two_system_calls() {
     under_a_filter(None, || {
         let settings = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader);
         let Ok(clock) = settings.start() else { return 1 };

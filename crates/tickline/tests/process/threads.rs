@@ -16,7 +16,7 @@ in_processes! { in_child:
     clones_share_the_clock,
     the_coarse_clock_follows_the_thread_and_falls_back_without_one,
     errno_survives_a_reading,
-    a_comparison_is_made_where_it_matters,
+    the_counters_are_compared_if_the_result_matters,
     a_start_that_waits_for_another_one_sleeps,
 }
 
@@ -117,7 +117,7 @@ fn errno_survives_a_reading() {
 
 /// A thread compares the counters if the result matters. The result is the process's, and the
 /// thread ends.
-fn a_comparison_is_made_where_it_matters() {
+fn the_counters_are_compared_if_the_result_matters() {
     if skipped_as_too_slow() {
         return;
     }
