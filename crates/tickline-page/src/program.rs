@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_names_are_fast() {
+    fn only_the_whole_name_of_a_fast_clocksource_counts() {
         assert!(is_fast(b"tsc\n") && is_fast(b"kvm-clock"));
         assert!(![&b"hpet"[..], b"hyperv_clocksource_msr", b""].map(is_fast).contains(&true));
     }

@@ -38,7 +38,7 @@ fn assert_refused(page: &Path, expected: &str) {
 }
 
 #[test]
-fn a_page_is_made_whole_and_kept() {
+fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
     let (folder, page) = folder();
     // A killed writer has left an incomplete page.
     fs::write(folder.path().join("page.new"), b"half").unwrap();

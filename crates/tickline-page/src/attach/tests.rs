@@ -33,7 +33,7 @@ fn a_time_namespace_offsets_the_time() {
 }
 
 #[test]
-fn errors_say_what_was_found() {
+fn an_attach_error_states_what_the_header_has() {
     let header = Header::new(&CONTEXT);
     for (header, error, text) in [
         (

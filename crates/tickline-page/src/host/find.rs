@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_that_of_its_clock() {
+    fn the_offset_of_a_namespace_is_read_from_its_clocks_row() {
         let table = b"monotonic          -7         5\nboottime          86400         0\n";
         assert_eq!(namespace_offset_ns(table, "monotonic"), Some(-6_999_999_995));
         assert_eq!(namespace_offset_ns(table, "boottime"), Some(86_400_000_000_000));

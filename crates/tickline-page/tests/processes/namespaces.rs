@@ -21,7 +21,7 @@ fn to_result(result: libc::c_int) -> io::Result<()> {
 
 /// The child process of the tests below; does nothing as a test of its own.
 #[test]
-fn opens_a_page() {
+fn child_opens_a_page() {
     if let Some(page) = given_page() {
         println!(
             "said: {}",
@@ -52,7 +52,7 @@ fn opened(namespaces: libc::c_int, page: &Path, path: &Path, flags: libc::c_ulon
         }
         Ok(())
     };
-    output_of("namespaces::opens_a_page", page, enter_namespaces)
+    output_of("namespaces::child_opens_a_page", page, enter_namespaces)
 }
 
 /// Symptom: no process in a rootless container was served.

@@ -43,7 +43,7 @@ pub(crate) fn output_of(
 
 /// The child process of the test below; does nothing as a test of its own.
 #[test]
-fn asks_for_the_writer() {
+fn child_asks_for_the_writer() {
     if let Some(page) = given_page() {
         println!("said: {:?}", writer_pid(&page).unwrap());
     }
@@ -53,7 +53,7 @@ fn asks_for_the_writer() {
 #[test]
 fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
-    let writer_by_child = || output_of("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
+    let writer_by_child = || output_of("writer::child_asks_for_the_writer", &page, || Ok(())).unwrap();
     let process = std::process::id();
     let this_process = Some(process);
     assert_eq!(writer_pid(&page).unwrap(), None);

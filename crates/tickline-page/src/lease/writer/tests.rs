@@ -281,7 +281,7 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
 /// A writer can take over any memory. Symptom: a server that found garbage in its page slept for
 /// years, and did not react to a request to end.
 #[test]
-fn any_page_is_taken_over() {
+fn a_writer_takes_over_any_content_of_a_page() {
     let mut random = fastrand::Rng::with_seed(5);
     for _ in 0..if cfg!(miri) { 10 } else { 500 } {
         let scene = Scene::off();

@@ -24,7 +24,7 @@ fn now() -> u64 {
 }
 
 #[test]
-fn a_sequence_swaps_between_two_ticks_only() {
+fn a_restartable_sequence_swaps_only_between_its_two_ticks() {
     if !is_available() {
         return eprintln!("SKIPPED: this kernel has no restartable sequences");
     }
