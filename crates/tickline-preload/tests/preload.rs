@@ -61,7 +61,7 @@ fn library() -> PathBuf {
 
 fn run(role: &str, page: &Path) -> Command {
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "child", "--nocapture"]);
+    child.args(["--exact", "child_role", "--nocapture"]);
     child.env("LD_PRELOAD", library()).env(ROLE, role);
     child.env("TICKLINE_PAGE", page).env("TICKLINE_SERVE", "always");
     child
@@ -76,7 +76,7 @@ fn passes(child: &mut Command) {
 
 /// The other tests run this one in a child process. `ROLE` names its part.
 #[test]
-fn child() {
+fn child_role() {
     match env::var(ROLE).as_deref() {
         Ok("served") => served(),
         Ok("native") => native(),
@@ -132,7 +132,7 @@ fn a_program_is_served() {
 
 /// `dlclose` does not unmap the library, because the vDSO's symbols lead to it.
 #[test]
-fn the_library_stays_where_it_is() {
+fn the_library_stays_mapped_after_dlclose() {
     passes(run("closes_library", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
 }
 
