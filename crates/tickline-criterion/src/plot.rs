@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_falls_from_all_to_the_slowest() {
+    fn the_shares_of_the_tail_fall_from_100_percent_to_the_slowest() {
         let points = tail_shares(&[(40.0, 90), (50.0, 9), (9_000.0, 1)]);
         assert_eq!(points[0], (40.0, 100.0));
         assert_eq!(points[4], (9_000.0, 1.0));
     }
 
     #[test]
-    fn plots_of_anything_are_drawn() {
+    fn a_plot_is_drawn_of_any_distribution() {
         let wide = [(0.0, 7), (43.0, 100_000), (53.0, 30_000), (3e9, 1)];
         let marks = [("p50", 0.5, 43.4), ("p90", 0.9, 52.0), ("p99", 0.99, 53.0), ("p99.9", 0.999, 1e6)];
         for histogram in [&wide[..], &wide[..1], &wide[3..]] {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn other_times_are_added_without_a_cost() {
+    fn a_duration_is_added_without_the_cost_of_a_pair() {
         let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
         assert_eq!(sum.to_ns(&scale(2.0, 4.0)), 82.0);
         assert_eq!(sum.to_ns(&scale(2.0, 40.0)), 70.0);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tick_is_stolen_and_two_percent_are_the_same_frequency() {
+    fn one_stolen_tick_disturbs_and_two_percent_of_the_frequency_do_not() {
         let now = SystemFacts { stolen: Some(8), ..known() };
         assert_eq!(now.disturbed_since(&known()), Some(Disturbance::Stolen));
         for (khz, disturbance) in [

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_of_differences_is_a_part_of_a() {
+    fn a_change_of_the_difference_is_in_percent_of_a() {
         let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
         let change = Change::new("main", &comparison(1.0), &comparison(2.5)).expect("ten rounds");
         assert!((change.percent - 1.5).abs() < 1e-9 && !change.is_different(), "{change}");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_rounds_show_nothing() {
+    fn fewer_than_ten_rounds_show_no_change() {
         for few in [json!({}), json!({ "rounds_ns": [] }), json!({ "rounds_ns": ([1.0; 9]) })] {
             assert_eq!(Change::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })), None);
         }

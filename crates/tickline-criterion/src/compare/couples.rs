@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_couples_show_nothing() {
+    fn fewer_than_fifty_couples_show_no_difference() {
         assert_eq!(analyse(&[[100, 102]; 49], None, 26.0), None);
         let analysis = analyse(&[[100, 102]; 50], None, 26.0).expect("ten rounds of five");
         assert_eq!(analysis.rounds.len(), 10);

@@ -86,7 +86,7 @@ pub(crate) mod tests {
     /// The definition applied by hand to the differences -4.5, -3.5, .. 4.5, and to the same
     /// differences plus 20.
     #[test]
-    fn a_small_example_by_hand() {
+    fn the_interval_is_that_of_an_example_by_hand() {
         let differences: Vec<f64> = (0..10).map(|step| f64::from(step) - 4.5).collect();
         let found = interval(&differences).expect("ten");
         // C = 27.5 - 1.96 * sqrt(96.25) = 8.27, so the ends are the eighth of 55 averages from

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_long_pairs_as_there_are_interrupts_are_named() {
+    fn as_many_long_pairs_as_interrupts_are_taken_for_interrupts() {
         // 10 interrupts are expected, and with three deviations at most 19.6.
         for long in [1, 10, 19] {
             assert_eq!(judge_long(&mut pairs(long), &NOISE), LongPairs::Interrupts { above_ticks: 5_100 });
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_end_and_add_up() {
+    fn a_noise_loop_ends_and_adds_to_the_loops_before() {
         let Some(counter) = HardwareCounter::if_present() else { return };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         assert!(noise_loop.gap_ticks > 0);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_their_unit() {
+    fn a_time_is_written_in_the_unit_of_its_size() {
         for (ns, text) in [
             (0.04, "0.0 ns"),
             (-3.21, "-3.2 ns"),

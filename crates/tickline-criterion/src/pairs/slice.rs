@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_around_a_move_are_named_and_those_on_either_side_count() {
+    fn only_pairs_around_a_move_are_counted_as_moved() {
         let mut slice = Slice::new();
         // The thread moves within the second pair, and between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_slice_is_named_and_pairs_keep_earlier_disturbances() {
+    fn a_disturbed_slice_disturbs_each_pair_that_was_not_disturbed_before() {
         use Disturbance::{Clock, Frequency, Stolen};
         for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
             let mut slice = Slice::new();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pair_is_lost() {
+    fn each_pair_is_kept_or_counted_as_disturbed() {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
