@@ -43,7 +43,7 @@ fn readings_are_in_order_within_a_thread_by_every_method() {
 }
 
 #[test]
-fn an_instant_is_tickline_s_and_back() {
+fn an_instant_converts_to_tickline_s_and_back() {
     let before = tickline::Instant::now();
     let now = Instant::now();
     assert!(tickline::Instant::from(now) >= before);
@@ -157,7 +157,7 @@ mod mocks {
     }
 
     #[test]
-    fn an_amount_saturates_and_a_mocks_time_panics() {
+    fn an_amount_of_time_saturates_and_the_time_of_a_mock_panics() {
         assert_eq!((7_u64.into_nanos(), Duration::from_secs(1).into_nanos()), (7, 1_000_000_000));
         assert_eq!(Duration::MAX.into_nanos(), u64::MAX);
         let (clock, mock) = Clock::mock();

@@ -57,7 +57,7 @@ fn an_upkeep_stores_the_time_at_once_and_again_and_no_more_when_it_is_dropped() 
 }
 
 #[test]
-fn one_upkeep_runs_and_another_after_it() {
+fn a_process_runs_one_upkeep_at_a_time() {
     let _turn = turn();
     for _ in 0..3 {
         let upkeep = Upkeep::new(Duration::from_millis(1)).start().unwrap();
@@ -80,7 +80,7 @@ fn dropping_an_upkeep_wakes_it() {
 }
 
 #[test]
-fn an_error_of_the_os_is_the_source() {
+fn an_upkeep_without_a_thread_has_the_os_s_error_as_source() {
     let error = Error::FailedToSpawnUpkeepThread(std::io::ErrorKind::OutOfMemory.into());
     assert_eq!(error.to_string(), "no thread for the upkeep: out of memory");
     assert_eq!(error.source().unwrap().to_string(), "out of memory");
@@ -105,7 +105,7 @@ mod mocks {
     }
 
     #[test]
-    fn an_upkeep_may_follow_a_mock() {
+    fn an_upkeep_may_store_the_time_of_a_mock() {
         let _turn = turn();
         let (clock, mock) = Clock::mock();
         mock.increment(7_u64);
