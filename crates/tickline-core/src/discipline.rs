@@ -25,8 +25,10 @@ use crate::units::{FixedNs, NS_PER_S};
 /// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
-/// Offsets above this share of the window are stepped forward instead of slewed, ppb. It is 250 us
-/// over 0.5 s: the same 500 ppm as the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
+/// Offsets above this share of the window are stepped forward instead of slewed, ppb: the same 500
+/// ppm as the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`). A line that is off is short
+/// (`control/schedule.rs`). With a thread and the default interval its window is 62.5 ms, so the
+/// limit is 31 us. After a jump the window is about 100 us, so every jump is stepped.
 pub(crate) const STEP_PPB: i64 = 500_000;
 
 /// A larger offset shows that the line or the reference was disrupted, ns. The control loop notices

@@ -256,9 +256,10 @@ pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_0
 /// The number of iterations in the steady state after which a clock counts as settled.
 const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 
-/// A clock without samples, and its control loop.
-pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
-    (leak(SharedClock::new(HookedCell::new(machine))), Control::new(CONFIG))
+/// A machine, its clock without samples, and the control loop.
+pub(crate) fn new_clock() -> (&'static Machine, &'static HookedClock, Control) {
+    let machine = Machine::new();
+    (machine, leak(SharedClock::new(HookedCell::new(machine))), Control::new(CONFIG))
 }
 
 /// A clock with a punctual driver, whose reads show every tick and nanosecond.
@@ -313,7 +314,7 @@ impl HookedClock {
     pub(crate) fn interrupted<T: 'static>(
         &self,
         control: &mut Control,
-        is_stop: impl Fn(Step) -> bool + 'static,
+        is_stop: impl FnMut(Step) -> bool + 'static,
         act: impl FnOnce() -> T + 'static,
     ) -> (T, Iteration) {
         interrupted(self.cell.machine, is_stop, act, || self.maintain(control))
@@ -369,7 +370,7 @@ pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: 
 #[track_caller]
 pub(crate) fn interrupted<T: 'static, W>(
     machine: &Machine,
-    is_stop: impl Fn(Step) -> bool + 'static,
+    mut is_stop: impl FnMut(Step) -> bool + 'static,
     act: impl FnOnce() -> T + 'static,
     work: impl FnOnce() -> W,
 ) -> (T, W) {
@@ -401,8 +402,7 @@ pub(crate) fn is_first_publication(step: Step) -> bool {
 
 /// A machine whose clock is in its steady state.
 pub(crate) fn settled_clock() -> (&'static Machine, &'static HookedClock, Control) {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
+    let (machine, clock, mut control) = new_clock();
     clock.settle(&mut control);
     (machine, clock, control)
 }

@@ -214,18 +214,18 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
 fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
     let (board, clocks, _) = settled_board(true);
     let reads = leak(Cell::new(0));
-    board.machine.hooks.set(move |step| {
+    let is_stop = |step| {
         reads.set(reads.get() + u32::from(step == Step::Counter));
-        // The first read returns the CPU's id.
-        if step == Step::Counter && reads.get() == 2 {
-            bend(board, &clocks[0], 1);
-            board.machine.pass(10_000);
-        }
-    });
-    let first = read_slow(clocks, board, board.machine).unwrap().1.ns;
-    board.machine.hooks.clear();
+        step == Step::Counter && reads.get() == 2 // the first read returns the CPU's id
+    };
+    let replace = || {
+        bend(board, &clocks[0], 1);
+        board.machine.pass(10_000);
+    };
+    let read = || read_slow(clocks, board, board.machine).unwrap().1.ns;
+    let ((), first) = interrupted(board.machine, is_stop, replace, read);
     assert!(reads.get() > 2, "the replaced line was used");
-    let second = read_slow(clocks, board, board.machine).unwrap().1.ns;
+    let second = read();
     assert!(second >= first, "{second} after {first}");
 }
 

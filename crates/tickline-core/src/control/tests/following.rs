@@ -12,8 +12,7 @@ fn a_suspend_while_calibrating_makes_no_line() {
     for (asleep_ns, before) in
         [300_000_000, 8 * 3_600_000_000_000].into_iter().flat_map(|ns| [(ns, 1), (ns, 3)])
     {
-        let machine = Machine::new();
-        let (clock, mut control) = new_clock(machine);
+        let (machine, clock, mut control) = new_clock();
         clock.iterations(before, &mut control);
         machine.suspend(asleep_ns);
         for iteration in 0..80 {
@@ -40,9 +39,8 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         (-1_001_000_000, false, 1_000_000_000),
         (-1_000_000_000, false, 4_700_000_000),
     ] {
-        let machine = Machine::new();
+        let (machine, clock, mut control) = new_clock();
         let counter = FnClock(|| machine.now() / 10 * (hz / 100_000_000));
-        let (clock, mut control) = new_clock(machine);
         let mut iterate = || {
             let iteration = control.maintain(clock, &counter, machine);
             machine.pass(iteration.next_in_ns);
@@ -71,9 +69,8 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
-        let machine = Machine::new();
+        let (machine, clock, mut control) = new_clock();
         machine.steering_ppb.set(Some(0));
-        let (clock, mut control) = new_clock(machine);
         clock.settle(&mut control);
         for _ in 0..2 {
             _ = clock.maintain(&mut control);
@@ -99,8 +96,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 /// for at most 3.75 ms, so each ended before the next.
 #[test]
 fn lines_that_are_off_last_until_a_late_thread_has_come() {
-    let machine = Machine::new();
-    let (clock, mut control) = new_clock(machine);
+    let (machine, clock, mut control) = new_clock();
     control.config.interval_ns = 10_000_000;
     let mut late_iteration = || {
         let mut iteration = clock.maintain(&mut control);
@@ -167,9 +163,8 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
 /// microseconds.
 #[test]
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
-    let machine = Machine::new();
+    let (machine, clock, mut control) = new_clock();
     machine.reference_ticks.set((300_000, 300_000)); // 32 brackets take 20 ms
-    let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 1_000_000;
     clock.iterations(200, &mut control);
     assert_eq!(clock.event_count(Event::Replacement), 0);
@@ -185,9 +180,8 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
 /// most of it before the brackets, so the samples are young when they are used.
 #[test]
 fn a_first_line_does_not_outlast_its_interval() {
-    let machine = Machine::new();
+    let (machine, clock, mut control) = new_clock();
     machine.suspends_ticks.set(40_000_000);
-    let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 1_000_000;
     while clock.event_count(Event::Recovery) == 0 {
         assert!(machine.truth_ns() < 1 << 40, "no line");

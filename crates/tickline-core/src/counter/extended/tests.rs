@@ -22,9 +22,9 @@ struct Rig<C> {
 
 /// A clock that has run for five wraps.
 fn settled() -> Rig<impl Counter> {
-    let (machine, lost_ticks) = (Machine::new(), leak(Cell::new(0)));
+    let (machine, clock, mut control) = new_clock();
+    let lost_ticks = leak(Cell::new(0));
     let counter = Extended::<BITS, _>::new(|| machine.now() - lost_ticks.get());
-    let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = INTERVAL_NS;
     let mut rig = Rig { machine, lost_ticks, counter, clock, control, last_ns: i64::MIN };
     rig.run(5 * WRAP_NS, true);

@@ -2,7 +2,7 @@
 
 use crate::cell::StateCell;
 use crate::shared::ReadingSource;
-use crate::testing::{HookedClock, Machine, Step, interrupted, is_replacing, new_clock, settled_clock};
+use crate::testing::{HookedClock, Step, interrupted, is_replacing, new_clock, settled_clock};
 
 /// Rule 5: in a suspend the counter ran on and the reference did not. The reference is then behind
 /// the line's readings. The high-water mark keeps readings from stepping back, and is ahead by no
@@ -14,8 +14,7 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
     // a suspend.
     for case in 0..8 {
         let [tells, tells_later, resets] = [1, 2, 4].map(|bit| case & bit == 0);
-        let machine = Machine::new();
-        let (clock, mut control) = new_clock(machine);
+        let (machine, clock, mut control) = new_clock();
         machine.tells_suspends.set(tells);
         clock.settle(&mut control);
         machine.tells_suspends.set(tells_later);
@@ -124,9 +123,8 @@ fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
 fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
     const STEP_NS: i64 = 4_000_000;
     for by_writer in [false, true] {
-        let machine = Machine::new();
+        let (machine, clock, mut control) = new_clock();
         machine.reference_step_ns.set(STEP_NS);
-        let (clock, mut control) = new_clock(machine);
         control.config.resolutions.reference_ns = STEP_NS;
         clock.settle(&mut control);
         let stop = if by_writer { is_replacing } else { |step| step == Step::Published };
