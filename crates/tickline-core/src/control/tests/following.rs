@@ -91,6 +91,38 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     }
 }
 
+/// The rows of the table in the head of `stability.rs`, and a step of Unix time. The maximum drift
+/// has the assumed change of rate, the uncertainty of the rate, and 480 ppb until the dither is
+/// known. A monitor that has started anew does not know the rate, which may then be any.
+#[test]
+fn each_row_of_the_table_has_its_consequence() {
+    type Row = (&'static str, fn(&Machine), u32, [u64; 4], core::ops::Range<u32>);
+    let any_rate = 500_000_000..600_000_000;
+    let rows: [Row; 8] = [
+        // A change of the steering by 1,000 ppb: 1,200 ppb are assumed, an interval later 600.
+        ("inside", |machine| machine.steering_ppb.set(Some(1_000)), 18, [0, 0, 0, 0], 1_080..1_100),
+        ("inside, but no line fits", |machine| machine.set_rate_ppb(60), 6, [1, 0, 0, 0], 493..500),
+        ("just outside", |machine| machine.set_rate_ppb(100), 2, [0, 1, 0, 0], 680..700),
+        ("outside by little", |machine| machine.jump_reference(900), 1, [1, 1, 0, 0], 18_000..19_000),
+        ("outside by much", |machine| machine.jump_reference(1_000_000), 1, [0, 1, 1, 0], any_rate.clone()),
+        ("the counter ran backwards", Machine::reset_counter, 1, [0, 0, 1, 0], any_rate.clone()),
+        ("a break", |machine| machine.pass(4 * INTERVAL_NS), 1, [0, 0, 0, 0], any_rate),
+        ("a step of Unix time", |machine| machine.unix_offset_ns.set(5), 1, [0, 0, 0, 1], 8..11),
+    ];
+    for (name, act, iterations, expected, drift_ppb) in rows {
+        let (machine, clock, mut control) = settled_clock();
+        machine.steering_ppb.set(Some(0));
+        _ = clock.maintain(&mut control);
+        machine.pass(INTERVAL_NS / 5);
+        act(machine);
+        clock.iterations(iterations, &mut control);
+        let events = [Event::RateChange, Event::BoundViolation, Event::Disruption, Event::UnixStep]
+            .map(|event| clock.event_count(event));
+        let found_ppb = control.plan.allowance.max_drift_ppb;
+        assert!(events == expected && drift_ppb.contains(&found_ppb), "{name}: {events:?}, {found_ppb} ppb");
+    }
+}
+
 /// The clock keeps a line even if the thread always comes 5 ms late and the line is off its target.
 /// Symptom: with an interval of 10 ms such lines were cut to intervals of 625 us. They were valid
 /// for at most 3.75 ms, so each ended before the next.
