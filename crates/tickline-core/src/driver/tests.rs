@@ -109,8 +109,9 @@ fn a_forked_child_takes_the_lock_over_and_judges_for_itself() {
     assert_eq!(process.judgements.get(), 2);
 }
 
+/// Rule K3: an iteration finds the gate closed.
 #[test]
-fn a_gate_that_is_closed_late_is_judged_again() {
+fn rule_k3_a_gate_that_is_closed_late_is_judged_again() {
     let process = Process::new();
     process.until_published();
     process.close();

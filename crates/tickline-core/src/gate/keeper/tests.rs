@@ -89,15 +89,26 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     assert!(gate.opens());
     assert!(gate.judge_if_due(0, || panic!("judged already")));
     gate.keeper.request_judgement(&gate);
-    assert!(!gate.open.get());
     assert!(gate.opens());
     gate.keeper.disable(&gate);
-    assert!(!gate.open.get());
     assert!(!gate.judge_if_due(0, || panic!("switched off")));
     gate.keeper.request_judgement(&gate);
     assert!(!gate.judge_if_due(0, || panic!("still switched off")));
     gate.keeper.enable();
     assert!(gate.opens());
+}
+
+/// Rule K1: these calls change the word, then close the gate. Once they have returned, it is closed.
+#[test]
+fn rule_k1_disable_closes_the_gate_before_it_returns() {
+    for ((name, act), stage) in [(ACTS[0], Stage::Disabled), (ACTS[2], Stage::Unjudged)] {
+        let gate = Gate::default();
+        assert!(gate.opens());
+        let at_close = move |keeper: &GateKeeper, _: &Gate| assert_eq!(keeper.stage(), stage, "{name}");
+        *gate.before_close.borrow_mut() = Some(Box::new(at_close));
+        act(&gate.keeper, &gate);
+        assert!(!gate.open.get(), "{name}");
+    }
 }
 
 /// Symptoms: readers of the CPUs' lines took the OS clock, and stepped back. They did so in three
@@ -190,10 +201,10 @@ fn each_kind_of_lines_is_judged_for_itself() {
     }
 }
 
-/// A change in the middle of a judgement counts, for every result of the judgement. That judgement
+/// Rule K2: a change in the middle of a judgement counts, for every result of the judgement. That judgement
 /// admits no driver, and another one follows unless the counter is switched off.
 #[test]
-fn a_judgement_does_not_outlive_what_happened_during_it() {
+fn rule_k2_a_change_during_a_judgement_voids_it() {
     type Moment = fn(&Gate, Act) -> bool;
     let moments: [(&str, Moment); 6] = [
         ("while the facts are collected", |gate, act| {
@@ -238,10 +249,10 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
     }
 }
 
-/// A thread is stopped between its change of the word and the closing of the gate. Meanwhile the
+/// Rule K3: a thread is stopped between its change of the word and the closing of the gate. Meanwhile the
 /// gate is judged and opened.
 #[test]
-fn a_gate_that_is_closed_late_is_noticed() {
+fn rule_k3_a_gate_that_is_closed_late_is_noticed() {
     for (name, act) in ACTS.into_iter().filter(|(name, _)| !["enable", "set_line_kind"].contains(name)) {
         let gate = Gate::default();
         assert!(gate.opens());
