@@ -61,7 +61,7 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 /// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope; a reader that meets a
 /// replacement twice helps.
 #[test]
-fn a_line_is_lowered_under_a_reader() {
+fn rule_2_a_line_is_lowered_under_a_reader() {
     let with_bounds: Read = |clock, view| {
         clock.read_bounded(view).map_or_else(|| slow_reading(clock, view), |reading| reading.ns)
     };
@@ -72,7 +72,7 @@ fn a_line_is_lowered_under_a_reader() {
 
 /// A line is replaced by one of half its slope, while one reader passes its reading to another.
 #[test]
-fn a_line_is_lowered_between_two_readers() {
+fn rule_2_a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
         let (scene, mut control) = Scene::with_line();
         let taken = new_shared(AtomicI64::new(i64::MIN));
@@ -110,14 +110,14 @@ fn shortly_before(
 /// Rules 5 and 12: the window of a line passes under the writer. The line is ahead of the reference
 /// by more than the reference vouches for, so the line ends with its window.
 #[test]
-fn a_window_ends_under_a_writer() {
+fn rule_12_a_window_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_line(), |line| line.start_ticks + line.window_ticks);
     a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, reading);
 }
 
 /// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
-fn a_validity_ends_under_a_writer() {
+fn rule_4_a_validity_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_long_line(), WindowedState::end_ticks);
     a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, slow_reading);
 }
@@ -126,7 +126,7 @@ fn a_validity_ends_under_a_writer() {
 /// the reference jumps ahead, so a reading that then returned the reference would be above the new
 /// line.
 #[test]
-fn a_clock_recovers_under_a_reader_without_a_line() {
+fn rule_6_a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "no line first"], |seen| {
         let (scene, mut control) = Scene::without_line();
         let noted = seen.clone();
@@ -173,12 +173,12 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
 
 /// Rule 8: a gate closes, and a writer that was about to replace a line does not open it.
 #[test]
-fn a_gate_closes_under_a_writer() {
+fn rule_8_a_gate_closes_under_a_writer() {
     a_gate_closes_under(&["Published", "RetrySoon", "GateClosed"], Scene::with_line);
 }
 
 /// Rule 8: a gate closes, and a writer that was about to publish a first line does not open it.
 #[test]
-fn a_gate_closes_under_a_recovery() {
+fn rule_8_a_gate_closes_under_a_recovery() {
     a_gate_closes_under(&["Recovered", "GateClosed"], Scene::without_line);
 }

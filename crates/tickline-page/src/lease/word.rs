@@ -184,7 +184,7 @@ mod tests {
 
     /// Rule W1: no word recurs, even if the page was off in the meantime.
     #[test]
-    fn a_word_is_what_it_was_made_of() {
+    fn rule_w1_no_word_recurs() {
         let mut word = LeaseWord::default();
         assert_eq!((word.phase(), word.second()), (Off, None));
         for phase in [Off, NoLine, FirstPublication, Published, Doubted] {
