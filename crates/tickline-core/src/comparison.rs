@@ -1,6 +1,6 @@
 //! Comparing the counters of two CPUs: exchanges -> the interval that contains their difference.
 //!
-//! Two threads on two CPUs exchange a token. Each reads its counter before it gives the token and
+//! Two threads on two CPUs exchange a baton. Each reads its counter before it gives the baton and
 //! after it gets it:
 //!
 //! ```text
@@ -29,14 +29,14 @@ impl CounterDifference {
     /// The interval before the first exchange.
     pub const UNKNOWN: Self = Self { min_ticks: i64::MIN, max_ticks: i64::MAX };
 
-    /// Adds a token that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by
+    /// Adds a baton that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by
     /// its own counter.
     #[doc(hidden)]
     pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.max_ticks = self.max_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
-    /// Adds a token that the other CPU gave at `given_ticks` and this CPU got at `got_ticks`, each
+    /// Adds a baton that the other CPU gave at `given_ticks` and this CPU got at `got_ticks`, each
     /// by its own counter.
     #[doc(hidden)]
     pub fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {

@@ -1,4 +1,4 @@
-//! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
+//! Compares the counters of two CPUs: two threads exchange a baton, and read their counters.
 //!
 //! Each exchange proves a bound, and the result combines all bounds. On a busy machine the two
 //! threads seldom run at the same time, so a result may need a few tries. [`CounterDifference`] has
@@ -34,7 +34,7 @@ const MAX_WAIT_NS: i64 = 200_000_000;
 /// two run at the same time only if neither yields at once.
 const YIELD_AFTER_NS: i64 = 1_000_000;
 
-/// Loads of the token between two reads of the OS clock.
+/// Loads of the baton between two reads of the OS clock.
 const LOADS_PER_CLOCK_READ: u32 = 2_000;
 
 /// Round trips between two reads of the OS clock. If that clock is a device, reading it takes
@@ -47,11 +47,11 @@ const TRIPS_PER_CLOCK_READ: u32 = 16;
 /// milliseconds, and bounds the difference of the counters no better.
 const QUICK_NS: i64 = 100_000;
 
-/// The token that the two threads exchange: a cache line.
+/// The baton that the two threads exchange: a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Token {
-    /// Even: the token is here. Odd: it is there. [`GIVEN_UP`]: a thread has given up.
+struct Baton {
+    /// Even: the baton is here. Odd: it is there. [`GIVEN_UP`]: a thread has given up.
     turn: AtomicU32,
     /// The giver's counter, ticks.
     given_ticks: AtomicU64,
@@ -59,7 +59,7 @@ struct Token {
 
 const GIVEN_UP: u32 = u32::MAX;
 
-impl Token {
+impl Baton {
     fn give(&self, turn: u32, ticks: u64) {
         // ORDERING: Relaxed, published by the store below.
         self.given_ticks.store(ticks, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Token {
         self.turn.store(GIVEN_UP, Ordering::Relaxed);
     }
 
-    /// Waits for the token of `turn`. Returns the giver's counter, and this thread's counter by
+    /// Waits for the baton of `turn`. Returns the giver's counter, and this thread's counter by
     /// `now_ordered`; `None` once a thread has given up.
     fn get(&self, turn: u32, now_ordered: impl Fn() -> u64) -> Option<Arrival> {
         let (mut since_ns, mut running_since_ns) = (None, None);
@@ -106,14 +106,14 @@ impl Token {
     }
 }
 
-/// The arrival of a token.
+/// The arrival of a baton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Arrival {
     /// The giver's counter, ticks.
     given_ticks: u64,
     /// The getter's counter, ticks.
     got_ticks: u64,
-    /// Whether the getter found the token within its first loads.
+    /// Whether the getter found the baton within its first loads.
     came_at_once: bool,
 }
 
@@ -123,7 +123,7 @@ struct Arrival {
 pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: CounterDifference,
-    /// The number of round trips of the token without a wait for a CPU.
+    /// The number of round trips of the baton without a wait for a CPU.
     pub round_trips: u64,
     /// The number of exchanges: two for each round trip.
     pub count: u64,
@@ -168,21 +168,21 @@ impl Exchanges {
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else { return Exchanges::NONE };
-    let token = Token::default();
+    let baton = Baton::default();
     let found = thread::scope(|scope| {
-        let token = &token;
-        let start = |cpu, exchange: fn(&Token, HardwareCounter) -> Exchanges| {
+        let baton = &baton;
+        let start = |cpu, exchange: fn(&Baton, HardwareCounter) -> Exchanges| {
             thread::Builder::new().name("tickline-peer".to_owned()).spawn_scoped(scope, move || {
                 if !sys::pin_this_thread(cpu) {
-                    token.give_up();
+                    baton.give_up();
                 }
-                exchange(token, counter)
+                exchange(baton, counter)
             })
         };
         let other = start(there, follow).ok()?;
         let this = start(here, lead);
         if this.is_err() {
-            token.give_up();
+            baton.give_up();
         }
         let mut exchanges = this.ok()?.join().ok()?;
         exchanges += other.join().ok()?;
@@ -192,14 +192,14 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 }
 
 /// The thread here: gives first, and counts the round trips.
-fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
+fn lead(baton: &Baton, counter: HardwareCounter) -> Exchanges {
     let now = || counter.now_ordered();
     let mut exchanges = Exchanges::NONE;
     let (mut started_ns, mut clock_read_ns) = (None, None);
     let mut trips = 0;
     for trip in 0..ROUND_TRIPS {
-        token.give(2 * trip + 1, now());
-        let Some(Arrival { given_ticks, got_ticks, came_at_once }) = token.get(2 * trip + 2, now) else {
+        baton.give(2 * trip + 1, now());
+        let Some(Arrival { given_ticks, got_ticks, came_at_once }) = baton.get(2 * trip + 2, now) else {
             break;
         };
         exchanges.add(CounterDifference::add_received, given_ticks, got_ticks);
@@ -216,21 +216,21 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
         (clock_read_ns, trips) = (Some(now_ns), 0);
         let limit_ns = if exchanges.are_enough() { PAIR_NS } else { MAX_WAIT_NS };
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
-            token.give_up();
+            baton.give_up();
             break;
         }
     }
     exchanges
 }
 
-/// The thread there: returns each token.
-fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
+/// The thread there: returns each baton.
+fn follow(baton: &Baton, counter: HardwareCounter) -> Exchanges {
     let now = || counter.now_ordered();
     let mut exchanges = Exchanges::NONE;
     for trip in 0..ROUND_TRIPS {
-        let Some(Arrival { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
+        let Some(Arrival { given_ticks, got_ticks, .. }) = baton.get(2 * trip + 1, now) else { break };
         exchanges.add(CounterDifference::add_sent, given_ticks, got_ticks);
-        token.give(2 * trip + 2, now());
+        baton.give(2 * trip + 2, now());
     }
     exchanges
 }
@@ -257,21 +257,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordering_a_token_comes_with_its_givers_counter() {
+    fn ordering_a_baton_comes_with_its_givers_counter() {
         for _ in 0..8 {
-            let token = Token::default();
+            let baton = Baton::default();
             thread::scope(|scope| {
-                scope.spawn(|| token.give(1, 7));
-                assert_eq!(token.get(1, || 8).map(|got| got.given_ticks), Some(7));
+                scope.spawn(|| baton.give(1, 7));
+                assert_eq!(baton.get(1, || 8).map(|got| got.given_ticks), Some(7));
             });
         }
     }
 
     #[test]
-    fn a_wait_for_a_token_that_never_comes_ends() {
-        let token = Token::default();
-        assert_eq!(token.get(1, || 8), None);
-        assert_eq!(token.get(1, || 8), None, "and stays so");
+    fn a_wait_for_a_baton_that_never_comes_ends() {
+        let baton = Baton::default();
+        assert_eq!(baton.get(1, || 8), None);
+        assert_eq!(baton.get(1, || 8), None, "and stays so");
     }
 
     /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Symptom:
