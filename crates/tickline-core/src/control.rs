@@ -184,7 +184,7 @@ pub struct Control {
     sample_durations: SampleDurations,
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
     /// the first one after a recovery.
-    slope_is_proven: bool,
+    has_proven_slope: bool,
     /// Iterations in a row without a line.
     iterations_without_line: u32,
     /// Bursts so far.
@@ -223,7 +223,7 @@ impl Control {
             unix: UnixTrack::UNKNOWN,
             slope: None,
             sample_durations: SampleDurations::NONE,
-            slope_is_proven: false,
+            has_proven_slope: false,
             iterations_without_line: 0,
             burst_count: 0,
             suspended_ns: None,
@@ -244,7 +244,7 @@ impl Control {
         self.unix = UnixTrack::UNKNOWN;
         self.slope = None;
         self.sample_durations = SampleDurations::NONE;
-        self.slope_is_proven = false;
+        self.has_proven_slope = false;
         (self.iterations_without_line, self.burst_count) = (0, 0);
         self.suspended_ns = None;
         self.is_disrupted = false;
@@ -296,7 +296,7 @@ impl Control {
                 _ if snapshot.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
-                Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
+                Phase::Published if self.slope.is_none() || !is_consistent && !self.has_proven_slope => {
                     access.retire_line(&snapshot);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }

@@ -78,9 +78,9 @@ pub(crate) fn meet_old_line(
 ) -> LineState {
     let shift = old.shift;
     // Both lines are straight, so it suffices to compare them at both ends of the overlap.
-    let early = next.b_not_below(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
-    let late = next.b_not_below(old.state, shift, at_ticks.wrapping_add(margin_ticks));
-    let stepped = steering.step_to.map_or(early, |ns| next.b_not_below_ns(shift, at_ticks, ns));
+    let early = next.b_not_below_line(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
+    let late = next.b_not_below_line(old.state, shift, at_ticks.wrapping_add(margin_ticks));
+    let stepped = steering.step_to.map_or(early, |ns| next.b_not_below_time(shift, at_ticks, ns));
     next.with_b(larger(larger(early, late), stepped))
 }
 
@@ -95,8 +95,8 @@ pub(crate) fn recover(
     at_ticks: u64,
     from: FixedNs,
 ) -> LineState {
-    let above_mark = next.b_not_below_ns(shift, start_ticks, FixedNs::from_ns(high_water_ns));
-    next.with_b(larger(next.b_not_below_ns(shift, at_ticks, from), above_mark))
+    let above_mark = next.b_not_below_time(shift, start_ticks, FixedNs::from_ns(high_water_ns));
+    next.with_b(larger(next.b_not_below_time(shift, at_ticks, from), above_mark))
 }
 
 /// The larger of two values of `b`, which wrap with the ticks.

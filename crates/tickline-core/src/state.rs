@@ -292,7 +292,7 @@ impl LineState {
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
-    pub(crate) fn b_not_below_ns(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
+    pub(crate) fn b_not_below_time(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
         let product = product(ticks, shift, self.line_m());
         let (whole_ns, fraction) = ns.parts();
         let up = i64::from(fraction << UNUSED_BITS > low(product));
@@ -301,7 +301,7 @@ impl LineState {
 
     /// The least `b` with which this line is not below the line of `old` at `ticks`, whole
     /// nanoseconds or not (rule 9).
-    pub(crate) fn b_not_below(self, old: Self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) fn b_not_below_line(self, old: Self, shift: u32, ticks: u64) -> i64 {
         let (steeper, flatter, sign) =
             if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
         let product = product(ticks, shift, steeper.line_m().wrapping_sub(flatter.line_m()));

@@ -80,7 +80,7 @@ pub(crate) struct Machine {
     /// The time that a read of the reference takes before and after the moment whose time it
     /// returns.
     pub(crate) reference_ticks: Cell<(u64, u64)>,
-    pub(crate) reference_step_ns: Cell<i64>,
+    pub(crate) reference_resolution_ns: Cell<i64>,
     /// Unix time minus the monotonic time.
     pub(crate) unix_offset_ns: Cell<i64>,
 }
@@ -101,7 +101,7 @@ impl Machine {
             suspends_ticks: Cell::new(0),
             steering_ppb: Cell::new(None),
             reference_ticks: Cell::new((10, 10)),
-            reference_step_ns: Cell::new(1),
+            reference_resolution_ns: Cell::new(1),
             unix_offset_ns: Cell::new(1_000_000_000_000),
         })
     }
@@ -165,7 +165,7 @@ impl Reference for Machine {
         self.pass(before);
         let truth = self.truth_ns();
         self.pass(after);
-        truth - truth % self.reference_step_ns.get()
+        truth - truth % self.reference_resolution_ns.get()
     }
     fn unix_ns(&self) -> i64 {
         self.monotonic_ns() + self.unix_offset_ns.get()

@@ -28,7 +28,7 @@ pub(super) struct Plan {
     bounds: PlannedBounds,
     interval_ns: u64,
     /// Whether the slope comes from samples.
-    slope_is_proven: bool,
+    has_proven_slope: bool,
 }
 
 impl Plan {
@@ -38,7 +38,7 @@ impl Plan {
         allowance: Allowance { max_drift_ppb: 0, dither: FixedNs::ZERO },
         bounds: PlannedBounds::new(0, (FixedNs::ZERO, UNKNOWN_SLOPE), (FixedNs::ZERO, UNKNOWN_SLOPE)),
         interval_ns: 0,
-        slope_is_proven: false,
+        has_proven_slope: false,
     };
 }
 
@@ -73,7 +73,7 @@ impl Control {
         let plan = &mut self.plan;
         plan.allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
         (plan.target, plan.interval_ns) = (target, interval_ns);
-        plan.slope_is_proven = fit.is_some();
+        plan.has_proven_slope = fit.is_some();
         Some(())
     }
 
@@ -165,7 +165,7 @@ impl Control {
             shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }
-        if self.samples_are_too_old(before_ticks, plan.target.slope) {
+        if self.newest_sample_is_too_old(before_ticks, plan.target.slope) {
             return Err(NotPublished::SamplesTooOld);
         }
         let offset = old.fixed_at(before_ticks).minus(plan.target.fixed_at(before_ticks));
@@ -178,7 +178,7 @@ impl Control {
         // withdrawn.
         self.warm_up(old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(old, access, window_ticks)?;
-        self.slope_is_proven = plan.slope_is_proven;
+        self.has_proven_slope = plan.has_proven_slope;
         self.record_replacement(&steering, shared, offset, interval_ns);
         Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
     }
@@ -293,7 +293,7 @@ impl Control {
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
         let now_ticks = access.counter.now_ordered();
-        if self.samples_are_too_old(now_ticks, slope) {
+        if self.newest_sample_is_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
         }
         // The reference is not read yet: with the least value, the result is the target.
@@ -301,7 +301,7 @@ impl Control {
         self.first_line(before, now_ticks, from)?;
         let offset = self.publish_first(before, access)?;
         access.shared.events.count(Event::Recovery);
-        self.slope_is_proven = false;
+        self.has_proven_slope = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.is_disrupted =
             !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
@@ -325,7 +325,7 @@ impl Control {
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
         let Plan { target, bounds, .. } = &self.plan;
-        let line = if self.samples_are_too_old(at_ticks, target.slope) {
+        let line = if self.newest_sample_is_too_old(at_ticks, target.slope) {
             Err(NotPublished::SamplesTooOld)
         } else {
             let from = self.first_ns(at_ticks, before_ticks, reference_ns);

@@ -137,7 +137,7 @@ impl Control {
     /// change of rate between sample and line would stay unnoticed for longer than the line is
     /// meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::are_samples_too_old`](crate::shared::Figures::are_samples_too_old)).
-    pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
+    pub(super) fn newest_sample_is_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let half_ticks = slope.ticks_in(self.config.interval_ns >> 1);
         let slow_ticks = self.sample_durations.shortest().saturating_mul(2).min(half_ticks);
         self.age_ticks(ticks) > slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks)

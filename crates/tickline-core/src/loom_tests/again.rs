@@ -100,7 +100,7 @@ fn a_recurring_line_keeps_the_order() {
         let clock = Handmade::new();
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
         let first = LineState::default().next_line(ghz, SHIFT).unwrap();
-        let first = first.with_b(first.b_not_below_ns(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
+        let first = first.with_b(first.b_not_below_time(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
         let first = clock.publish(LineState::default(), first, START_TICKS).unwrap();
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
@@ -128,7 +128,7 @@ fn a_recurring_line_keeps_the_order() {
             // The next line has half the slope. The two lines meet a margin from now.
             let half = Slope { bits: first.slope().bits >> 1 };
             let next = replacing.next_line(half, SHIFT).unwrap();
-            let next = next.with_b(next.b_not_below(replacing, SHIFT, at_ticks + MEETING_MARGIN_NS));
+            let next = next.with_b(next.b_not_below_line(replacing, SHIFT, at_ticks + MEETING_MARGIN_NS));
             let second = clock.publish(replacing, next, at_ticks)?;
             clock.writer_reads();
             clock.scene.time.pass(2 * MEETING_MARGIN_NS);
@@ -172,7 +172,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
         let retired = (|| {
             let (first, at_ticks) = clock.announce(before, before.first_publication())?;
             let flat = before.next_line(Slope { bits: 1 << 18 }, SHIFT).unwrap();
-            let flat = flat.with_b(flat.b_not_below_ns(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
+            let flat = flat.with_b(flat.b_not_below_time(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
             let line = clock.publish(first, flat, at_ticks)?;
             assert_eq!(line.at(line.end_ticks()), MARK_NS, "too steep");
             clock.scene.time.jump(MARK_NS);

@@ -60,7 +60,7 @@ fn check_steer(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) 
 /// The least `b` with which `next` is not below any of the points (ticks, units of 2^-64 ns).
 /// `None` if the points need values so far apart that 64 bits don't show which one is larger.
 fn least_b(next: &Oracle, points: &[(u64, BigInt)]) -> Option<i64> {
-    let needed = || points.iter().map(|(ticks, exact)| next.b_not_below_ns(exact.clone(), *ticks));
+    let needed = || points.iter().map(|(ticks, exact)| next.b_not_below_time(exact.clone(), *ticks));
     let (least, most) = (needed().min()?, needed().max()?);
     (&most - least < wide(1_u64 << 62)).then(|| wrapped_i64(&most))
 }

@@ -59,7 +59,7 @@ impl Oracle {
     }
 
     /// The least `b` with which this line is not below `needed` (units of 2^-64 ns) at `ticks`.
-    pub(super) fn b_not_below_ns(&self, needed: BigInt, ticks: u64) -> BigInt {
+    pub(super) fn b_not_below_time(&self, needed: BigInt, ticks: u64) -> BigInt {
         let spare: BigInt = (self.with_b(0).exact_at(ticks) - needed) >> 64;
         -spare
     }
@@ -149,8 +149,8 @@ proptest! {
             }
             assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{oracle:?} at {ticks}");
             if i64::try_from(floor_ns(&units(ns))).is_ok() {
-                let least = wrapped_i64(&oracle.b_not_below_ns(units(ns) << 16, ticks));
-                assert_eq!(state.b_not_below_ns(shift, ticks, ns), least, "{oracle:?} through {ns:?}");
+                let least = wrapped_i64(&oracle.b_not_below_time(units(ns) << 16, ticks));
+                assert_eq!(state.b_not_below_time(shift, ticks, ns), least, "{oracle:?} through {ns:?}");
             }
         }
     }
@@ -163,8 +163,8 @@ proptest! {
         let near = Slope { bits: old.slope().bits ^ raw >> 32 };
         for slope in [Slope { bits: raw }, old.slope(), near] {
             let Some(new) = old.next(slope, serves) else { continue };
-            let b = new.line.state.b_not_below(old.line.state, old.line.shift, ticks);
-            let least = wrapped_i64(&new.b_not_below_ns(old.exact_at(ticks), ticks));
+            let b = new.line.state.b_not_below_line(old.line.state, old.line.shift, ticks);
+            let least = wrapped_i64(&new.b_not_below_time(old.exact_at(ticks), ticks));
             assert_eq!(b, least, "{new:?}");
         }
     }

@@ -118,21 +118,21 @@ fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
 
 /// Rule 5: the counter came further than a reference of 250 Hz shows. If the mark ignored the
 /// reference's resolution, a reset, or a move of the writer to another CPU's counter, would leave a
-/// mark that is too low by up to a step.
+/// mark that is too low by up to that resolution.
 #[test]
 fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
-    const STEP_NS: i64 = 4_000_000;
+    const RESOLUTION_NS: i64 = 4_000_000;
     for by_writer in [false, true] {
         let (machine, clock, mut control) = new_clock();
-        machine.reference_step_ns.set(STEP_NS);
-        control.config.resolutions.reference_ns = STEP_NS;
+        machine.reference_resolution_ns.set(RESOLUTION_NS);
+        control.config.resolutions.reference_ns = RESOLUTION_NS;
         clock.settle(&mut control);
         let stop = if by_writer { is_replacing } else { |step| step == Step::Published };
         let (line, _) = clock.interrupted(&mut control, stop, move || {
-            machine.pass(STEP_NS.unsigned_abs() / 4);
+            machine.pass(RESOLUTION_NS.unsigned_abs() / 4);
             (clock.by_line().expect("a line"), machine.reset_counter()).0
         });
         let ahead_ns = clock.slow().ns - line;
-        assert!((0..3 * STEP_NS).contains(&ahead_ns), "by the writer {by_writer}: {ahead_ns} ns ahead");
+        assert!((0..3 * RESOLUTION_NS).contains(&ahead_ns), "by the writer {by_writer}: {ahead_ns} ns ahead");
     }
 }
