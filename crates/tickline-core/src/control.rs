@@ -265,7 +265,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        let iteration = self.iterate(&Access { shared, counter, reference });
+        let iteration = self.sample_and_publish(&Access { shared, counter, reference });
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -273,7 +273,10 @@ impl Control {
         iteration
     }
 
-    fn iterate(&mut self, access: &Access<'_, impl StateCell, impl Counter, impl Reference>) -> Iteration {
+    fn sample_and_publish(
+        &mut self,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
+    ) -> Iteration {
         let Access { shared, counter, .. } = access;
         let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
         let interval_ns = self.config.interval_ns;

@@ -131,12 +131,12 @@ impl<S> DrivenClock<S> {
         let (mut locked, kind) = self.lock_judged(platform)?;
         match kind {
             LineKind::PerCpu => None,
-            LineKind::Common => self.iterate(&mut locked.control, platform, cadence),
+            LineKind::Common => self.iterate_and_set_due(&mut locked.control, platform, cadence),
         }
     }
 
     #[inline(never)]
-    fn iterate(
+    fn iterate_and_set_due(
         &self,
         control: &mut Control,
         platform: &impl Platform,
