@@ -59,7 +59,7 @@ use crate::gate::keeper::LineGate;
 use crate::reference::Reference;
 use crate::shared::SharedClock;
 use crate::testing::CONFIG;
-use harness::{EventCounts, Time, View, check, new_shared, spawn};
+use harness::{Coverage, Time, View, check, new_shared, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;
 

@@ -102,7 +102,6 @@ fn a_recurring_line_keeps_the_order() {
         let first = LineState::default().next_line(ghz, SHIFT).unwrap();
         let first = first.with_b(first.b_not_below_time(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
         let first = clock.publish(LineState::default(), first, START_TICKS).unwrap();
-        let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
             clock.reader_reads(|| {
                 let (view, read_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
@@ -116,8 +115,8 @@ fn a_recurring_line_keeps_the_order() {
                 // The first load was no later than the read of the counter. The second load was the
                 // last step.
                 match (read_in.get(), clock.life()) {
-                    (1, 3) => noted.note("the state recurred"),
-                    (2, 2) => noted.note("another line"),
+                    (1, 3) => seen.saw("the state recurred"),
+                    (2, 2) => seen.saw("another line"),
                     _ => {}
                 }
                 now
@@ -138,7 +137,7 @@ fn a_recurring_line_keeps_the_order() {
             clock.publish(replacing, first.state, at_ticks)
         })();
         if published.is_none() {
-            seen.note("helped");
+            seen.saw("helped");
         }
         clock.writer_reads();
         reader.join().unwrap();
@@ -156,7 +155,6 @@ fn a_recurring_high_water_mark_keeps_the_order() {
         let clock = Handmade::new();
         let before = LineState::default().with_b(MARK_NS);
         assert!(clock.scene.clock.cell.try_swap(LineState::default(), before));
-        let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
             let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
             // The reference reads this counter between the two loads.
@@ -166,7 +164,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             });
             let now = clock.reader_reads(|| clock.scene.clock.read_slow(&view, &reference).ns);
             if (asked_in.get(), clock.life()) == (1, 2) && now > MARK_NS {
-                noted.note("the state recurred");
+                seen.saw("the state recurred");
             }
         });
         let retired = (|| {

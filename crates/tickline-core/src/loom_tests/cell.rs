@@ -55,13 +55,12 @@ fn a_reading_is_never_a_mixture() {
     check(Some(3), &ACCEPTED, |seen| {
         let cell = new_shared(LineCell::new());
         let first = publish(&cell, LineState::default(), 1);
-        let noted = seen.clone();
         let reader = spawn(&cell, move |cell| {
             let state = cell.load();
             let slot = cell.slot(state);
             let (window, bounds, evidence) = (slot.window(), slot.bounds(state.b), slot.evidence());
             if !cell.is_still(state) {
-                return noted.note("refused");
+                return seen.saw("refused");
             }
             let number = number_of(state);
             let expected = line(LineState::default(), number);
@@ -70,7 +69,7 @@ fn a_reading_is_never_a_mixture() {
             assert_eq!(bounds, bounds_of(&WindowedState { state, ..expected }));
             let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
-            noted.note(accepted(state));
+            seen.saw(accepted(state));
         });
         let second = publish(&cell, first, 2);
         publish(&cell, second, 3);
@@ -101,11 +100,10 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
         let lines = [first, second, after(second.state, 3)];
         let publish = |from, line| assert!(clock.cell.publish(from, line, &bounds_of(line).into(), None));
         publish(LineState::default(), &lines[0]);
-        let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
-            let Some(reading) = read(clock, &FnClock(|| NOW_TICKS)) else { return noted.note("refused") };
+            let Some(reading) = read(clock, &FnClock(|| NOW_TICKS)) else { return seen.saw("refused") };
             let line = lines.iter().find(|line| expected(line) == reading);
-            noted.note(accepted(line.unwrap_or_else(|| panic!("of no line: {reading:?}")).state));
+            seen.saw(accepted(line.unwrap_or_else(|| panic!("of no line: {reading:?}")).state));
         });
         publish(lines[0].state, &lines[1]);
         publish(lines[1].state, &lines[2]);
@@ -169,20 +167,19 @@ fn a_high_water_mark_is_never_a_mixture() {
         let cell = new_shared(LineCell::new());
         let first = publish(&cell, LineState::default(), 1);
         assert!(cell.try_swap(first, first.replacing()));
-        let noted = seen.clone();
         let helper = spawn(&cell, move |cell| {
             let found = cell.snapshot();
             if found.state.phase() != Phase::Replacing {
-                return noted.note("published");
+                return seen.saw("published");
             }
             let mark_ns = found.at(found.end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
                 let of_number = line(LineState::default(), number_of(found.state));
                 let expected = WindowedState { state: found.state, ..of_number };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
-                noted.note(accepted(found.state));
+                seen.saw(accepted(found.state));
             } else {
-                noted.note("lost");
+                seen.saw("lost");
             }
         });
         // The writer goes on until another thread retires a line, and so refills the first slot.
@@ -216,7 +213,7 @@ fn a_lock_excludes_and_hands_over() {
         let other = spawn(&lock, move |lock| add(lock) + add(lock));
         let mine = add(&lock);
         let sum = mine + other.join().unwrap();
-        seen.note(format!("{sum} got it"));
+        seen.saw(format!("{sum} got it"));
         // SAFETY: one process, one token.
         let guard = unsafe { lock.try_lock(7, |_| ()) }.expect("free");
         // SAFETY: the guard holds the lock.

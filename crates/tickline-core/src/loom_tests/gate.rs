@@ -5,7 +5,7 @@
 use core::cell::Cell;
 use std::sync::Arc;
 
-use super::{EventCounts, Scene, WRITER_TICKS, check, new_shared, reading, spawn};
+use super::{Coverage, Scene, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Outcome};
 use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind, Stage};
@@ -67,11 +67,11 @@ impl Judged {
 
     /// Checks the gate after the last change, by two iterations: the first may find a gate that was
     /// closed late.
-    fn settle(&self, seen: &EventCounts) {
+    fn settle(&self, seen: &Coverage) {
         self.scene.time.pass(13_000);
         let first = self.serve();
         let second = self.serve();
-        seen.note(format!("{:?}", second.or(first)));
+        seen.saw(format!("{:?}", second.or(first)));
         let (state, stage) = (self.scene.clock.cell.load(), self.keeper.stage());
         match stage {
             Stage::Open => assert!(state.is_published(), "{state:?} after {first:?}, {second:?}"),
@@ -98,18 +98,17 @@ impl Judged {
 fn a_counter_is_switched_off_under_a_judge() {
     check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
         let gated = Judged::closed();
-        let noted = seen.clone();
         let switch = spawn(&gated, move |gated| {
             let view = gated.scene.time.view(WRITER_TICKS);
             if gated.scene.clock.cell.load().is_published() {
-                noted.note("a line before");
+                seen.saw("a line before");
             }
             let last_ns = reading(&gated.scene.clock, &view);
             gated.keeper.disable(&gated.scene);
             gated.is_not_read(last_ns);
             gated.is_not_read(last_ns);
         });
-        seen.note(if gated.serve().is_some() { "admitted" } else { "not admitted" });
+        seen.saw(if gated.serve().is_some() { "admitted" } else { "not admitted" });
         switch.join().unwrap();
         assert_eq!(gated.keeper.stage(), Stage::Disabled);
         gated.settle(seen);
@@ -123,11 +122,10 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
         let gated = Judged::closed();
         let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene));
-        let noted = seen.clone();
         let on = spawn(&gated, move |gated| {
             if gated.keeper.stage() == Stage::Disabled {
                 gated.keeper.enable();
-                noted.note("on");
+                seen.saw("on");
             }
         });
         gated.serve();
@@ -135,7 +133,7 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
         off.join().unwrap();
         on.join().unwrap();
         if gated.keeper.stage() == Stage::Open && gated.scene.clock.cell.load().is_gate_closed() {
-            seen.note("late");
+            seen.saw("late");
         }
         gated.settle(seen);
         let disabled = gated.keeper.stage() == Stage::Disabled;
@@ -165,19 +163,18 @@ fn a_policy_is_set_under_a_judge() {
 #[test]
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {
-        let (keeper, noted) = (new_shared(GateKeeper::new()), new_shared(AtomicU64::new(0)));
-        let scene = (keeper.clone(), noted.clone(), seen.clone());
-        let asker = spawn(&scene, |(keeper, noted, seen)| {
+        let (keeper, reasons) = (new_shared(GateKeeper::new()), new_shared(AtomicU64::new(0)));
+        let asker = spawn(&(keeper.clone(), reasons.clone()), move |(keeper, reasons)| {
             if keeper.stage() == Stage::Unjudged {
-                return seen.note("not yet");
+                return seen.saw("not yet");
             }
-            seen.note("judged");
+            seen.saw("judged");
             // ORDERING: Relaxed, ordered by the verdict.
-            assert_eq!(noted.load(Ordering::Relaxed), 1);
+            assert_eq!(reasons.load(Ordering::Relaxed), 1);
         });
         let judge = |_| {
             // ORDERING: Relaxed, ordered by the verdict.
-            noted.store(1, Ordering::Relaxed);
+            reasons.store(1, Ordering::Relaxed);
             Some(Judgement::Open)
         };
         assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "the gate was judged before");

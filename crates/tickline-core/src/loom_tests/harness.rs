@@ -8,13 +8,13 @@ use loom::thread;
 use super::{Counter, Reference};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// Counts of the events in the executions of a model. A model in which an event never happens does
-/// not check this event.
-#[derive(Clone, Default)]
-pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
+/// What the executions of a model have seen, and how often. A model in which an event never happens
+/// does not check this event.
+#[derive(Default)]
+pub(super) struct Coverage(Mutex<BTreeMap<String, u64>>);
 
-impl EventCounts {
-    pub(super) fn note(&self, event: impl Into<String>) {
+impl Coverage {
+    pub(super) fn saw(&self, event: impl Into<String>) {
         *self.0.lock().unwrap().entry(event.into()).or_default() += 1;
     }
 }
@@ -25,18 +25,17 @@ impl EventCounts {
 pub(super) fn check(
     preemptions: Option<usize>,
     wanted: &[&str],
-    model: impl Fn(&EventCounts) + Sync + Send + 'static,
+    model: impl Fn(&'static Coverage) + Sync + Send + 'static,
 ) {
     let mut builder = loom::model::Builder::new();
     // The limit of steps in one execution: the longest model has some hundred, most of them before
     // its threads start.
     builder.max_branches = 20_000;
     builder.preemption_bound = builder.preemption_bound.or(preemptions);
-    let seen = EventCounts::default();
-    let noted = seen.clone();
+    let seen: &'static Coverage = Box::leak(Box::default());
     builder.check(move || {
-        noted.note("execution");
-        model(&noted);
+        seen.saw("execution");
+        model(seen);
     });
     let seen = seen.0.lock().unwrap();
     println!("{seen:?}");

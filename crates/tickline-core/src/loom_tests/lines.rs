@@ -31,15 +31,14 @@ fn the_lines_are_made_before_they_are_found() {
             table.1.with_mut(|content| unsafe { *content = CONTENT });
             table.0.set_line_kind(LineKind::PerCpu);
         });
-        let noted = seen.clone();
         let reader = spawn(&table, move |Table(table)| match table.0.line_kind() {
             // SAFETY: no thread writes the cell any more; loom checks that.
             Some(LineKind::PerCpu) => {
                 assert_eq!(table.1.with(|content| unsafe { *content }), CONTENT);
-                noted.note("for each CPU");
+                seen.saw("for each CPU");
             }
-            Some(LineKind::Common) => noted.note("common"),
-            None => noted.note("none"),
+            Some(LineKind::Common) => seen.saw("common"),
+            None => seen.saw("none"),
         });
         table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Judgement::Open));
         maker.join().unwrap();
@@ -55,7 +54,7 @@ fn a_frequency_comes_with_the_other_figures() {
         let line = Figures { frequency_hz: Some(1), interval_ns: 3, offset_ns: 4, ..figures.load() };
         let writer = spawn(&figures, move |figures| figures.store(&line));
         let found = figures.load();
-        seen.note(if found.frequency_hz.is_none() { "none" } else { "all" });
+        seen.saw(if found.frequency_hz.is_none() { "none" } else { "all" });
         assert!(found.frequency_hz.is_none() || found == line);
         writer.join().unwrap();
     });
@@ -89,15 +88,14 @@ impl Judged {
 fn the_counter_is_switched_off_during_a_change_to_the_cpus_lines() {
     check(Some(4), &["admitted: true", "admitted: false", "in use before"], |seen| {
         let gated = Judged::new();
-        let noted = seen.clone();
         let switch = spawn(&gated, move |gated| {
             if gated.serves().1 {
-                noted.note("in use before");
+                seen.saw("in use before");
             }
             gated.keeper.disable(&gated.scene);
             assert_eq!(gated.serves(), (false, false));
         });
-        seen.note(format!("admitted: {}", gated.calibrate_cpus().is_some()));
+        seen.saw(format!("admitted: {}", gated.calibrate_cpus().is_some()));
         switch.join().unwrap();
         assert_eq!((gated.keeper.stage(), gated.serves()), (Stage::Disabled, (false, false)));
         assert_eq!(gated.calibrate_cpus(), None);

@@ -6,7 +6,7 @@
 
 use loom::thread;
 
-use super::{Clock, EventCounts, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn};
+use super::{Clock, Coverage, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::{StateCell, WindowedState};
 use crate::control::{Control, Outcome};
 use crate::counter::Counter;
@@ -34,13 +34,13 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
 
 /// Records the outcome of the writer's iteration, and the clock's events. Rule 3: a line that a
 /// reader has retired is not replaced.
-fn note(seen: &EventCounts, clock: &Clock, outcome: Outcome) {
-    seen.note(format!("{outcome:?}"));
+fn note(seen: &Coverage, clock: &Clock, outcome: Outcome) {
+    seen.saw(format!("{outcome:?}"));
     let helped = clock.event_count(Event::Help);
     assert!(outcome != Outcome::Published || helped == 0, "a line that was retired was replaced");
     for event in [Event::Expiry, Event::Help] {
         if clock.event_count(event) > 0 {
-            seen.note(event.code());
+            seen.saw(event.code());
         }
     }
 }
@@ -129,12 +129,11 @@ fn rule_4_a_validity_ends_under_a_writer() {
 fn rule_6_a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "no line first"], |seen| {
         let (scene, mut control) = Scene::without_line();
-        let noted = seen.clone();
         let reader = spawn(&scene, move |scene| {
             let view = scene.time.view(500);
             let first = scene.clock.read_slow(&view, &view);
             if matches!(first.source, ReadingSource::Reference { .. }) {
-                noted.note("no line first");
+                seen.saw("no line first");
             }
             let second = reading(&scene.clock, &view);
             assert!(second >= first.ns, "{second} after {first:?}");

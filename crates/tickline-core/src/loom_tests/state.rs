@@ -27,13 +27,12 @@ fn try_swap(state: &AtomicState, from: u64, to: u64) -> bool {
 fn a_portable_state_is_never_an_older_one() {
     check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {
         let state = new_shared(AtomicState::new());
-        let noted = seen.clone();
         let reader = spawn(&state, move |state| {
             let first = loaded(state);
             let is_still = state.is_still(whole(first));
             let second = loaded(state);
             assert!(second >= first && (is_still || second > first), "{first}, {is_still}, {second}");
-            noted.note(format!("{first}, {}", if is_still { "still" } else { "changed" }));
+            seen.saw(format!("{first}, {}", if is_still { "still" } else { "changed" }));
         });
         for number in 0..2 {
             assert!(try_swap(&state, number, number + 1), "no other thread swaps");
@@ -51,7 +50,7 @@ fn of_two_portable_swaps_from_one_state_one_wins() {
         let mine = try_swap(&state, 0, 2);
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
-        seen.note(if mine { "mine" } else { "theirs" });
+        seen.saw(if mine { "mine" } else { "theirs" });
         let mut last = if mine { 2 } else { 1 };
         assert_eq!(loaded(&state), last);
         for number in 3..20 {
@@ -67,13 +66,12 @@ fn of_two_portable_swaps_from_one_state_one_wins() {
 fn a_portable_pair_is_freed_before_it_is_taken_again() {
     check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
         let state = new_shared(AtomicState::new());
-        let noted = seen.clone();
         let other = spawn(&state, |state| try_swap(state, 0, 2));
-        let reader = spawn(&state, move |state| noted.note(loaded(state).to_string()));
+        let reader = spawn(&state, move |state| seen.saw(loaded(state).to_string()));
         let mine = try_swap(&state, 0, 1);
         let theirs = other.join().unwrap();
         reader.join().unwrap();
-        seen.note(format!("both failed: {}", !mine && !theirs));
+        seen.saw(format!("both failed: {}", !mine && !theirs));
         assert!(mine != theirs);
     });
 }
@@ -90,7 +88,7 @@ fn a_portable_state_may_recur() {
         assert_eq!(there, back);
         let swapped = late.join().unwrap();
         assert_eq!(loaded(&state), if swapped { 9 } else { 0 });
-        seen.note(if swapped { "swapped" } else { "not swapped" });
+        seen.saw(if swapped { "swapped" } else { "not swapped" });
     });
 }
 
@@ -101,17 +99,16 @@ fn a_portable_state_may_recur() {
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {
         let (state, slot) = (new_shared(AtomicState::new()), new_shared(AtomicU64::new(0)));
-        let scene = (state.clone(), slot.clone(), seen.clone());
-        let reader = spawn(&scene, |(state, slot, seen)| {
+        let reader = spawn(&(state.clone(), slot.clone()), move |(state, slot)| {
             let number = loaded(state);
             // ORDERING: Relaxed, between the two loads of the state.
             let beside = slot.load(Ordering::Relaxed);
             if state.is_still(whole(number)) {
                 // State 1 names nothing.
                 assert!(number == 1 || beside == number, "state {number}, and {beside} beside it");
-                seen.note("still");
+                seen.saw("still");
             } else {
-                seen.note("changed");
+                seen.saw("changed");
             }
         });
         assert!(try_swap(&state, 0, 1));

@@ -26,7 +26,7 @@ use super::{
     PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer,
     WriterAction, WriterConfig, read,
 };
-use harness::{EventCounts, Time, View, check, new_shared, spawn};
+use harness::{Coverage, Time, View, check, new_shared, spawn};
 
 impl ReaderOs for View<'_> {
     fn pause(&self) {
@@ -62,7 +62,7 @@ fn among_lines(preemptions: usize, wanted: &'static [&'static str], read: fn(&Le
     check(Some(preemptions), wanted, move |seen| {
         let memory = new_shared(LeaseWords::new());
         let first = publish(&memory, LeaseWord::default(), 1);
-        let reader = spawn(&(memory.clone(), seen.clone()), move |(memory, seen)| seen.note(read(memory)));
+        let reader = spawn(&memory, move |memory| seen.saw(read(memory)));
         let second = publish(&memory, first, 2);
         publish(&memory, second, 3);
         reader.join().unwrap();
@@ -116,7 +116,7 @@ fn rule_w1_two_writers_at_once() {
         });
         let ended = first.maintain(&*memory, &view, &view, basis, 0);
         other.join().unwrap();
-        seen.note(if ended.is_err() { "lost" } else { "won" });
+        seen.saw(if ended.is_err() { "lost" } else { "won" });
         let word = memory.word();
         let last = LeaseLine::load(&*memory, word.second().expect("a successor"));
         let before = LeaseLine::load(&*memory, word.first());
@@ -155,14 +155,14 @@ struct Scene {
     time: Arc<Time>,
     /// The latest completed reading, ns; 0 for none.
     returned: Arc<AtomicI64>,
-    seen: EventCounts,
+    seen: &'static Coverage,
 }
 
 impl Scene {
-    fn new(seen: &EventCounts) -> (Self, Writer) {
+    fn new(seen: &'static Coverage) -> (Self, Writer) {
         let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
         let writer = Writer::start(&*memory, CONFIG).unwrap();
-        (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
+        (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen }, writer)
     }
 
     fn read(&self, view: &View<'_>, process_high_water: &ProcessHighWater) -> PageReading {
@@ -183,7 +183,7 @@ impl Scene {
     fn is_ordered(&self, reading: PageReading, before_ns: i64) {
         assert!(reading.ns >= before_ns, "{} after {before_ns}, {:?}", reading.ns, reading.source);
         if before_ns > 0 {
-            self.seen.note(format!("{:?} after another", reading.source));
+            self.seen.saw(format!("{:?} after another", reading.source));
         }
     }
 
@@ -198,7 +198,7 @@ impl Scene {
     fn maintain(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
         let action = writer.maintain(&*self.memory, &view, &view, basis, 0).unwrap().action;
-        self.seen.note(format!("{action:?}"));
+        self.seen.saw(format!("{action:?}"));
         action
     }
 }
