@@ -62,6 +62,7 @@ impl Hooks {
 
 /// True time, the counter that follows it, and the reference that may not. The counter has 1 GHz,
 /// so one tick is 1 ns.
+#[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) hooks: Hooks,
     ticks: Cell<u64>,
@@ -91,18 +92,14 @@ const COUNTER_TICKS: u64 = 10;
 impl Machine {
     pub(crate) fn new() -> &'static Self {
         leak(Self {
-            hooks: Hooks::default(),
             ticks: Cell::new(1 << 40),
             offset_ns: Cell::new(-(1 << 39)),
-            rate_ppb: Cell::new(0),
             since_ticks: Cell::new(1 << 40),
-            suspended_ns: Cell::new(0),
             tells_suspends: Cell::new(true),
-            suspends_ticks: Cell::new(0),
-            steering_ppb: Cell::new(None),
             reference_ticks: Cell::new((10, 10)),
             reference_resolution_ns: Cell::new(1),
             unix_offset_ns: Cell::new(1_000_000_000_000),
+            ..Self::default()
         })
     }
 

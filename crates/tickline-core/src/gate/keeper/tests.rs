@@ -46,6 +46,15 @@ impl Gate {
         self.keeper.is_due(self.keeper.stage(), now_ns)
     }
 
+    /// Judges the gate if that is due, and runs `act` meanwhile. Returns whether it is open after
+    /// that.
+    fn judge(&self, act: Act, judgement: Judgement) -> bool {
+        self.judge_if_due(0, || {
+            act(&self.keeper, self);
+            judgement
+        })
+    }
+
     /// Judges an open gate again, and runs `act` meanwhile. Returns whether the gate is open after
     /// that.
     fn rejudge(&self, act: Act, judgement: Judgement) -> bool {
@@ -82,23 +91,8 @@ const ACTS: [NamedAct; 6] = [
     }),
 ];
 
-#[test]
-fn a_gate_is_judged_once_and_again_when_asked() {
-    let gate = Gate::default();
-    assert_eq!((gate.keeper.stage(), gate.is_due(i64::MIN)), (Stage::Unjudged, true));
-    assert!(gate.opens());
-    assert!(gate.judge_if_due(0, || panic!("judged already")));
-    gate.keeper.request_judgement(&gate);
-    assert!(gate.opens());
-    gate.keeper.disable(&gate);
-    assert!(!gate.judge_if_due(0, || panic!("switched off")));
-    gate.keeper.request_judgement(&gate);
-    assert!(!gate.judge_if_due(0, || panic!("still switched off")));
-    gate.keeper.enable();
-    assert!(gate.opens());
-}
-
-/// Rule K1: these calls change the word, then close the gate. Once they have returned, it is closed.
+/// Rule K1: these calls change the word, then close the gate. Once they have returned, it is
+/// closed.
 #[test]
 fn rule_k1_disable_closes_the_gate_before_it_returns() {
     for ((name, act), stage) in [(ACTS[0], Stage::Disabled), (ACTS[2], Stage::Unjudged)] {
@@ -143,6 +137,7 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
 #[test]
 fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     let gate = Gate::default();
+    assert_eq!((gate.keeper.stage(), gate.is_due(i64::MIN)), (Stage::Unjudged, true));
     assert!(!gate.judge_if_due(0, || Judgement::Closed { retry_at_ns: Some(100) }));
     assert_eq!((gate.keeper.stage(), gate.is_due(99), gate.is_due(100)), (Stage::Waiting, false, true));
     assert!(!gate.judge_if_due(99, || panic!("not yet")));
@@ -156,7 +151,9 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     assert_eq!((gate.is_due(499), gate.is_due(500)), (false, true));
     assert!(gate.is_due(499 - 10_000_000_000), "in a time namespace that is behind");
     gate.keeper.disable(&gate);
-    assert!(!gate.is_due(i64::MAX));
+    assert!(!gate.is_due(i64::MAX) && !gate.judge_if_due(0, || panic!("switched off")));
+    gate.keeper.request_judgement(&gate);
+    assert!(!gate.judge_if_due(0, || panic!("still switched off")));
 }
 
 /// Facts change while the gate is open.
@@ -201,28 +198,18 @@ fn each_kind_of_lines_is_judged_for_itself() {
     }
 }
 
-/// Rule K2: a change in the middle of a judgement counts, for every result of the judgement. That judgement
-/// admits no driver, and another one follows unless the counter is switched off.
+/// Rule K2: a change in the middle of a judgement counts, for every result of the judgement. That
+/// judgement admits no driver, and another one follows unless the counter is switched off.
 #[test]
 fn rule_k2_a_change_during_a_judgement_voids_it() {
     type Moment = fn(&Gate, Act) -> bool;
     let moments: [(&str, Moment); 6] = [
-        ("while the facts are collected", |gate, act| {
-            gate.judge_if_due(0, || {
-                act(&gate.keeper, gate);
-                Judgement::Open
-            })
-        }),
+        ("while the facts are collected", |gate, act| gate.judge(act, Judgement::Open)),
         ("before the gate is opened", |gate, act| {
             *gate.before_open.borrow_mut() = Some(act);
             gate.judge_if_due(0, || Judgement::Open)
         }),
-        ("while a gate is found to be closed", |gate, act| {
-            gate.judge_if_due(0, || {
-                act(&gate.keeper, gate);
-                FOR_GOOD
-            })
-        }),
+        ("while a gate is found to be closed", |gate, act| gate.judge(act, FOR_GOOD)),
         // Symptom: a gate that a passing reason had closed stayed closed when the reason had
         // passed. The program had called `enable()` after the stage was set and before the gate
         // was closed, and found no closed gate. The next judgement found everything open, and did
@@ -249,8 +236,8 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
     }
 }
 
-/// Rule K3: a thread is stopped between its change of the word and the closing of the gate. Meanwhile the
-/// gate is judged and opened.
+/// Rule K3: a thread is stopped between its change of the word and the closing of the gate.
+/// Meanwhile the gate is judged and opened.
 #[test]
 fn rule_k3_a_gate_that_is_closed_late_is_noticed() {
     for (name, act) in ACTS.into_iter().filter(|(name, _)| !["enable", "set_line_kind"].contains(name)) {
