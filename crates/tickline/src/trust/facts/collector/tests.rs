@@ -56,7 +56,11 @@ fn a_reader_runs_one_task_a_call() {
     let mut tasks = Vec::new();
     while !engine.is_judged() {
         engine.now_ns();
-        let next = engine.collector().expect("no other thread has it").next;
+        let collector = engine.collector().expect("no other thread has it");
+        let next = collector.next;
+        // The last two tasks measure.
+        assert!(collector.resolution_ticks.is_none() || next > TASKS.len() - 2, "{next}");
+        assert_eq!(collector.cost.is_some(), next == TASKS.len() && may_read_counter());
         if next == 1 {
             tasks = vec![0]; // the collection begins anew after a pause, too
         }
