@@ -21,7 +21,7 @@ impl Reference for SteeredOs {
     }
 }
 
-/// The machine of the test may have a chronyd, which then answers as well.
+/// The machine of the test may have a chronyd, which then answers as well, perhaps with nonsense.
 #[test]
 fn a_request_returns_all_measurements_unless_the_steering_changed() {
     let mut maker = ClaimMaker::default();
@@ -33,6 +33,7 @@ fn a_request_returns_all_measurements_unless_the_steering_changed() {
     let answers = ask(0).unwrap();
     let measurements = &answers.measurements;
     assert!(measurements.iter().any(|id| id.origin == Origin::Kernel), "{measurements:?}");
+    let answers = Answers { best: report_of(0, 0), ..answers };
     let claim = maker.next_claim(answers, 1).unwrap();
     assert_eq!(claim.tai_offset_s.map(NonZeroU16::get), Some(37), "by the kernel");
 }
