@@ -120,7 +120,7 @@ fn check(document: &Document) -> (String, Exit) {
     let cost = |(name, ns): (&str, Option<f64>)| Some(format!(" {name}={:.4}us;;;0", ns? / 1_000.0));
     let seconds = |ns: i64| format!("{:.6}", signed_f64(ns) / 1e9);
     let most = document.max_error_ns.map(seconds).unwrap_or_default();
-    let error = document.utc_bound().map(|(ns, _)| format!(" utc_error={}s;{most};;0", seconds(ns)));
+    let error = document.utc_bound().map(|bound| format!(" utc_error={}s;{most};;0", seconds(bound.ns)));
     let figures: String = costs.into_iter().filter_map(cost).chain(error).collect();
     let bar = if figures.is_empty() { "" } else { " |" };
     (format!("{line}{bar}{figures}\n"), exit)

@@ -39,32 +39,45 @@ const ERROR_NS: i64 = 2_000_000_000;
 /// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
 
+/// A bound of Unix time's offset from UTC.
+pub(crate) struct UtcBound {
+    pub(crate) ns: i64,
+    /// Who states it, in words.
+    by: String,
+    /// Whether it is the kernel's error, which grows until the daemon updates it.
+    is_kernels: bool,
+}
+
 impl Document {
-    /// The bound of Unix time's offset from UTC, ns, and who states it: the bound of tickline's
-    /// clock. If that clock has none, as in most recorded facts, it is the daemon's claim, by the
-    /// kernel or by the daemon's answer. `None` without a claim, or if the daemon that answers
-    /// follows no other clock.
+    /// The bound of tickline's clock. If that clock has none, as in most recorded facts, it is the
+    /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if the
+    /// daemon that answers follows no other clock, and only the kernel claims something.
     ///
     /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
     /// the time since the last update. Rules and health treat the assumption as a claim, because it
     /// shows that the daemon still updates the clock. Otherwise each machine with that daemon would
     /// be not known right, and have no fault to mend.
-    pub(crate) fn utc_bound(&self) -> Option<(i64, String)> {
-        if let Some(error_ns) = self.clock.utc_error_ns {
-            let source = text(&json!(self.clock.utc_source));
-            return Some((i64::try_from(error_ns).unwrap_or(i64::MAX), format!("{source} claims")));
+    pub(crate) fn utc_bound(&self) -> Option<UtcBound> {
+        let bound = |ns, by, is_kernels| UtcBound { ns, by, is_kernels };
+        let is_kernels = self.clock.utc_source.as_deref() == Some("kernel");
+        let is_lone = self.lone_daemon().is_some();
+        if let Some(error_ns) = self.clock.utc_error_ns.filter(|_| !is_lone || !is_kernels) {
+            let by = format!("{} claims", text(&json!(self.clock.utc_source)));
+            return Some(bound(i64::try_from(error_ns).unwrap_or(i64::MAX), by, is_kernels));
         }
-        if self.lone_daemon().is_some() {
+        if is_lone {
             return None;
         }
         let error_ns = |ntp: &Ntp| {
             ntp.maximum_error_us.saturating_mul(1_000).saturating_add(ntp.offset_ns.saturating_abs())
         };
         let daemon = self.machine.ntp_daemon.as_ref();
-        let name = daemon.map_or("an NTP daemon", |daemon| &daemon.name);
-        let claim_ns = self.kernel_claim().map(error_ns).or_else(|| daemon?.bound_ns);
-        let claim = claim_ns.map(|ns| (ns, format!("{name} claims")));
-        claim.or_else(|| Some((error_ns(self.set_ntp()?), "the kernel assumes".to_owned())))
+        let by_daemon = format!("{} claims", daemon.map_or("an NTP daemon", |daemon| &daemon.name));
+        if let Some(claim) = self.kernel_claim() {
+            return Some(bound(error_ns(claim), by_daemon, true));
+        }
+        let answer = daemon.and_then(|daemon| Some(bound(daemon.bound_ns?, by_daemon, false)));
+        answer.or_else(|| Some(bound(error_ns(self.set_ntp()?), "the kernel assumes".to_owned(), true)))
     }
 
     /// The kernel's NTP state, if a daemon has set its error.
@@ -100,7 +113,8 @@ impl Document {
 
     /// The bound of Unix time's offset, in words.
     pub(super) fn utc(&self) -> Option<String> {
-        self.utc_bound().map(|(ns, by)| format!("Unix time is within {} of UTC, as {by}", span(ns)))
+        self.utc_bound()
+            .map(|bound| format!("Unix time is within {} of UTC, as {}", span(bound.ns), bound.by))
     }
 }
 
@@ -171,10 +185,14 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.
 pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
-    let (bound_ns, by) = facts.utc_bound()?;
+    let UtcBound { ns, by, is_kernels } = facts.utc_bound()?;
     let most = facts.max_error_ns.unwrap_or(ERROR_NS);
-    let (bound, age) = (span(bound_ns), span(bound_ns.saturating_mul(GROWTH)));
-    let key = if facts.max_error_ns.is_some() { "utc_error_large/asked" } else { "utc_error_large" };
-    (bound_ns > most && facts.off_ns().is_none())
+    let (bound, age) = (span(ns), span(ns.saturating_mul(GROWTH)));
+    let key = match facts.max_error_ns {
+        Some(_) => "utc_error_large/asked",
+        None if is_kernels => "utc_error_large",
+        None => "utc_error_large/claimed",
+    };
+    (ns > most && facts.off_ns().is_none())
         .then(|| Finding::new(key, &[("bound", &bound), ("by", &by), ("age", &age), ("most", &span(most))]))
 }
