@@ -150,7 +150,7 @@ impl AttachedPage<'_> {
         process_high_water: &ProcessHighWater,
     ) -> PageReading {
         let os = InPageTime { os, page_offset_ns: self.page_offset_ns };
-        let reading = read(self.page.words(), counter, &os, process_high_water, Timescale::Monotonic);
+        let reading = read(self.page.cell(), counter, &os, process_high_water, Timescale::Monotonic);
         PageReading { ns: reading.ns.wrapping_add(self.page_offset_ns), ..reading }
     }
 
@@ -163,7 +163,7 @@ impl AttachedPage<'_> {
         counter: &impl Counter,
         process_high_water: &ProcessHighWater,
     ) -> Option<i64> {
-        let ns = read_first_line(self.page.words(), counter, process_high_water)?;
+        let ns = read_first_line(self.page.cell(), counter, process_high_water)?;
         Some(ns.wrapping_add(self.page_offset_ns))
     }
 
@@ -175,7 +175,7 @@ impl AttachedPage<'_> {
         os: &impl ReaderOs,
         process_high_water: &ProcessHighWater,
     ) -> PageReading {
-        read(self.page.words(), counter, os, process_high_water, Timescale::Unix)
+        read(self.page.cell(), counter, os, process_high_water, Timescale::Unix)
     }
 
     /// Raises the process's high-water mark to the OS clock (rule R8). Call this before the first

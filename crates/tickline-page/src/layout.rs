@@ -4,7 +4,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::BootContext;
-use crate::lease::LeaseWords;
+use crate::lease::LeaseCell;
 
 /// The size of a page, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -40,16 +40,16 @@ pub struct Page {
     counter_id: AtomicU64,
     monotonic_offset_ns: AtomicU64,
     _reserved: AtomicU64,
-    words: LeaseWords,
+    cell: LeaseCell,
     _tail: [AtomicU64; TAIL_WORDS],
 }
 
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES || cfg!(loom));
-const _: () = assert!(size_of::<LeaseWords>() == 640 - 64 || cfg!(loom));
+const _: () = assert!(size_of::<LeaseCell>() == 640 - 64 || cfg!(loom));
 const _: () = assert!(offset_of!(Page, boot_id) == 16 && offset_of!(Page, time_namespace) == 32);
 const _: () = assert!(offset_of!(Page, counter_id) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
 const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) == 12);
-const _: () = assert!(offset_of!(Page, words) == 64);
+const _: () = assert!(offset_of!(Page, cell) == 64);
 const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
 
 /// The header of a page. Readers compare it with their own boot, counter and time namespace
@@ -103,8 +103,8 @@ impl Page {
     }
 
     /// The word and the slots, for readings.
-    pub(crate) const fn words(&self) -> &LeaseWords {
-        &self.words
+    pub(crate) const fn cell(&self) -> &LeaseCell {
+        &self.cell
     }
 
     /// The header; `None` if this is not a page.
@@ -160,7 +160,7 @@ impl WritablePage {
             counter_id: AtomicU64::new(header.counter_id),
             monotonic_offset_ns: AtomicU64::new(header.monotonic_offset_ns.cast_unsigned()),
             _reserved: AtomicU64::new(0),
-            words: LeaseWords::new(),
+            cell: LeaseCell::new(),
             _tail: [const { AtomicU64::new(0) }; TAIL_WORDS],
         })
     }
@@ -180,7 +180,7 @@ impl WritablePage {
     /// The word and the slots, for a [`Writer`](crate::protocol::Writer).
     #[doc(hidden)]
     #[must_use]
-    pub const fn words(&self) -> &LeaseWords {
-        &self.0.words
+    pub const fn cell(&self) -> &LeaseCell {
+        &self.0.cell
     }
 }

@@ -33,7 +33,7 @@
 //!
 //! - [`LeaseWord`]: the state of a page, 8 bytes whose value never recurs;
 //! - [`LeaseLine`] and [`HighWater`]: the contents of a slot;
-//! - [`LeaseMemory`] and [`LeaseStore`]: a reader's loads and the writer's stores; [`LeaseWords`]
+//! - [`LeaseMemory`] and [`LeaseStore`]: a reader's loads and the writer's stores; [`LeaseCell`]
 //!   is the memory itself;
 //! - [`read`]: a reading; programs, the simulator and the models execute the same code;
 //! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each iteration;
@@ -51,7 +51,7 @@ mod word;
 mod writer;
 
 pub use bounds::OsBounds;
-pub use cell::LeaseWords;
+pub use cell::LeaseCell;
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};

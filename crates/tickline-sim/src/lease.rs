@@ -22,7 +22,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 use tickline_page::protocol::{
-    Basis, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds, PageReading,
+    Basis, Field, LeaseCell, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, PageReading,
     PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult, Timescale, Writer,
     WriterAction, WriterConfig, read,
 };
@@ -95,7 +95,7 @@ enum Pending {
 /// The clocks, the page, and the complete readings. A tick is one nanosecond.
 #[derive(Default)]
 struct World {
-    memory: LeaseWords,
+    memory: LeaseCell,
     ticks: Cell<u64>,
     /// The middle of fresh bounds of the OS clock, minus the ticks, ns.
     base_ns: Cell<i64>,

@@ -23,22 +23,22 @@ const WORDS: usize = SLOTS * SLOT_WORDS;
 /// Restartable sequences require that the word is first.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct LeaseWords {
+pub struct LeaseCell {
     word: AtomicU64,
     _reserved: [AtomicU64; 7],
     slots: [AtomicU64; WORDS],
 }
 
-const _: () = assert!(core::mem::offset_of!(LeaseWords, word) == 0);
-const _: () = assert!(size_of::<LeaseWords>() == 64 * (1 + SLOTS) || cfg!(loom));
+const _: () = assert!(core::mem::offset_of!(LeaseCell, word) == 0);
+const _: () = assert!(size_of::<LeaseCell>() == 64 * (1 + SLOTS) || cfg!(loom));
 
-impl Default for LeaseWords {
+impl Default for LeaseCell {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl LeaseWords {
+impl LeaseCell {
     /// A page that is off.
     #[must_use]
     pub const fn new() -> Self {
@@ -56,7 +56,7 @@ impl LeaseWords {
     }
 }
 
-impl LeaseMemory for LeaseWords {
+impl LeaseMemory for LeaseCell {
     #[inline(always)]
     fn word(&self) -> LeaseWord {
         // ORDERING: Relaxed, before the fence.
@@ -83,7 +83,7 @@ impl LeaseMemory for LeaseWords {
     }
 }
 
-impl LeaseStore for LeaseWords {
+impl LeaseStore for LeaseCell {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         for (index, value) in words.iter().enumerate() {
             // ORDERING: Release, pairs with the fence in `is_still`. A reader whose word names the

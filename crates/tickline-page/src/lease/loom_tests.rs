@@ -22,9 +22,9 @@ use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
 use super::{
-    Basis, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds,
-    PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer,
-    WriterAction, WriterConfig, read,
+    Basis, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, PageReading,
+    PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer, WriterAction,
+    WriterConfig, read,
 };
 use harness::{Coverage, Time, View, check, new_shared, spawn};
 
@@ -49,7 +49,7 @@ fn line(number: i64) -> LeaseLine {
     }
 }
 
-fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
+fn publish(memory: &LeaseCell, from: LeaseWord, number: i64) -> LeaseWord {
     let slot = SlotNumber::from_low_bits(number.unsigned_abs() & 1);
     memory.fill(slot, &line(number).to_words());
     let to = from.next(LeasePhase::Published, slot, None);
@@ -58,9 +58,9 @@ fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
 }
 
 /// A writer publishes three lines while `read` reads the memory and describes the result.
-fn among_lines(preemptions: usize, wanted: &'static [&'static str], read: fn(&LeaseWords) -> String) {
+fn among_lines(preemptions: usize, wanted: &'static [&'static str], read: fn(&LeaseCell) -> String) {
     check(Some(preemptions), wanted, move |seen| {
-        let memory = new_shared(LeaseWords::new());
+        let memory = new_shared(LeaseCell::new());
         let first = publish(&memory, LeaseWord::default(), 1);
         let reader = spawn(&memory, move |memory| seen.saw(read(memory)));
         let second = publish(&memory, first, 2);
@@ -102,7 +102,7 @@ fn a_reading_of_a_page_is_never_a_mixture() {
 #[test]
 fn rule_w1_two_writers_at_once() {
     check(Some(3), &["lost", "won"], |seen| {
-        let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
+        let (memory, time) = (new_shared(LeaseCell::new()), new_shared(Time::new(1 << 30, 0)));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
         let begun = first.maintain(&*memory, &view, &view, basis(&time), 0).unwrap();
@@ -151,7 +151,7 @@ fn basis(time: &Time) -> Basis {
 /// The memory, the clocks and the results that the threads of a model of the order share.
 #[derive(Clone)]
 struct Scene {
-    memory: Arc<LeaseWords>,
+    memory: Arc<LeaseCell>,
     time: Arc<Time>,
     /// The latest completed reading, ns; 0 for none.
     returned: Arc<AtomicI64>,
@@ -160,7 +160,7 @@ struct Scene {
 
 impl Scene {
     fn new(seen: &'static Coverage) -> (Self, Writer) {
-        let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
+        let (memory, time) = (new_shared(LeaseCell::new()), new_shared(Time::new(1 << 30, 0)));
         let writer = Writer::start(&*memory, CONFIG).unwrap();
         (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen }, writer)
     }

@@ -6,7 +6,7 @@ use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
 use super::{
-    Basis, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds,
+    Basis, Field, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
     PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber,
     Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
 };
@@ -112,7 +112,7 @@ impl Scene {
     }
 
     pub(crate) fn new_writer(&self) -> Writer {
-        Writer::start(self.words(), WriterConfig::DEFAULT).unwrap()
+        Writer::start(self.cell(), WriterConfig::DEFAULT).unwrap()
     }
 
     pub(crate) fn writer(&self) -> RefMut<'_, Writer> {
@@ -149,15 +149,15 @@ impl Scene {
     /// Switches the page off from outside.
     pub(crate) fn switch_off(&self) {
         let word = self.word();
-        assert!(self.words().try_swap(word, word.switched_off()));
+        assert!(self.cell().try_swap(word, word.switched_off()));
     }
 
     /// Fills a slot that the word does not name, and stores a word that names it.
     pub(crate) fn put(&self, phase: LeasePhase, words: &[u64; SLOT_WORDS]) {
         let word = self.word();
         let slot = SlotNumber::in_bank(word.bank()).into_iter().find(|slot| !word.names(*slot)).unwrap();
-        self.words().fill(slot, words);
-        assert!(self.words().try_swap(word, word.next(phase, slot, None)));
+        self.cell().fill(slot, words);
+        assert!(self.cell().try_swap(word, word.next(phase, slot, None)));
     }
 
     pub(crate) fn on_step(&self, hook: impl FnMut(Op) + 'static) {
@@ -255,19 +255,19 @@ impl Scene {
         self.read_unix().ns - self.truth_ns() - self.unix_ns.get()
     }
 
-    pub(crate) const fn words(&self) -> &LeaseWords {
-        self.page.words()
+    pub(crate) const fn cell(&self) -> &LeaseCell {
+        self.page.cell()
     }
 
     /// The word, without an operation.
     pub(crate) fn word(&self) -> LeaseWord {
-        self.words().word()
+        self.cell().word()
     }
 
     /// The lines that the word names.
     pub(crate) fn lines(&self) -> Vec<LeaseLine> {
         let slots = [Some(self.word().first()), self.word().second()].into_iter().flatten();
-        slots.map(|slot| LeaseLine::load(self.words(), slot)).collect()
+        slots.map(|slot| LeaseLine::load(self.cell(), slot)).collect()
     }
 
     pub(crate) fn last(&self) -> LeaseLine {
@@ -279,33 +279,33 @@ impl Scene {
         let second = self.last();
         let line = Line { base_ns: second.line.base_ns + ns, ..second.line };
         let slot = self.word().second().expect("two lines");
-        self.words().fill(slot, &LeaseLine { line, ..second }.to_words());
+        self.cell().fill(slot, &LeaseLine { line, ..second }.to_words());
     }
 }
 
 impl LeaseMemory for Scene {
     fn word(&self) -> LeaseWord {
         self.before(Op::FirstLoad);
-        self.words().word()
+        self.cell().word()
     }
     fn field(&self, slot: SlotNumber, field: Field) -> u64 {
         self.before(Op::Field);
-        self.words().field(slot, field)
+        self.cell().field(slot, field)
     }
     fn is_still(&self, word: LeaseWord) -> bool {
         self.before(Op::SecondLoad);
-        self.words().is_still(word)
+        self.cell().is_still(word)
     }
 }
 
 impl LeaseStore for Scene {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         self.before(Op::Fill);
-        self.words().fill(slot, words);
+        self.cell().fill(slot, words);
     }
     fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         self.before(Op::Swap(to));
-        let is_done = self.words().try_swap(from, to);
+        let is_done = self.cell().try_swap(from, to);
         if is_done {
             self.before(Op::Swapped(to));
         }

@@ -141,22 +141,22 @@ impl LockedPageFile {
 
 impl LeaseMemory for LockedPageFile {
     fn word(&self) -> LeaseWord {
-        self.page().words().word()
+        self.page().cell().word()
     }
     fn field(&self, slot: SlotNumber, field: Field) -> u64 {
-        self.page().words().field(slot, field)
+        self.page().cell().field(slot, field)
     }
     fn is_still(&self, word: LeaseWord) -> bool {
-        self.page().words().is_still(word)
+        self.page().cell().is_still(word)
     }
 }
 
 impl LeaseStore for LockedPageFile {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
-        self.page().words().fill(slot, words);
+        self.page().cell().fill(slot, words);
     }
     fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
-        self.page().words().try_swap(from, to)
+        self.page().cell().try_swap(from, to)
     }
 
     /// Uses one restartable sequence where the system supports that. The sequence reads this
@@ -169,11 +169,11 @@ impl LeaseStore for LockedPageFile {
         least_ticks: u64,
         limit_ticks: u64,
     ) -> SwapResult {
-        let (words, bits) = (self.page().words(), [from, to].map(LeaseWord::to_bits));
-        // SAFETY: the word is first in `words`, which is mapped for writing as long as `self`.
+        let (cell, bits) = (self.page().cell(), [from, to].map(LeaseWord::to_bits));
+        // SAFETY: the word is first in the cell, which is mapped for writing as long as `self`.
         let swapped =
-            unsafe { restartable::try_swap(NonNull::from(words).cast(), bits, least_ticks..limit_ticks) };
-        swapped.unwrap_or_else(|| words.try_swap_between(from, to, counter, least_ticks, limit_ticks))
+            unsafe { restartable::try_swap(NonNull::from(cell).cast(), bits, least_ticks..limit_ticks) };
+        swapped.unwrap_or_else(|| cell.try_swap_between(from, to, counter, least_ticks, limit_ticks))
     }
 }
 
@@ -290,11 +290,11 @@ pub fn switch_on(path: &Path) -> Result<bool, PageError> {
 fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
     let open = || Ok(open_page(&PagePath::resolve(path.as_os_str().as_bytes())?)?.0);
     let mapping = open().map_err(|cause: ErrorCause| PageError::new(path, cause))?;
-    let words = mapping.page().words();
+    let cell = mapping.page().cell();
     loop {
-        let word = words.word();
+        let word = cell.word();
         match next(word) {
-            Some(to) if !words.try_swap(word, to) => {}
+            Some(to) if !cell.try_swap(word, to) => {}
             _ => return Ok(word),
         }
     }

@@ -57,6 +57,6 @@ impl PageFile {
     /// Takes a snapshot of the page. Reads the counter if the page names lines.
     #[must_use]
     pub fn snapshot(&self, counter: &impl Counter) -> PageSnapshot {
-        PageSnapshot::take(self.page().words(), counter)
+        PageSnapshot::take(self.page().cell(), counter)
     }
 }

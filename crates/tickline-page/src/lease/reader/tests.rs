@@ -55,7 +55,7 @@ fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
 
 /// The reading by only the first line; `None` where that line does not suffice.
 fn by_first_line(scene: &'static Scene, process_high_water: &ProcessHighWater) -> Option<i64> {
-    read_first_line(scene.words(), &scene, process_high_water)
+    read_first_line(scene.cell(), &scene, process_high_water)
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.os_jumps(-5_000);
     scene.on_step(|op| assert_ne!(op, Op::Counter));
-    assert_eq!(HighWater::load(scene.words(), scene.word().first()), last.high_water());
+    assert_eq!(HighWater::load(scene.cell(), scene.word().first()), last.high_water());
     assert_eq!(scene.now(), last.end_ns());
     scene.switch_off();
     assert!(scene.ahead_ns().abs() < 100);

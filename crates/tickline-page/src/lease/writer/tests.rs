@@ -170,7 +170,7 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
         scene.on_step(|_| {});
     }
     let word = scene.word();
-    assert!(scene.words().try_swap(word, word.next(LeasePhase::Off, word.first(), None)));
+    assert!(scene.cell().try_swap(word, word.next(LeasePhase::Off, word.first(), None)));
     scene.restart();
     scene.does(PublishedFirst);
 }
@@ -287,9 +287,9 @@ fn a_writer_takes_over_any_content_of_a_page() {
         let scene = Scene::off();
         for slot in 0..8 {
             let words = core::array::from_fn(|_| random.u64(..));
-            scene.words().fill(SlotNumber::from_low_bits(slot), &words);
+            scene.cell().fill(SlotNumber::from_low_bits(slot), &words);
         }
-        assert!(scene.words().try_swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..))));
+        assert!(scene.cell().try_swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..))));
         scene.restart();
         for _ in 0..6 {
             let WriterIteration { action, next_in_ns } = scene.maintain();
