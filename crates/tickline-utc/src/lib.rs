@@ -52,8 +52,7 @@ pub enum Unknown {
     Unsynchronised,
     /// The last claim has ended, and there is no newer one.
     Expired,
-    /// The machine was suspended or moved, the OS clock was set, or two claims contradicted each
-    /// other, and no source has since measured, or repeated what it said before the step.
+    /// No source is believed since a disruption (the head of `history.rs`).
     Disrupted,
     /// A leap second is near.
     LeapSecond,
