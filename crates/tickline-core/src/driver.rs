@@ -69,7 +69,7 @@ pub unsafe trait Platform: LineGate {
 
     /// Judges the gates as [`judge`](Self::judge) does, if a fact that concerns the present line
     /// has changed; else `None`.
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement>;
+    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
     fn iterate(&self, control: &mut Control) -> Option<Iteration>;
@@ -158,7 +158,7 @@ impl<S> DrivenClock<S> {
     /// present line. Returns whether the gates were judged; the next iteration is then due now.
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
-        self.keeper.rejudge(platform, |kind| platform.rejudge(kind, &mut locked))
+        self.keeper.review(platform, |kind| platform.judge_if_changed(kind, &mut locked))
     }
 }
 

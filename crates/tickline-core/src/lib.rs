@@ -47,7 +47,7 @@
 //!         reference_ns: 1,
 //!         reference_kind: ReferenceKind::Independent,
 //!     },
-//!     cadence: Cadence::OnDemand,
+//!     cadence: Cadence::Scheduled,
 //! });
 //! assert_eq!(clock.read(&machine), None, "there is no line yet");
 //! while control.maintain(&clock, &machine, &machine).outcome != Outcome::Published {

@@ -11,10 +11,10 @@
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | the monitor starts anew |
 //! | comes after a break of four intervals | the rate may have changed unseen | the monitor starts anew |
 //!
-//! - **The assumed change of rate is 5 ppb until something contradicts it.** A change of
-//!   `adjtimex`'s frequency raises it at once by the size of the change, and shortens the next
-//!   interval to a sixteenth. The maximum drift of a line is the sum of the assumed change and the
-//!   uncertainty of the rate.
+//! The assumed change of rate is 5 ppb until something contradicts it. A change of `adjtimex`'s
+//! frequency raises it at once by the size of the change, and shortens the next interval to a
+//! sixteenth. The maximum drift of a line is the sum of the assumed change and the uncertainty of
+//! the rate.
 
 mod dither;
 

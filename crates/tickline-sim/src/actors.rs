@@ -134,7 +134,7 @@ impl Context {
     pub(crate) fn drive(&self) {
         loop {
             let iteration = self.maintain(Cadence::Scheduled);
-            let closed = !matches!(self.clock.driven.keeper.stage(), Stage::Unjudged | Stage::Open);
+            let closed = self.clock.driven.keeper.stage().is_closed();
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
@@ -519,7 +519,7 @@ unsafe impl Platform for Context {
         Some(keeper::Judgement::Closed { retry_at_ns })
     }
 
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
+    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
         if self.clock.judgement == self.clock.last_judgement { None } else { self.judge(kind, locked) }
     }
 

@@ -181,7 +181,7 @@ impl Reviews {
     /// thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
     /// again: an iteration is due now.
     fn review_if_due(&mut self, engine: &Engine, next_ns: Option<u64>) -> Option<u64> {
-        let is_gate_closed = next_ns.is_none() && engine.is_gate_closed();
+        let is_gate_closed = next_ns.is_none() && engine.clock.keeper.stage().is_closed();
         let wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
             None if is_gate_closed => engine.interval_ns(),

@@ -72,7 +72,7 @@ unsafe impl Platform for Process {
         Some(if self.is_open.get() { Judgement::Open } else { Judgement::Closed { retry_at_ns: None } })
     }
 
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
+    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
         if self.is_open == self.was_open { None } else { self.judge(kind, locked) }
     }
 

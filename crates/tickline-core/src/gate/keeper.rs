@@ -41,7 +41,7 @@
 //! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
 //! ended, the next judgement makes the gate agree with the switch and the facts.
 //!
-//! **A judge that judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
+//! **A judge that judges again ([`review`](GateKeeper::review)), or judges for the CPUs' lines,
 //! closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
 //! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
 //! void the judgement: both want the gate open.
@@ -87,6 +87,13 @@ pub enum Stage {
     Closed = 3,
     /// The program has switched the counter off.
     Disabled = 4,
+}
+
+impl Stage {
+    /// Whether a gate is closed.
+    pub const fn is_closed(self) -> bool {
+        !matches!(self, Self::Unjudged | Self::Open)
+    }
 }
 
 /// The kind of lines that a clock has.
@@ -237,7 +244,7 @@ impl GateKeeper {
     /// holds the clock's lock. Returns whether the gates were judged. They are not if `judge` finds
     /// no change, if the first judgement since a change of the word is still to come, or if the
     /// counter is switched off.
-    pub fn rejudge(&self, gate: &impl LineGate, judge: impl FnOnce(LineKind) -> Option<Judgement>) -> bool {
+    pub fn review(&self, gate: &impl LineGate, judge: impl FnOnce(LineKind) -> Option<Judgement>) -> bool {
         let before = self.load_word();
         if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
             return false;
@@ -306,7 +313,7 @@ impl GateKeeper {
     pub fn request_judgement_if_open(&self) -> bool {
         let before =
             self.change_word(|word| if stage_of(word) == Stage::Open { request(word) } else { word });
-        matches!(stage_of(before), Stage::Unjudged | Stage::Open)
+        !stage_of(before).is_closed()
     }
 
     /// Ends the present line, and has the gates judged again before the next one.

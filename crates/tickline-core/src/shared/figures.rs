@@ -79,7 +79,8 @@ impl AtomicFigures {
         self.is_counter_too_slow.store(1, RELAXED);
     }
 
-    /// Stores the figures of a line that was published.
+    /// Stores the figures of a line that was published. Its samples were not too old, and its counter
+    /// not too slow.
     pub(crate) fn store(&self, figures: &Figures) {
         self.max_drift_ppb.store(figures.max_drift_ppb, RELAXED);
         self.interval_ns.store(figures.interval_ns, RELAXED);

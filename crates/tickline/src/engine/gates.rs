@@ -200,11 +200,6 @@ impl Engine {
         self.clock.keeper.stage() != Stage::Unjudged
     }
 
-    /// Whether a gate is closed.
-    pub(crate) fn is_gate_closed(&self) -> bool {
-        !matches!(self.clock.keeper.stage(), Stage::Unjudged | Stage::Open)
-    }
-
     pub(crate) fn disable(&self) {
         if let Some(backend) = &self.backend {
             return backend.disable();
@@ -259,7 +254,7 @@ unsafe impl Platform for Engine {
         self.judge_with(None, kind, locked)
     }
 
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
+    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
         if facts::are_current(&locked.facts) {
             return None;
         }

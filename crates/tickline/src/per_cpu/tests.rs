@@ -99,7 +99,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     loop {
         match engine.cpu_lines() {
             Some(cpu_lines) => return Some((thread, cpu_lines)),
-            None if requirements().is_err() || engine.is_gate_closed() => break,
+            None if requirements().is_err() || engine.clock.keeper.stage().is_closed() => break,
             None => std::thread::yield_now(),
         }
     }

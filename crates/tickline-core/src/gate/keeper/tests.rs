@@ -57,9 +57,9 @@ impl Gate {
 
     /// Judges an open gate again, and runs `act` meanwhile. Returns whether the gate is open after
     /// that.
-    fn rejudge(&self, act: Act, judgement: Judgement) -> bool {
+    fn review(&self, act: Act, judgement: Judgement) -> bool {
         assert!(self.opens());
-        assert!(self.keeper.rejudge(self, |_| {
+        assert!(self.keeper.review(self, |_| {
             act(&self.keeper, self);
             Some(judgement)
         }));
@@ -127,7 +127,7 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
             Some(Judgement::Open)
         };
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(kind));
-        assert!(gate.keeper.rejudge(&gate, judge));
+        assert!(gate.keeper.review(&gate, judge));
         assert_eq!((gate.keeper.line_kind(), gate.open.get()), (Some(kind), true));
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| Some(FOR_GOOD)), None);
         assert_eq!(gate.keeper.line_kind(), None);
@@ -160,7 +160,7 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
 #[test]
 fn an_open_gate_is_judged_again_and_its_line_ends() {
     let gate = Gate::default();
-    let review = |judgement| gate.keeper.rejudge(&gate, |_| judgement);
+    let review = |judgement| gate.keeper.review(&gate, |_| judgement);
     assert!(!review(Some(Judgement::Open)), "there is a first judgement to come");
     assert!(gate.opens());
     assert!(!review(None) && gate.open.get(), "nothing new");
@@ -192,7 +192,7 @@ fn each_kind_of_lines_is_judged_for_itself() {
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(kind));
         let ends_the_common_line = (kind == LineKind::PerCpu).then_some(None);
         assert_eq!(found_before.get(), ends_the_common_line, "{kind:?}");
-        assert!(gate.keeper.rejudge(&gate, judge));
+        assert!(gate.keeper.review(&gate, judge));
         gate.keeper.set_line_kind(kind);
         assert_eq!((gate.keeper.line_kind(), gate.open.get()), (Some(kind), true), "it has them already");
     }
@@ -218,10 +218,10 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
             *gate.before_close.borrow_mut() = Some(act);
             gate.judge_if_due(0, || Judgement::Closed { retry_at_ns: Some(i64::MAX) })
         }),
-        ("while an open gate is judged again", |gate, act| gate.rejudge(act, Judgement::Open)),
+        ("while an open gate is judged again", |gate, act| gate.review(act, Judgement::Open)),
         // Symptom: a clock that its readers drive stayed closed until the next `enable()`. The
         // program had called it while facts that had passed were about to close an open gate.
-        ("while an open gate is about to be closed", |gate, act| gate.rejudge(act, FOR_GOOD)),
+        ("while an open gate is about to be closed", |gate, act| gate.review(act, FOR_GOOD)),
     ];
     for (when, moment) in moments {
         for (name, act) in ACTS {
