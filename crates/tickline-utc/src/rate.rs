@@ -100,3 +100,6 @@ pub(crate) fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
     u64::try_from(u128::from(rate) * factor / u128::from(BILLION.unsigned_abs())).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
-const VALID_NS: i64 = 5 * SECOND_NS / 2;
+pub(crate) const VALID_NS: i64 = 5 * SECOND_NS / 2;
 
 /// The next midnight, s after the start.
 const MIDNIGHT_S: i64 = (DAY_NS - START_NS % DAY_NS) / SECOND_NS;
@@ -19,7 +19,7 @@ pub(crate) fn moment(seconds: i64) -> Moment {
     at_ms(seconds * 1_000)
 }
 
-fn at_ms(ms: i64) -> Moment {
+pub(crate) fn at_ms(ms: i64) -> Moment {
     let raw_ns = ms * 1_000_000;
     Moment {
         ticks: Some(3 * raw_ns.unsigned_abs()),
@@ -90,16 +90,16 @@ pub(crate) fn next_claim(
 }
 
 /// The source of the next claim, or why readings fail; `None` if the last claim goes on.
-type Expected = Option<Result<Source, Unknown>>;
+pub(crate) type Expected = Option<Result<Source, Unknown>>;
 
 const KEPT: Expected = None;
 const BY_CLOCK_BOUND: Expected = Some(Ok(Source::ClockBound));
-const BY_CHRONYD: Expected = Some(Ok(Source::Chronyd));
+pub(crate) const BY_CHRONYD: Expected = Some(Ok(Source::Chronyd));
 const BY_KERNEL: Expected = Some(Ok(Source::Kernel));
-const DISRUPTED: Expected = Some(Err(Unknown::Disrupted));
+pub(crate) const DISRUPTED: Expected = Some(Err(Unknown::Disrupted));
 
 /// Asserts which claim follows from each answer at its moment.
-fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]) {
+pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]) {
     for (moment, answer, expected) in requests {
         let claim = next_claim(maker, moment, *answer, VALID_NS);
         let claim = claim.map(|claim| claim.source.ok_or(claim.failure));
@@ -108,7 +108,7 @@ fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]
 }
 
 /// A maker that has believed these answers, one in each second.
-fn maker_after(answers: &[Answer]) -> ClaimMaker {
+pub(crate) fn maker_after(answers: &[Answer]) -> ClaimMaker {
     let mut maker = ClaimMaker::default();
     for (second, answer) in (0..).zip(answers) {
         assert!(next_claim(&mut maker, &moment(second), *answer, VALID_NS).unwrap().source.is_some());
@@ -511,74 +511,6 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
     }
 }
 
-/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
-/// host has set one of them.
-#[test]
-fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
-    type Counter = fn(u64) -> Option<u64>;
-    let (usual, closed): (Counter, Counter) = (Some, |_| None);
-    let ahead: Counter = |ticks| Some(ticks + 100_000);
-    let back: Counter = |ticks| Some(ticks - 20_000_000_000);
-    let further_back: Counter = |ticks| Some(ticks - 30_000_000_000);
-    // Set back to just after the base of its rate, where it stands still.
-    let stuck: Counter = |_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
-    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(Unknown::Disrupted));
-    let mut maker = ClaimMaker::default();
-    for (seconds, counter, measurement, expected) in [
-        (0, usual, 0, by_os),
-        (1, usual, 0, by_counter),
-        (2, ahead, 0, disrupted),
-        (3, ahead, 0, disrupted),
-        (4, ahead, 1, by_counter),
-        (9, back, 1, disrupted),
-        (10, back, 2, by_counter),
-        (11, further_back, 2, disrupted),
-        (12, further_back, 3, by_counter),
-        (13, closed, 3, by_os),
-        (14, back, 3, by_os),
-        (15, back, 3, by_counter),
-        (24, stuck, 3, disrupted),
-        (25, stuck, 4, by_os),
-    ] {
-        let mut moment = moment(seconds);
-        moment.ticks = moment.ticks.and_then(counter);
-        let claim = next_claim(&mut maker, &moment, report_of(0, measurement), VALID_NS).unwrap();
-        let holds = moment.ticks.is_some_and(|ticks| claim.at_ticks(ticks).is_some());
-        assert_eq!(claim.source.ok_or(claim.failure).map(|_| holds), expected, "{seconds} s");
-    }
-}
-
-#[test]
-fn a_counter_that_is_set_back_before_its_rate_is_known_is_a_disruption() {
-    let reset = |ms: i64| Moment { ticks: Some(3_000_000 * (ms - 20_000).unsigned_abs()), ..at_ms(ms) };
-    assert_claims(
-        &mut ClaimMaker::default(),
-        &[
-            (at_ms(20_000), report_of(0, 0), BY_CHRONYD),
-            (reset(20_001), report_of(0, 0), DISRUPTED),
-            (reset(20_010), report_of(0, 1), BY_CHRONYD),
-        ],
-    );
-}
-
-/// The counter becomes slower, or faster, by 10 ppb a second.
-#[test]
-fn a_rate_follows_the_counter() {
-    for change in [-30, 30] {
-        let (mut maker, mut ticks) = (ClaimMaker::default(), 0_u64);
-        for second in 0..500 {
-            let at = Moment { ticks: Some(ticks), ..moment(second) };
-            let claim = next_claim(&mut maker, &at, report_of(0, 0), VALID_NS).unwrap();
-            assert_eq!(claim.source, Some(Source::Chronyd), "{second} s");
-            let next = (3_000_000_000 + change * second).unsigned_abs();
-            ticks += next;
-            let [least_ns, most_ns] =
-                claim.by_counter.slopes.map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
-            assert!(second == 0 || (least_ns..=most_ns + 1).contains(&1_000_000_000), "{second} s");
-        }
-    }
-}
-
 #[test]
 fn small_steps_do_not_add_up() {
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
@@ -587,20 +519,6 @@ fn small_steps_do_not_add_up() {
     let mut claims =
         (2..60).map(|seconds| next_claim(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap());
     assert!(claims.any(|claim| claim.failure == Unknown::Disrupted));
-}
-
-/// The first claims come as soon as the counter's rate is known.
-#[test]
-fn a_request_is_due_at_once_until_the_rate_is_known() {
-    let mut by_os = ClaimMaker::default();
-    next_claim(&mut by_os, &Moment { ticks: None, ..moment(0) }, report_of(0, 0), VALID_NS);
-    let mut short = maker_after(&[report_of(0, 0)]);
-    assert_claims(&mut short, &[(at_ms(3), report_of(0, 0), BY_CHRONYD)]);
-    let known = maker_after(&[report_of(0, 0); 2]);
-    assert_eq!((known.longest_ns(3_000_000), short.longest_ns(1)), (Some(1_000_000), None));
-    let makers = [ClaimMaker::default(), short, known, by_os];
-    assert_eq!(makers.each_ref().map(|maker| maker.is_due(749_999_999)), [true, true, false, false]);
-    assert!(makers.iter().all(|maker| maker.is_due(750_000_000)));
 }
 
 /// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not
@@ -622,23 +540,6 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
     assert!(valid_ticks(|ns| 3 * ns) < MAX_VALID);
     assert!(valid_ticks(|ns| ns / 29_000) > 0);
     assert_eq!(valid_ticks(|ns| ns / 31_000), 0);
-}
-
-#[test]
-fn the_rates_of_a_claim_are_multiplied() {
-    let mut maker = ClaimMaker::default();
-    next_claim(&mut maker, &moment(0), report_of(0, 0), VALID_NS);
-    let report = Report { rates_ppb: [498_000, 500_000], ..report_of(0, 0).unwrap() };
-    let claim = next_claim(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
-    let [slowest, fastest] = maker.rate.slopes.unwrap().map(u128::from);
-    // The second, to within the width of either moment, is 3,000,000,000 ticks.
-    let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
-    assert_eq!([slowest, fastest], [tick(999_999_900), tick(1_000_000_100) + 1]);
-    let billion = 1_000_000_000_u128;
-    let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
-    let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
-    assert!((greatest..greatest + 4).contains(&claim.by_counter.slopes[1].into()));
-    assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
 }
 
 /// A number that arbitrary bytes could make a source report.

@@ -1,0 +1,107 @@
+//! The rate as claims show it.
+
+use super::*;
+use crate::claim_maker::tests::{
+    BY_CHRONYD, DISRUPTED, VALID_NS, assert_claims, at_ms, maker_after, moment, next_claim, report_of,
+};
+use crate::source::Report;
+use crate::{ClaimMaker, Source, Unknown};
+
+/// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
+/// host has set one of them.
+#[test]
+fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
+    type Counter = fn(u64) -> Option<u64>;
+    let (usual, closed): (Counter, Counter) = (Some, |_| None);
+    let ahead: Counter = |ticks| Some(ticks + 100_000);
+    let back: Counter = |ticks| Some(ticks - 20_000_000_000);
+    let further_back: Counter = |ticks| Some(ticks - 30_000_000_000);
+    // Set back to just after the base of its rate, where it stands still.
+    let stuck: Counter = |_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
+    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(Unknown::Disrupted));
+    let mut maker = ClaimMaker::default();
+    for (seconds, counter, measurement, expected) in [
+        (0, usual, 0, by_os),
+        (1, usual, 0, by_counter),
+        (2, ahead, 0, disrupted),
+        (3, ahead, 0, disrupted),
+        (4, ahead, 1, by_counter),
+        (9, back, 1, disrupted),
+        (10, back, 2, by_counter),
+        (11, further_back, 2, disrupted),
+        (12, further_back, 3, by_counter),
+        (13, closed, 3, by_os),
+        (14, back, 3, by_os),
+        (15, back, 3, by_counter),
+        (24, stuck, 3, disrupted),
+        (25, stuck, 4, by_os),
+    ] {
+        let mut moment = moment(seconds);
+        moment.ticks = moment.ticks.and_then(counter);
+        let claim = next_claim(&mut maker, &moment, report_of(0, measurement), VALID_NS).unwrap();
+        let holds = moment.ticks.is_some_and(|ticks| claim.at_ticks(ticks).is_some());
+        assert_eq!(claim.source.ok_or(claim.failure).map(|_| holds), expected, "{seconds} s");
+    }
+}
+
+#[test]
+fn a_counter_that_is_set_back_before_its_rate_is_known_is_a_disruption() {
+    let reset = |ms: i64| Moment { ticks: Some(3_000_000 * (ms - 20_000).unsigned_abs()), ..at_ms(ms) };
+    assert_claims(
+        &mut ClaimMaker::default(),
+        &[
+            (at_ms(20_000), report_of(0, 0), BY_CHRONYD),
+            (reset(20_001), report_of(0, 0), DISRUPTED),
+            (reset(20_010), report_of(0, 1), BY_CHRONYD),
+        ],
+    );
+}
+
+/// The counter becomes slower, or faster, by 10 ppb a second.
+#[test]
+fn a_rate_follows_the_counter() {
+    for change in [-30, 30] {
+        let (mut maker, mut ticks) = (ClaimMaker::default(), 0_u64);
+        for second in 0..500 {
+            let at = Moment { ticks: Some(ticks), ..moment(second) };
+            let claim = next_claim(&mut maker, &at, report_of(0, 0), VALID_NS).unwrap();
+            assert_eq!(claim.source, Some(Source::Chronyd), "{second} s");
+            let next = (3_000_000_000 + change * second).unsigned_abs();
+            ticks += next;
+            let [least_ns, most_ns] =
+                claim.by_counter.slopes.map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
+            assert!(second == 0 || (least_ns..=most_ns + 1).contains(&1_000_000_000), "{second} s");
+        }
+    }
+}
+
+#[test]
+fn the_rates_of_a_claim_are_multiplied() {
+    let mut maker = ClaimMaker::default();
+    next_claim(&mut maker, &moment(0), report_of(0, 0), VALID_NS);
+    let report = Report { rates_ppb: [498_000, 500_000], ..report_of(0, 0).unwrap() };
+    let claim = next_claim(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
+    let [slowest, fastest] = maker.rate.slopes.unwrap().map(u128::from);
+    // The second, to within the width of either moment, is 3,000,000,000 ticks.
+    let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
+    assert_eq!([slowest, fastest], [tick(999_999_900), tick(1_000_000_100) + 1]);
+    let billion = 1_000_000_000_u128;
+    let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
+    let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
+    assert!((greatest..greatest + 4).contains(&claim.by_counter.slopes[1].into()));
+    assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
+}
+
+/// The first claims come as soon as the counter's rate is known.
+#[test]
+fn a_request_is_due_at_once_until_the_rate_is_known() {
+    let mut by_os = ClaimMaker::default();
+    next_claim(&mut by_os, &Moment { ticks: None, ..moment(0) }, report_of(0, 0), VALID_NS);
+    let mut short = maker_after(&[report_of(0, 0)]);
+    assert_claims(&mut short, &[(at_ms(3), report_of(0, 0), BY_CHRONYD)]);
+    let known = maker_after(&[report_of(0, 0); 2]);
+    assert_eq!((known.longest_ns(3_000_000), short.longest_ns(1)), (Some(1_000_000), None));
+    let makers = [ClaimMaker::default(), short, known, by_os];
+    assert_eq!(makers.each_ref().map(|maker| maker.is_due(749_999_999)), [true, true, false, false]);
+    assert!(makers.iter().all(|maker| maker.is_due(750_000_000)));
+}
