@@ -2,8 +2,7 @@
 //!
 //! | the kernel keeps time with | and | [`Trust::Kernel`] | [`Trust::Auto`] | [`Trust::Measured`] |
 //! |---|---|---|---|---|
-//! | the counter | no hypervisor | open | open | open |
-//! | the counter | a hypervisor | open until the comparison says otherwise | same | same |
+//! | the counter | | open until a comparison says otherwise | same | same |
 //! | `tsc-early` | | `kernel_undecided` | same | same |
 //! | `kvm-clock`, `xen` | | `kernel_uses_other` | if compared | if compared |
 //! | Hyper-V's | | `hypervisor_policy` | if compared | if compared |
@@ -12,8 +11,10 @@
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
 //! *If compared*: the counters of all CPUs that the process may use have been
-//! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock
-//! that readers drive never compares. Trust does not change the verdict of any other gate.
+//! [compared](CounterComparison), and are synchronised. If the last comparison found counters that
+//! differ, [`Gate::Synchronised`] is closed in every row. A comparison takes a thread, so a clock
+//! that readers drive never compares. [`needs_comparison`] says when a thread compares. Trust does
+//! not change the verdict of any other gate.
 //!
 //! Readings use the counter if every gate except [`Gate::UnixCost`] is open. `UnixCost` concerns
 //! only Unix time. A closed gate names its [`Reason`], whose code is stable. A status shows the
@@ -258,12 +259,14 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Whether a comparison of the counters matters on this machine. It does not matter if the kernel
-/// has compared them and there is no hypervisor. Under a hypervisor the kernel may have skipped its
-/// own checks, so a comparison may close the gate.
+/// Whether the counters should be compared on this machine. A kernel that keeps time with the
+/// counter has compared them itself, except under a hypervisor, where it may have skipped its
+/// checks. If an earlier comparison found that they differ, only another one can open the gate: the
+/// kernel may have switched to the counter since.
 #[must_use]
 pub const fn needs_comparison(facts: &Facts) -> bool {
-    facts.is_virtual || !matches!(kernel_verdict(facts), KernelVerdict::Uses)
+    let differed = matches!(facts.comparison, CounterComparison::Unsynchronised { .. });
+    facts.is_virtual || differed || !matches!(kernel_verdict(facts), KernelVerdict::Uses)
 }
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {

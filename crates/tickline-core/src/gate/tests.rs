@@ -94,12 +94,20 @@ fn every_situation_leads_to_its_verdicts() {
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let wanted = |clocksource, is_virtual| {
+    let wanted = |clocksource, is_virtual, comparison| {
         let matching_clocksource = Clocksource::Tsc;
-        needs_comparison(&Facts { clocksource, is_virtual, matching_clocksource, ..Facts::UNKNOWN })
+        needs_comparison(&Facts {
+            clocksource,
+            is_virtual,
+            comparison,
+            matching_clocksource,
+            ..Facts::UNKNOWN
+        })
     };
-    assert!(!wanted(Clocksource::Tsc, false) && wanted(Clocksource::Tsc, true));
-    assert!(wanted(Clocksource::Hpet, false) && wanted(Clocksource::Unknown, false));
+    assert!(!wanted(Clocksource::Tsc, false, SYNCHRONISED) && wanted(Clocksource::Tsc, true, SYNCHRONISED));
+    assert!(wanted(Clocksource::Tsc, false, WARPED), "or the gate would stay closed for good");
+    let pending = CounterComparison::Pending;
+    assert!(wanted(Clocksource::Hpet, false, pending) && wanted(Clocksource::Unknown, false, pending));
 }
 
 #[test]
