@@ -85,6 +85,16 @@
 //! | is still | earlier loads, and on aarch64 the counter, come before it | a writer's stores to a slot |
 //! | swap | acquire and release | both; the counter is read after it |
 //!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | The swap instruction as a load, and only the slow path, for processors that may split a load of 16 bytes | Readings store to a shared cache line. Neoverse N1, Cortex-A72 and every emulated guest have no fast path. In return no reading could mix two states, as in the three conditions above |
+//! | A second load of only `m` | It saves two instructions, but order would rest on the count |
+//! | A shift of 0 on x86_64 | It saves one instruction; but processors whose counter is below 1 GHz (Intel N100: 806 MHz) would have no line |
+//! | `casp`, `amocas.q` (aarch64, riscv64) | They gain nothing, because swaps are rare. Zacas has no 16-byte load, and without such a load a reading would write |
+//! | No count of opened gates: each gate change raises the tick instead | If gates change faster than a slow counter ticks, the high-water mark moves seconds ahead |
+//!
 //! Sources: Intel SDM vol. 3A, 10.1.1 "Guaranteed Atomic Operations" (aligned 16-byte loads are
 //! atomic on processors that enumerate AVX); AMD APM vol. 2, 7.3.2 "Access Atomicity" (the same);
 //! Arm ARM (DDI 0487) B2.2.1 and FEAT_LSE2 (an aligned `ldp` of 16 bytes is single-copy atomic).

@@ -47,6 +47,8 @@
 //! |---|---|
 //! | A count of resumes in `/proc/self/fdinfo` of a cancelled timer | two suspends can share one |
 //! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; it has not been tried |
+//! | A mark for each way to retire a line | after a reset of the counter the mark is the window's end, and freezes the clock for up to a window (found by mutation) |
+//! | The reference plus the lead of the line, as the mark after one suspend | a thread can't tell one suspend from two: readings stepped back by 299 ms in the test |
 
 use super::SharedClock;
 use crate::cell::{Evidence, StateCell, WindowedState};
