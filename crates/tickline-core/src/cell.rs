@@ -35,7 +35,7 @@ use crate::state::{AtomicState, LineState, MAX_SHIFT};
 use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
-pub use crate::state::has_atomics;
+pub use crate::state::native::has_atomics;
 // Hidden, as the functions that return it: only tickline's own crates compute with fractions.
 #[doc(hidden)]
 pub use crate::units::FixedNs;
@@ -163,30 +163,24 @@ pub(crate) struct Evidence {
     pub(crate) suspended_ns: Option<i64>,
 }
 
-/// The memory of one clock's state. [`LineCell`] implements it; you need no other implementation.
-///
-/// Its methods are hidden, because only tickline's own crates call them, as the
-/// [protocol](self#protocol) says. Tests and the simulator wrap a [`LineCell`].
+/// The operations on the memory of one clock's state, as the [protocol](self#protocol) says. A user
+/// of this crate needs none of them, and has only [`LineCell`]. Tests and the simulator wrap one.
+#[doc(hidden)]
 pub trait StateCell {
     /// The shift of the counter whose lines these are.
-    #[doc(hidden)]
     const SHIFT: u32;
 
     /// The state: the first load, before the slot is read.
-    #[doc(hidden)]
     fn load(&self) -> LineState;
 
     /// Whether the state is still `state`: the second load, after the slot and the counter were
     /// read.
-    #[doc(hidden)]
     fn is_still(&self, state: LineState) -> bool;
 
     /// The slot of this state.
-    #[doc(hidden)]
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and its line's start and window, in any phase.
-    #[doc(hidden)]
     fn snapshot(&self) -> WindowedState {
         let state = self.load();
         let Window { start_ticks, window_ticks } = self.slot(state).window();
@@ -195,13 +189,11 @@ pub trait StateCell {
 
     /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
     /// whether it swapped.
-    #[doc(hidden)]
     fn try_swap(&self, from: LineState, to: LineState) -> bool;
 
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
     /// swapped.
-    #[doc(hidden)]
     fn publish(
         &self,
         from: LineState,
@@ -211,9 +203,21 @@ pub trait StateCell {
     ) -> bool;
 }
 
-/// The cell; [`StateCell`] has its functions. `SHIFT` is the shift of the counter whose lines the
-/// cell holds. The counter must have more than 1 GHz / 2^`SHIFT`. The default is that of the
-/// target's own counter: 4 on x86_64 (from 62.5 MHz up), 7 elsewhere (from 7.9 MHz up).
+/// The memory of one clock's state. It has no functions of its own: put it into a
+/// [`SharedClock`](crate::shared::SharedClock).
+///
+/// `SHIFT` is the shift of the counter whose lines the cell holds. The counter must have more than
+/// 1 GHz / 2^`SHIFT`. The default is that of the target's own counter: 4 on x86_64 (from 62.5 MHz
+/// up), 7 elsewhere (from 7.9 MHz up).
+///
+/// ```
+/// use tickline_core::{cell::LineCell, shared::SharedClock};
+///
+/// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
+/// // For a counter of 10 MHz, on any target:
+/// static SLOW_COUNTER: SharedClock<LineCell<7>> = SharedClock::new(LineCell::with_shift());
+/// assert_eq!(CLOCK.figures().frequency_hz, SLOW_COUNTER.figures().frequency_hz, "none yet");
+/// ```
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {

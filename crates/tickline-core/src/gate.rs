@@ -282,39 +282,37 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// The cost of a reading by the counter, with hysteresis, ps: a counter that was slower than the OS
-/// must be a tenth cheaper to be used again.
-const fn with_hysteresis_ps(counter_ps: u64, was_slower: bool) -> u64 {
-    if was_slower { counter_ps.saturating_add(counter_ps / 10) } else { counter_ps }
-}
-
-/// Whether the counter makes Unix time cheaper by more than a tenth, and monotonic time dearer by
-/// at most a tenth. A tenth is about the error of a measurement, so no program is noticeably slower
-/// with the counter than with the OS.
-const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
-    let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
-    let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
-    with_hysteresis_ps(cost.counter_ps, was_slower_than_os) <= bearable_ps && gain_ps > cost.counter_ps / 10
+/// A tenth more, ps. A tenth is about the error of a measurement. A counter that was slower than the
+/// OS must be a tenth cheaper to be used again.
+const fn tenth_more(ps: u64) -> u64 {
+    ps.saturating_add(ps / 10)
 }
 
 const fn judge_cost(facts: &Facts) -> Verdict {
     let gate = Gate::Cost;
     match (facts.resolution_ticks, facts.cost) {
         (Some(0), _) => Verdict::new(gate, Some(Reason::Stuck)),
-        (_, Some(cost)) if with_hysteresis_ps(cost.counter_ps, facts.was_slower_than_os) > cost.os_ps => {
-            match (is_worth_it_for_unix(cost, facts.was_slower_than_os), cost.counter_ps > cost.os_ps) {
-                (true, true) => Verdict::with_warning(gate, Reason::Slow),
-                (true, false) => Verdict::new(gate, None),
-                (false, _) => Verdict::new(gate, Some(Reason::Slow)),
+        (_, Some(Cost { counter_ps, os_ps, os_unix_ps })) => {
+            let judged_ps = if facts.was_slower_than_os { tenth_more(counter_ps) } else { counter_ps };
+            // The counter makes Unix time cheaper by more than a tenth, and monotonic time dearer by
+            // at most a tenth. So no program is noticeably slower than with the OS.
+            let is_worth_it = judged_ps <= tenth_more(os_ps) && os_unix_ps > tenth_more(counter_ps);
+            if judged_ps > os_ps && !is_worth_it {
+                Verdict::new(gate, Some(Reason::Slow))
+            } else if counter_ps > os_ps {
+                Verdict::with_warning(gate, Reason::Slow)
+            } else {
+                Verdict::new(gate, None)
             }
         }
-        _ => Verdict::new(gate, None),
+        (_, None) => Verdict::new(gate, None),
     }
 }
 
 const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     let Some(cost) = facts.cost else { return None };
-    let counter_ps = with_hysteresis_ps(cost.counter_ps, facts.unix_was_slower_than_os);
+    let counter_ps =
+        if facts.unix_was_slower_than_os { tenth_more(cost.counter_ps) } else { cost.counter_ps };
     if counter_ps > cost.os_unix_ps { Some(Reason::Slow) } else { None }
 }
 

@@ -23,8 +23,30 @@ pub(crate) use figures::AtomicFigures;
 pub use figures::Figures;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
 
-/// The memory that readers and the writer of one clock share. All zeros are a valid clock without
-/// a line, with high-water mark 0.
+/// The memory that readers and the writer of one clock share. `S` is a [`LineCell`]. All zeros are
+/// a valid clock without a line, with high-water mark 0.
+///
+/// ```
+/// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};
+/// # use tickline_core::{counter::Counter, reference::Reference};
+/// # struct Machine(core::sync::atomic::AtomicU64);
+/// # impl Counter for Machine {
+/// #     fn now(&self) -> u64 { self.0.fetch_add(10, core::sync::atomic::Ordering::Relaxed) }
+/// #     fn barrier(&self) {}
+/// # }
+/// # impl Reference for Machine {
+/// #     fn monotonic_ns(&self) -> i64 { self.now() as i64 }
+/// #     fn unix_ns(&self) -> i64 { self.now() as i64 }
+/// # }
+/// # let (counter, reference) = (&Machine(5_000.into()), &Machine(7_000.into()));
+///
+/// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
+///
+/// // Until a `Control` has published a line, the reference answers.
+/// assert_eq!(CLOCK.read_ordered(counter), None);
+/// let reading = CLOCK.read_slow(counter, reference);
+/// assert!(matches!(reading.source, ReadingSource::Reference { reference_ns } if reference_ns == reading.ns));
+/// ```
 #[derive(Debug, Default)]
 pub struct SharedClock<S = LineCell> {
     /// State, slots and bounds.

@@ -116,15 +116,14 @@ use crate::units::{FRACTION_BITS, FixedNs};
     ),
     path = "state/portable.rs"
 )]
-mod native;
+pub(crate) mod native;
 #[cfg(all(test, loom))]
 #[allow(dead_code, unreachable_pub, reason = "loom checks it by itself, next to the exact model")]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use native::AtomicState;
-pub use native::has_atomics;
+pub(crate) use native::{AtomicState, has_atomics};
 
 const TAG_BITS: u32 = 16;
 /// The largest shift of a counter. The tag then takes 7 of the slope's 48 binary places. That is
