@@ -3,6 +3,9 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use tickline_core::counter::HardwareCounter;
+use tickline_core::gate::Clocksource;
+
 use crate::BootContext;
 use crate::lease::LeaseCell;
 
@@ -16,14 +19,11 @@ pub const LAYOUT_VERSION: u32 = 1;
 const MAGIC: u64 = u64::from_ne_bytes(*b"tickline");
 
 /// The id of this target's counter: 1 for x86-64, 2 for aarch64, 3 for riscv64, 0 for none.
-pub const COUNTER_ID: u64 = if cfg!(target_arch = "x86_64") {
-    1
-} else if cfg!(target_arch = "aarch64") {
-    2
-} else if cfg!(target_arch = "riscv64") {
-    3
-} else {
-    0
+pub const COUNTER_ID: u64 = match HardwareCounter::CLOCKSOURCE {
+    Clocksource::Tsc => 1,
+    Clocksource::ArchSysCounter => 2,
+    Clocksource::Riscv => 3,
+    _ => 0,
 };
 
 const TAIL_WORDS: usize = (PAGE_BYTES - 640) / 8;
