@@ -45,19 +45,43 @@ mod resolution;
 pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
 pub(crate) use arch::SHIFT;
+// Hidden, as CPU_IDS and CpuCounter below: only tickline's own crates have a line for each CPU.
+#[doc(hidden)]
 #[cfg(target_arch = "x86_64")]
 pub use arch::{HardwareCpuCounter, cpuid};
+#[doc(hidden)]
 #[cfg(not(target_arch = "x86_64"))]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
 pub use resolution::{resolution_ticks, resolution_ticks_in};
 
-/// The number of CPU ids, which only tickline's own crates need: Linux has 12 bits for them
-/// (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
+/// The number of CPU ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
+/// `arch/x86/include/asm/segment.h`).
 #[doc(hidden)]
 pub const CPU_IDS: usize = 1 << 12;
 
 /// A counter that fulfils the [contract](self) of this module.
+///
+/// ```
+/// use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+/// use tickline_core::counter::Counter;
+///
+/// /// The register of a timer, on a machine with one CPU.
+/// struct Timer(AtomicU64);
+/// impl Counter for Timer {
+///     fn now(&self) -> u64 {
+///         self.0.load(Ordering::Relaxed)
+///     }
+///     fn barrier(&self) {
+///         compiler_fence(Ordering::SeqCst); // one CPU sees its own accesses in order
+///     }
+/// }
+///
+/// let timer = Timer(AtomicU64::new(1_000));
+/// let before = timer.now_ordered();
+/// timer.0.store(1_250, Ordering::Relaxed); // time passes
+/// assert_eq!(timer.now_ordered() - before, 250);
+/// ```
 pub trait Counter {
     /// The counter, in ticks. The CPU may read it before older loads complete.
     fn now(&self) -> u64;
@@ -80,6 +104,7 @@ pub trait Counter {
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was
 ///    read, even if the thread is moved meanwhile. [`now`](CpuCounter::now) may give the wrong id
 ///    if the thread was moved away and back between two instructions.
+#[doc(hidden)]
 pub trait CpuCounter {
     /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The
     /// CPU may read the counter before older loads complete.
@@ -107,7 +132,7 @@ mod tests {
         // A migration between the two reads makes the ids differ, but not a thousand times.
         let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
         assert!(same > 0);
-        let counter = HardwareCpuCounter::detect().expect("rdtscp");
+        let counter = HardwareCpuCounter::if_present().expect("rdtscp");
         assert!((0..1_000).any(|_| CpuCounter::now(&counter).is_some()), "moved at each read");
     }
 

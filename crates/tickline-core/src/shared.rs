@@ -93,7 +93,7 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// Rules 4 and 5: retires `line`, which does not count for `ticks`
-    /// ([`counts_at`](Self::counts_at)). First changes the state, so that no reading of the line
+    /// ([`may_use`](Self::may_use)). First changes the state, so that no reading of the line
     /// counts any more when the high-water mark is computed. `ticks` may still be within the line's
     /// validity, if the reference does not vouch for them, or if a writer's thread was moved to
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).

@@ -89,7 +89,7 @@ impl PairClock {
     /// The counter, with the CPU's id if an instruction reads both. The caller must have a clock
     /// that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
-        HardwareCpuCounter::detect()
+        HardwareCpuCounter::if_present()
             .map(Self::WithCpu)
             .or_else(|| HardwareCounter::if_present().map(Self::Plain))
     }

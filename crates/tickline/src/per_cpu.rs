@@ -54,7 +54,7 @@ pub(crate) const fn wants_line_per_cpu(choice: LinePerCpu, comparison: CounterCo
 /// of ids. The error says which requirement is not met.
 pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str> {
     const NO_INSTRUCTION: &str = "this processor has no instruction for its counter and its id (rdtscp)";
-    let counter = HardwareCpuCounter::detect().ok_or(NO_INSTRUCTION)?;
+    let counter = HardwareCpuCounter::if_present().ok_or(NO_INSTRUCTION)?;
     let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
     if ids > CPU_IDS {
         return Err("this system has more CPU ids than the processor's register can distinguish");

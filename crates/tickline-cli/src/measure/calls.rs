@@ -69,7 +69,7 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
     #[cfg(target_arch = "x86_64")]
     calls.push(ticks(
         "rdtscp",
-        tickline_core::counter::HardwareCpuCounter::detect()
+        tickline_core::counter::HardwareCpuCounter::if_present()
             .filter(|_| counter.is_some())
             .map(|counter| repeat(move || tickline_core::counter::CpuCounter::now_ordered(&counter))),
     ));

@@ -161,7 +161,7 @@ impl Control {
         let Access { shared, counter, reference } = *access;
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
-        if !shared.counts_at(old, before_ticks, reference) {
+        if !shared.may_use(old, before_ticks, reference) {
             shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }

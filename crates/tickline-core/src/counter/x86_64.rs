@@ -116,7 +116,7 @@ pub struct HardwareCpuCounter {
 impl HardwareCpuCounter {
     /// The counter, if the processor has the instructions.
     #[must_use]
-    pub fn detect() -> Option<Self> {
+    pub fn if_present() -> Option<Self> {
         Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })
     }
 }
@@ -154,8 +154,7 @@ impl CpuCounter for HardwareCpuCounter {
     }
 }
 
-/// The processor's answer to CPUID. Used by `tickline`. Not part of the API.
-#[doc(hidden)]
+/// The processor's answer to CPUID.
 pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     if cfg!(miri) {
         return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }; // Miri has no such instruction

@@ -11,7 +11,7 @@
 //! suspends the counter runs on and the reference stands still. Readings may then run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::counts_at`]). The reference never decreases. So the
+//! that the reference shows ([`SharedClock::may_use`]). The reference never decreases. So the
 //! thread that retires the line can ask the reference again. It then knows a tick that no reading
 //! has passed: the later one of the window's end and the last tick for which the reference vouches
 //! now. Suspends, resets, slews and steps in between do not change that. A fork may move the
@@ -124,15 +124,15 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Whether `line` counts for `ticks`, which were read after its state. It no longer does in
-    /// three cases:
+    /// Whether a reading may use `line` at `ticks`, which were read after its state: whether the line
+    /// still counts there. It no longer does in three cases:
     ///
     /// - The line's validity has passed.
     /// - The counter is before the line's start.
     /// - The line's window has passed, and the reference does not vouch for `ticks` (rule 12).
     ///
     /// Asks the reference only past the window.
-    pub(crate) fn counts_at(&self, line: &WindowedState, ticks: u64, reference: &impl Reference) -> bool {
+    pub(crate) fn may_use(&self, line: &WindowedState, ticks: u64, reference: &impl Reference) -> bool {
         let ticks_in = ticks.wrapping_sub(line.start_ticks);
         if ticks_in < line.window_ticks {
             return true;

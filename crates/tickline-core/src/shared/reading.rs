@@ -117,7 +117,25 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// A plain reading of Unix time, ns. `None` as for [`read`](Self::read), and if the line leaves
-    /// Unix time to the OS.
+    /// Unix time to the reference ([`has_unix_time`](crate::control::Control::has_unix_time)). The caller
+    /// then calls [`Reference::unix_ns`]. Unix time follows the reference's steps and has no
+    /// high-water mark, so there is no slow path for it.
+    ///
+    /// ```
+    /// # use tickline_core::{cell::LineCell, counter::Counter, reference::Reference, shared::SharedClock};
+    /// # struct Machine;
+    /// # impl Counter for Machine {
+    /// #     fn now(&self) -> u64 { 5_000 }
+    /// #     fn barrier(&self) {}
+    /// # }
+    /// # impl Reference for Machine {
+    /// #     fn monotonic_ns(&self) -> i64 { 7_000 }
+    /// #     fn unix_ns(&self) -> i64 { 1_000_000_007_000 }
+    /// # }
+    /// # let (clock, counter, reference) = (SharedClock::new(LineCell::new()), Machine, Machine);
+    /// let unix_ns = clock.read_unix(&counter).unwrap_or_else(|| reference.unix_ns());
+    /// # assert_eq!(unix_ns, 1_000_000_007_000);
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
@@ -186,8 +204,8 @@ impl<S: StateCell> SharedClock<S> {
         }
         let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state.b);
         let ticks = counter.now_ordered();
-        let counts = self.counts_at(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
-        counts.then(|| BoundedReading { ticks, ns: snapshot.at(ticks), bounds })
+        let is_usable = self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
+        is_usable.then(|| BoundedReading { ticks, ns: snapshot.at(ticks), bounds })
     }
 
     /// The slow path: an ordered reading in any state. Waits at most two microseconds for a writer
@@ -225,7 +243,7 @@ impl<S: StateCell> SharedClock<S> {
         match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if !self.counts_at(&snapshot, ticks, reference) {
+                if !self.may_use(&snapshot, ticks, reference) {
                     self.retire_expired(&snapshot, ticks, None, reference);
                     return None;
                 }
