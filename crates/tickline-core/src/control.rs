@@ -168,10 +168,49 @@ pub struct Iteration {
 }
 
 /// The writer's memory. Only the holder of the clock's lock reaches it.
+///
+/// The two public fields are settings, which the driver may set between two iterations: the next
+/// iteration reads them anew, and no other field depends on their earlier values. Only for other
+/// resolutions, call [`begin_anew`](Self::begin_anew): the kept samples have the earlier ones.
+///
+/// ```
+/// use tickline_core::control::{Cadence, Config, Control, Outcome};
+/// # use tickline_core::{cell::LineCell, counter::Counter, reference::{Reference, ReferenceKind, Resolutions}};
+/// # struct Machine(core::cell::Cell<u64>);
+/// # impl Machine {
+/// #     fn wait_ns(&self, ns: u64) { self.0.set(self.0.get() + ns) }
+/// # }
+/// # impl Counter for Machine {
+/// #     fn now(&self) -> u64 { self.wait_ns(10); self.0.get() }
+/// #     fn barrier(&self) {}
+/// # }
+/// # impl Reference for Machine {
+/// #     fn monotonic_ns(&self) -> i64 { self.now() as i64 }
+/// #     fn unix_ns(&self) -> i64 { self.now() as i64 }
+/// # }
+/// # let machine = Machine(core::cell::Cell::new(5_000_000));
+/// # let clock = tickline_core::shared::SharedClock::new(LineCell::new());
+/// # let reference_kind = ReferenceKind::Independent;
+/// # let resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, reference_kind };
+///
+/// let config = Config { interval_ns: 500_000_000, resolutions, cadence: Cadence::Scheduled };
+/// let mut control = Control::new(config);
+/// let mut iteration = control.maintain(&clock, &machine, &machine);
+/// while iteration.outcome != Outcome::Published {
+///     machine.wait_ns(iteration.next_in_ns);
+///     iteration = control.maintain(&clock, &machine, &machine);
+/// }
+/// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_some());
+///
+/// // The driver changes a setting: the next line leaves Unix time to the reference.
+/// control.has_unix_time = false;
+/// machine.wait_ns(iteration.next_in_ns);
+/// assert_eq!(control.maintain(&clock, &machine, &machine).outcome, Outcome::Published);
+/// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_none());
+/// ```
 #[derive(Debug)]
 pub struct Control {
-    /// The settings of the next iteration. A driver may change interval and cadence between two
-    /// iterations.
+    /// The settings of the next iteration.
     pub config: Config,
     /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or
     /// leave that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).

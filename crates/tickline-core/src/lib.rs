@@ -38,6 +38,11 @@
 //!     fn unix_ns(&self) -> i64 { self.now() as i64 + 1_000_000 }
 //! }
 //!
+//! /// The time, ns, by the counter if possible, else by the reference. It never decreases.
+//! fn now_ns(clock: &SharedClock, machine: &Machine) -> i64 {
+//!     clock.read_ordered(machine).unwrap_or_else(|| clock.read_slow(machine, machine).ns)
+//! }
+//!
 //! let machine = Machine(Cell::new(5_000_000));
 //! let clock = SharedClock::new(LineCell::new());
 //! let mut control = Control::new(Config {
@@ -49,19 +54,39 @@
 //!     },
 //!     cadence: Cadence::Scheduled,
 //! });
-//! assert_eq!(clock.read(&machine), None, "there is no line yet");
-//! while control.maintain(&clock, &machine, &machine).outcome != Outcome::Published {
-//!     machine.0.set(machine.0.get() + 50_000);
+//! let mut due_ns = now_ns(&clock, &machine); // by the reference: there is no line yet
+//! # let (mut iterations, mut readings, mut last_ns) = (0, 0, due_ns);
+//!
+//! // The main loop, here for two seconds.
+//! while now_ns(&clock, &machine) < 2_000_000_000 {
+//!     // An iteration, when it is due; behind a first, short line another one at once.
+//!     while now_ns(&clock, &machine) >= due_ns {
+//!         let iteration = control.maintain(&clock, &machine, &machine);
+//!         if iteration.outcome != Outcome::Recovered {
+//!             due_ns = now_ns(&clock, &machine) + iteration.next_in_ns as i64;
+//!         }
+//! #         iterations += 1;
+//!     }
+//!     machine.0.set(machine.0.get() + 50_000); // other work
+//! #   let ns = now_ns(&clock, &machine);
+//! #   assert!(last_ns <= ns && ns.abs_diff(machine.0.get() as i64) < 200, "after {last_ns}");
+//! #   last_ns = ns;
+//! #   readings += u32::from(clock.read_ordered(&machine).is_some());
 //! }
-//! let ns = clock.read(&machine).expect("a line");
-//! assert!(ns.abs_diff(machine.0.get() as i64) < 200);
+//! # assert!(iterations < 150 && readings > 39_800, "{iterations} iterations, {readings} readings by a line");
+//! assert!(clock.read(&machine).is_some(), "the counter serves");
+//!
+//! // Without its driver the clock goes on: the line ends, and the reference serves.
+//! machine.0.set(machine.0.get() + 10_000_000_000);
+//! assert_eq!(clock.read(&machine), None);
+//! assert!(now_ns(&clock, &machine).abs_diff(machine.0.get() as i64) < 200);
 //! ```
 //!
 //! | bring | and see |
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read_ordered`](shared::SharedClock::read_ordered), or within one thread [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!

@@ -8,6 +8,27 @@
 /// The clock that tickline follows.
 ///
 /// Both times are in ns. A call may be slow, but must not fail.
+///
+/// ```
+/// use core::cell::Cell;
+/// use tickline_core::reference::Reference;
+///
+/// /// A timer that counts microseconds since power-on, and the date of that moment.
+/// struct Board { timer_us: Cell<u32>, powered_on_s: i64 }
+/// impl Reference for Board {
+///     fn monotonic_ns(&self) -> i64 {
+///         i64::from(self.timer_us.get()) * 1_000
+///     }
+///     fn unix_ns(&self) -> i64 {
+///         self.powered_on_s * 1_000_000_000 + self.monotonic_ns()
+///     }
+/// }
+///
+/// let board = Board { timer_us: Cell::new(250), powered_on_s: 1_800_000_000 };
+/// assert_eq!(board.monotonic_ns(), 250_000);
+/// assert_eq!(board.unix_ns(), 1_800_000_000_000_250_000);
+/// assert_eq!(board.suspended_ns(), None, "not known");
+/// ```
 pub trait Reference {
     /// The monotonic time, ns. Never decreases.
     fn monotonic_ns(&self) -> i64;
@@ -29,7 +50,8 @@ pub trait Reference {
     }
 }
 
-/// One of the two times that a clock shows.
+/// One of the two times that a clock shows. Only tickline's own crates choose one by a value.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timescale {
     /// The monotonic time.
@@ -107,6 +129,21 @@ pub enum ReferenceKind {
 }
 
 /// The resolutions of counter and reference, which say how far a bracket must be widened.
+///
+/// ```
+/// use tickline_core::counter::{Extended, resolution_ticks};
+/// use tickline_core::reference::{ReferenceKind, Resolutions};
+///
+/// # let register = core::cell::Cell::new(0);
+/// # let read_register = || { register.set(register.get() + 25); register.get() };
+/// let counter = Extended::<32, _>::new(read_register);
+/// let resolutions = Resolutions {
+///     counter_ticks: resolution_ticks(&counter),
+///     reference_ns: 30_518, // a timer at 32,768 Hz, rounded up
+///     reference_kind: ReferenceKind::Independent,
+/// };
+/// assert_eq!(resolutions.counter_ticks, 25);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
     /// The counter's resolution, ticks.

@@ -42,6 +42,7 @@
 //! | [`Instant::now`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads complete |
 //! | [`Instant::now_ordered`] | never steps back | never steps back, on machines with synchronised counters |
 //! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when that clock is set | the same as `Instant::now` |
+//! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants
