@@ -14,7 +14,7 @@ use tickline_core::reference::ReferenceKind::{Independent, SameRead};
 use tickline_core::reference::{Reference, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 
-use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
+use crate::check::{Begin, Check, ONE_LINE, ReadKind, ReadPath, TrackPoint};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Driver, Fault, Judgement};
@@ -27,17 +27,6 @@ const AIM_AHEAD_PS: u64 = 3_000_000;
 /// replacement, a reader loads it up to a thousand times, in two steps each. A few such states may
 /// follow each other.
 const READING_STEPS: u64 = 20_000;
-
-/// The kinds of readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReadKind {
-    Plain,
-    Ordered,
-    Bounds,
-    Unix,
-    /// A reading by the slow path at once.
-    Slow,
-}
 
 /// Actors choose each of these kinds once in nine readings, and otherwise an ordered reading.
 const RARE_KINDS: [ReadKind; 4] = [ReadKind::Plain, ReadKind::Bounds, ReadKind::Unix, ReadKind::Slow];
@@ -55,7 +44,7 @@ pub(crate) struct Clock {
     pub(crate) judgement: Cell<Judgement>,
     last_judgement: Cell<Judgement>,
     /// Whether the thread was woken to calibrate all CPUs now.
-    pub(crate) forced: Cell<bool>,
+    pub(crate) is_forced: Cell<bool>,
     /// The program's commands on the gate that are still to do. An idle thread takes the first one.
     pub(crate) commands: RefCell<VecDeque<Fault>>,
 }
@@ -88,10 +77,10 @@ impl Clock {
             cpu_clocks: (0..cpus).map(shared).collect(),
             config,
             token: Cell::new(1),
-            readers_drive: Cell::new(setup.driver == Driver::Readers),
+            readers_drive: Cell::new(setup.driver == Driver::Reader),
             judgement: Cell::new(Judgement::Open),
             last_judgement: Cell::new(Judgement::Open),
-            forced: Cell::new(false),
+            is_forced: Cell::new(false),
             commands: RefCell::default(),
         }
     }
@@ -135,7 +124,10 @@ impl Context {
         loop {
             let iteration = self.maintain(Cadence::Scheduled);
             let closed = self.clock.driven.keeper.stage().is_closed();
-            self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
+            self.check.judge_bounds();
+            if !self.may_lack_line() {
+                self.check.check_recovery(self.clock.shared().cell.peek());
+            }
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
                 None if closed => self.clock.config.interval_ns,
@@ -155,10 +147,14 @@ impl Context {
         self.world.actors[me].steps_left.set(u64::MAX);
         let iteration = self.clock.driven.maintain(self, cadence);
         self.world.actors[me].holds_lock.set(false);
-        let barred = iteration.is_none_or(|iteration| iteration.outcome == Outcome::GateClosed);
         // If readers drive, a judgement against the counter may stay, because they collect the
         // facts only after an iteration.
-        self.check.gate_after_iteration(barred && !self.clock.readers_drive.get(), self.may_lack_line());
+        let is_excused = self.clock.readers_drive.get() || self.check.acts_under_way.get() != 0;
+        let may_stay_closed = is_excused || self.may_lack_line();
+        match iteration.map(|iteration| iteration.outcome) {
+            None | Some(Outcome::GateClosed) if !may_stay_closed => self.check.count_barred_iteration(),
+            _ => self.check.barred.set(0),
+        }
         iteration
     }
 
@@ -255,9 +251,9 @@ impl Context {
         let stopped = world
             .actors
             .iter()
-            .find(|actor| actor.alive.get() && actor.holds_lock.get() && until_ps(actor) > AIM_AHEAD_PS);
+            .find(|actor| actor.is_alive.get() && actor.holds_lock.get() && until_ps(actor) > AIM_AHEAD_PS);
         let driver = world.driver.get().map(|driver| &world.actors[driver]);
-        let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
+        let driver = driver.filter(|driver| driver.is_asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
             Some(actor) => Some(until_ps(actor) - AIM_AHEAD_PS + self.random_below(2 * AIM_AHEAD_PS)),
             // An iteration takes about as long as fifty brackets.
@@ -304,7 +300,7 @@ impl Context {
             (ReadKind::Bounds, _) => {
                 let Some(reading) = self.read_bounded() else { return false };
                 complete();
-                self.check.check_reading(begin, cell(), reading.ns, ReadPath::FastPath, true);
+                self.check.check_reading(begin, cell(), reading.ns, ReadPath::FastPath, kind);
                 self.check.check_bounds(&reading);
                 return true;
             }
@@ -330,7 +326,7 @@ impl Context {
         };
         let Some(ns) = ns else { return false };
         complete();
-        self.check.check_reading(begin, cell(), ns, ReadPath::FastPath, kind == ReadKind::Ordered);
+        self.check.check_reading(begin, cell(), ns, ReadPath::FastPath, kind);
         true
     }
 
@@ -359,12 +355,12 @@ impl Context {
             ReadingSource::Line { .. } => ReadPath::SlowPathByLine,
             ReadingSource::Reference { .. } => ReadPath::SlowPathByReference,
         };
-        check.check_reading(begin, cell, reading.ns, path, true);
+        check.check_reading(begin, cell, reading.ns, path, kind);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPathByLine && !self.is_per_cpu() {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounded_while_valid(&access, &access) {
                 complete();
-                check.check_reading(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, true);
+                check.check_reading(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, kind);
                 check.check_bounds(&reading);
             }
         }

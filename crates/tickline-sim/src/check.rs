@@ -8,11 +8,11 @@
 //! | no thread's own readings decrease, of any kind | [`Check::check_reading`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::check_line`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::check_reading`] |
-//! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
+//! | a gate that nothing keeps closed opens within a few iterations | [`Check::count_barred_iteration`] |
 //! | a reading is the time of its line; if each CPU has a line, it is the line of the reading's CPU | [`Check::check_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::check_offset`] |
 //! | the bound holds whenever its assumption holds | [`Check::check_bounds`] |
-//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
+//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::check_recovery`] |
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -95,6 +95,17 @@ const MAX_BARRED: u64 = 3;
 /// The cell of a clock with one line.
 pub(crate) const ONE_LINE: usize = 0;
 
+/// The kinds of readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadKind {
+    Plain,
+    Ordered,
+    Bounds,
+    Unix,
+    /// A reading by the slow path at once.
+    Slow,
+}
+
 /// The path and the clock of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPath {
@@ -130,10 +141,10 @@ pub(crate) struct Check {
     enables_begun: Cell<u64>,
     enables_under_way: Cell<u64>,
     /// Calls of the program that change the gate and have not returned.
-    acts_under_way: Cell<u64>,
+    pub(crate) acts_under_way: Cell<u64>,
     /// Iterations in a row that could not make a line because of a gate, though nothing speaks
     /// against a line.
-    barred: Cell<u64>,
+    pub(crate) barred: Cell<u64>,
     /// The end of the last fault, ps.
     pub(crate) disturbed_ps: Cell<u64>,
     /// The time of the last step of Unix time, ps.
@@ -192,8 +203,10 @@ impl Check {
     }
 
     /// Checks a complete reading of `ns` by a cell.
-    pub(crate) fn check_reading(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, ordered: bool) {
+    pub(crate) fn check_reading(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, kind: ReadKind) {
         let world = &self.world;
+        // The slow path orders plain readings, too.
+        let is_ordered = kind != ReadKind::Plain || path != ReadPath::FastPath;
         let is_by_line = path != ReadPath::SlowPathByReference;
         if is_by_line {
             // Past the window, the reader reads the reference after the counter. The line's read
@@ -212,7 +225,7 @@ impl Check {
         let step_back_ns = self.limits.step_back_ns;
         let high_water_ns = begin.high_water_ns[cell];
         assert!(
-            !ordered || ns >= high_water_ns.saturating_sub(step_back_ns),
+            !is_ordered || ns >= high_water_ns.saturating_sub(step_back_ns),
             "order: {ns} ns, though {high_water_ns} ns had been returned before it began: {} ns back",
             high_water_ns - ns
         );
@@ -226,16 +239,12 @@ impl Check {
             self.check_line(cell, ns, path);
             self.not_behind_the_gate(begin);
         }
-        let mut counts = self.world.counts.borrow_mut();
-        match path {
-            ReadPath::FastPath | ReadPath::SlowPathByLine => counts.by_line += 1,
-            ReadPath::SlowPathByReference => counts.by_reference += 1,
-        }
-        if ordered {
+        world.counts.borrow_mut().by_line += u64::from(is_by_line);
+        world.counts.borrow_mut().by_reference += u64::from(!is_by_line);
+        if is_ordered {
             let returned_ns = &world.cells[cell].returned_ns;
             returned_ns.set(returned_ns.get().max(ns));
         }
-        drop(counts);
         self.check_offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
@@ -306,7 +315,7 @@ impl Check {
 
     /// Judges the bounds whose evidence is known by now. If an iteration never ended, its bounds
     /// are not judged.
-    fn judge_bounds(&self) {
+    pub(crate) fn judge_bounds(&self) {
         self.pending.borrow_mut().retain(|pending| {
             let evidence = self.world.cells[pending.cell].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
@@ -404,12 +413,9 @@ impl Check {
         self.acts_under_way.set(0);
     }
 
-    /// Checks the gate after an iteration. `barred`: a gate kept the iteration from making a line.
-    /// `excused`: the clock need not have a line.
-    pub(crate) fn gate_after_iteration(&self, barred: bool, excused: bool) {
-        if !barred || excused || self.acts_under_way.get() != 0 {
-            return self.barred.set(0);
-        }
+    /// Counts an iteration that a gate kept from making a line, though no fact and no act keeps the
+    /// gate closed. Checks that there are few of them in a row.
+    pub(crate) fn count_barred_iteration(&self) {
         self.barred.set(self.barred.get() + 1);
         assert!(
             self.barred.get() <= MAX_BARRED,
@@ -423,14 +429,13 @@ impl Check {
         self.disturbed_ps.set(self.disturbed_ps.get().max(until_ps));
     }
 
-    /// Checks a cell after the driver's iteration, whether or not the iteration took place.
-    /// `excused`: the clock does not need a line.
-    pub(crate) fn after_iteration(&self, state: LineState, excused: bool) {
-        self.judge_bounds();
+    /// Checks the state of a cell that needs a line, after the driver's iteration, whether or not the
+    /// iteration took place.
+    pub(crate) fn check_recovery(&self, state: LineState) {
         let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
         let limit_ns = self.limits.recovery_ns;
         assert!(
-            state.is_published() || since_ps <= limit_ns * PS || excused,
+            state.is_published() || since_ps <= limit_ns * PS,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             state.phase(),
             if state.is_gate_closed() { ", gate closed" } else { "" },

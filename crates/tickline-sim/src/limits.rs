@@ -51,7 +51,7 @@ fn lost_ns(scenario: &Scenario) -> u64 {
         _ => None,
     });
     // After a suspend the mark is the end of the window.
-    let sleeps = |timed: &TimedFault| matches!(timed.fault, Fault::Suspend { reference_runs: false, .. });
+    let sleeps = |timed: &TimedFault| matches!(timed.fault, Fault::Suspend(of) if !of.reference_runs);
     if scenario.machine.hides_suspends || scenario.faults.iter().any(sleeps) {
         return u64::MAX;
     }
@@ -92,21 +92,24 @@ impl Disturbances {
                 Fault::Rate { ppb, .. } => (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb)),
                 Fault::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 Fault::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
-                Fault::Suspend { for_ns, counter: CounterInSuspend::Stops, reference_runs: true } => {
-                    asleep_ns += for_ns
-                }
-                // The high-water mark is at most the end of the window. If the counter is not
-                // reset, it behaves like one that stands still.
-                Fault::Suspend { for_ns, counter: CounterInSuspend::Resets, reference_runs } => {
-                    jumps_ns += window_ns;
-                    asleep_ns += if reference_runs { for_ns } else { 0 };
-                }
-                // A line that runs on, and a high-water mark, are ahead by at most the window. But
-                // a coarse reference may not contradict a first slope that a suspend has bent.
-                Fault::Suspend { for_ns, counter: CounterInSuspend::Runs, reference_runs: false } => {
-                    jumps_ns += if machine.resolution_ns > 1_000 { for_ns } else { for_ns.min(window_ns) };
-                }
-                // In other suspends both run on, or both stand still.
+                Fault::Suspend(suspend) => match (suspend.counter, suspend.reference_runs) {
+                    (CounterInSuspend::Stops, true) => asleep_ns += suspend.for_ns,
+                    // The high-water mark is at most the end of the window. If the counter is not
+                    // reset, it behaves like one that stands still.
+                    (CounterInSuspend::Resets, reference_runs) => {
+                        jumps_ns += window_ns;
+                        asleep_ns += if reference_runs { suspend.for_ns } else { 0 };
+                    }
+                    // A line that runs on, and a high-water mark, are ahead by at most the window.
+                    // But a coarse reference may not contradict a first slope that a suspend has
+                    // bent.
+                    (CounterInSuspend::Runs, false) => {
+                        let is_coarse = machine.resolution_ns > 1_000;
+                        jumps_ns += suspend.for_ns.min(if is_coarse { u64::MAX } else { window_ns });
+                    }
+                    // Both run on, or both stand still.
+                    (CounterInSuspend::Runs, true) | (CounterInSuspend::Stops, false) => {}
+                },
                 _ => {}
             }
         }

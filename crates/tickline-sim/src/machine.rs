@@ -3,7 +3,7 @@
 //! The counter's rate is constant, and only the reference changes its rate. Both are straight lines
 //! between events, and each event starts a new line.
 
-use crate::scenario::{CounterInSuspend, Machine};
+use crate::scenario::{CounterInSuspend, Machine, Suspend};
 
 /// The shift of the simulated counters. It allows lines from 7.9 MHz up.
 pub(crate) const SHIFT: u32 = 7;
@@ -251,12 +251,12 @@ impl Clocks {
 
     // ---- faults -------------------------------------------------------------------------------
 
-    pub(crate) fn change_rate(&mut self, at_ps: u64, ppb: i64, announced: bool) {
+    /// Changes the reference's rate. Returns the difference from the rate before, ppb.
+    pub(crate) fn change_rate(&mut self, at_ps: u64, ppb: i64) -> i64 {
         self.advance(at_ps);
-        if announced {
-            self.steering_ppb += ppb - self.reference.nominal_ppb;
-        }
+        let change_ppb = ppb - self.reference.nominal_ppb;
         self.set_nominal(at_ps, ppb);
+        change_ppb
     }
 
     pub(crate) fn jump(&mut self, at_ps: u64, by_ns: u64) {
@@ -266,14 +266,10 @@ impl Clocks {
         self.jumped_ps = at_ps;
     }
 
-    /// The machine sleeps from `at_ps` to `end_ps`. Returns whether the counter started again.
-    pub(crate) fn suspend(
-        &mut self,
-        (at_ps, end_ps): (u64, u64),
-        counter: CounterInSuspend,
-        valid_ps: u64,
-        reference_runs: bool,
-    ) -> bool {
+    /// The machine sleeps from `at_ps` on. Returns whether the counter started again.
+    pub(crate) fn suspend(&mut self, at_ps: u64, suspend: Suspend, valid_ps: u64) -> bool {
+        let Suspend { for_ns, counter, reference_runs } = suspend;
+        let end_ps = at_ps + for_ns * PS;
         self.advance(at_ps);
         self.anchor(at_ps);
         let ticks = self.counter.unstepped(at_ps);
@@ -286,7 +282,7 @@ impl Clocks {
         }
         if !reference_runs {
             self.reference.since_ps = end_ps;
-            self.suspended_ns += i64::try_from((end_ps - at_ps) / PS).expect("in its range");
+            self.suspended_ns += i64::try_from(for_ns).expect("in its range");
         }
         // The kernel's ticks stop too.
         self.reference.next_tick_ps = self.reference.next_tick_ps.max(end_ps);

@@ -4,7 +4,7 @@
 //! The code under attack is `tickline_core::per_cpu`. `drive_cpus` stands for `CpuCalibrations` of
 //! `tickline` (`per_cpu/calibrations.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
-//! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
+//! is pinned to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
 //! The simulation leaves out the gate (faults of the gate do nothing), and the choice of the mode.
 
@@ -16,8 +16,8 @@ use crate::actors::Context;
 use crate::machine::PS;
 use crate::world::{Access, Actor, Step, World};
 
-/// One stop in this many moves a thread that is bound to its CPU, as a change of its cpuset does.
-const UNBOUND_ONE_IN: u32 = 16;
+/// One stop in this many moves a thread that is pinned to its CPU, as a change of its cpuset does.
+const UNPINNED_ONE_IN: u32 = 16;
 
 // ---- the world --------------------------------------------------------------------------------
 
@@ -28,22 +28,21 @@ impl World {
     }
 
     pub(crate) fn random_cpu(&self) -> u32 {
-        let online = self.online.borrow();
-        let cpus: Vec<u32> = (0..).zip(online.iter()).filter(|(_, on)| **on).map(|(cpu, _)| cpu).collect();
+        let online = (0..).zip(&self.cpus).filter(|(_, cpu)| cpu.is_online.get());
+        let cpus: Vec<u32> = online.map(|(index, _)| index).collect();
         cpus[self.rng.borrow_mut().usize(..cpus.len())]
     }
 
     /// Takes a CPU offline, unless it is the last one online.
     pub(crate) fn set_offline(&self, cpu: u32) {
-        let mut online = self.online.borrow_mut();
-        if online.iter().filter(|on| **on).count() > 1 {
-            online[cpu as usize] = false;
+        if self.cpus.iter().filter(|cpu| cpu.is_online.get()).count() > 1 {
+            self.cpus[cpu as usize].is_online.set(false);
         }
     }
 
     /// Moves a stopped actor to any CPU that is online.
     pub(crate) fn move_elsewhere(&self, actor: &Actor) {
-        if !actor.bound.get() || self.rng.borrow_mut().u32(..UNBOUND_ONE_IN) == 0 {
+        if !actor.is_pinned.get() || self.rng.borrow_mut().u32(..UNPINNED_ONE_IN) == 0 {
             actor.cpu.set(self.random_cpu());
         }
     }
@@ -75,10 +74,10 @@ impl Context {
         let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
         let stay = |time_ns| {
             self.world.step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
-            !self.clock.forced.get()
+            !self.clock.is_forced.get()
         };
         loop {
-            if self.clock.forced.take() {
+            if self.clock.is_forced.take() {
                 cpus.iter_mut().for_each(CpuControl::force_due);
             }
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
@@ -89,8 +88,8 @@ impl Context {
                 }
                 next_ns = next_ns.min(calibration.due_ns());
             }
-            self.world.me().bound.set(false);
-            let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.returned_ns() };
+            self.world.me().is_pinned.set(false);
+            let wait_ns = if self.clock.is_forced.get() { 0 } else { next_ns - self.world.returned_ns() };
             let wait_ns = u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS);
             self.world.step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
         }
@@ -105,9 +104,10 @@ impl Context {
         me.holds_lock.set(true);
         let iteration = self.iterate(cpu, control);
         me.holds_lock.set(false);
-        match iteration {
-            Some(_) => self.check.after_iteration(self.clock.cpu_clocks[cpu].cell.peek(), false),
-            None => self.world.counts.borrow_mut().lost += 1,
+        self.world.counts.borrow_mut().lost += u64::from(iteration.is_none());
+        if iteration.is_some() {
+            self.check.judge_bounds();
+            self.check.check_recovery(self.clock.cpu_clocks[cpu].cell.peek());
         }
         iteration
     }
@@ -116,13 +116,13 @@ impl Context {
     /// time for it.
     fn go_to(&self, cpu: usize) -> bool {
         let (world, me) = (&self.world, self.world.me());
-        if !world.online.borrow()[cpu] {
+        if !world.cpus[cpu].is_online.get() {
             return false;
         }
         me.cpu.set(u32::try_from(cpu).expect("few"));
-        me.bound.set(true);
+        me.is_pinned.set(true);
         let now_ps = world.now_ps.get();
-        let paused_ps = world.paused_ps[cpu].get().saturating_sub(now_ps);
+        let paused_ps = world.cpus[cpu].paused_ps.get().saturating_sub(now_ps);
         if paused_ps != 0 {
             self.check.record_disturbance(now_ps + paused_ps);
         }

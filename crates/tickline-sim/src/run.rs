@@ -11,7 +11,7 @@ use crate::actors::Context;
 use crate::check::{Counts, TrackPoint};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{CounterInSuspend, Fault, Scenario, TimedFault};
+use crate::scenario::{Fault, Scenario, Suspend, TimedFault};
 use crate::world::{FOREVER_PS, MAX_ACTORS, Step, StepYielder, World};
 
 /// The result of a run.
@@ -110,10 +110,10 @@ impl Scheduler {
         }));
         let cpu = self.context.world.random_cpu();
         let actor = &self.context.world.actors[index];
-        actor.alive.set(true);
+        actor.is_alive.set(true);
         actor.holds_lock.set(false);
         actor.cpu.set(cpu);
-        actor.bound.set(false);
+        actor.is_pinned.set(false);
         actor.late_ps.set(0);
         actor.steps_left.set(u64::MAX);
         let now_ps = self.context.world.now_ps.get();
@@ -133,7 +133,7 @@ impl Scheduler {
         let (max_steps, end_ps) = (world.scenario.max_steps, world.scenario.duration_ns * PS);
         while self.steps < max_steps && !world.is_over.get() {
             let next = (0..MAX_ACTORS)
-                .filter(|&index| world.actors[index].alive.get())
+                .filter(|&index| world.actors[index].is_alive.get())
                 .min_by_key(|&index| world.actors[index].ready_ps.get());
             let Some(next) = next else { return };
             let ready_ps = world.actors[next].ready_ps.get();
@@ -162,7 +162,7 @@ impl Scheduler {
         let world = &self.context.world;
         let actor = &world.actors[index];
         let now_ps = world.now_ps.get();
-        actor.asleep.set(matches!(step, Step::Sleep(_)));
+        actor.is_asleep.set(matches!(step, Step::Sleep(_)));
         let mut rng = world.rng.borrow_mut();
         if let (Step::Load, true) = (step, actor.late_ps.get() > now_ps) {
             // The CPU executes this load before the read of the counter that precedes it in the
@@ -227,7 +227,7 @@ impl Scheduler {
         let world = &self.context.world;
         let mut rng = world.rng.borrow_mut();
         for (index, actor) in world.actors.iter().enumerate() {
-            let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
+            let sleeps = actor.is_alive.get() && actor.is_asleep.get() && actor.ready_ps.get() > until_ps;
             if sleeps && world.driver.get() != Some(index) && !self.gatekeepers.contains(&index) && rng.bool()
             {
                 let to_ps =
@@ -252,7 +252,7 @@ impl Scheduler {
     /// Stops an actor until `until_ps`.
     fn stop(&self, index: usize, until_ps: u64) {
         let actor = &self.context.world.actors[index];
-        if actor.alive.get() && actor.ready_ps.get() < until_ps {
+        if actor.is_alive.get() && actor.ready_ps.get() < until_ps {
             actor.ready_ps.set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
             self.interrupted(index, actor.ready_ps.get());
         }
@@ -268,25 +268,26 @@ impl Scheduler {
         world.counts.borrow_mut().faults += 1;
         let mut over_ps = now_ps;
         match fault {
-            Fault::Rate { ppb, announced } => world.clocks.borrow_mut().change_rate(now_ps, ppb, announced),
+            Fault::Rate { ppb, announced } => {
+                let change_ppb = world.clocks.borrow_mut().change_rate(now_ps, ppb);
+                world.clocks.borrow_mut().steering_ppb += if announced { change_ppb } else { 0 };
+            }
             Fault::UnixStep { by_ns } => {
                 world.clocks.borrow_mut().unix_offset_ns += by_ns;
                 self.context.check.unix_step_ps.set(now_ps);
                 // The kernel wakes the thread.
-                self.context.clock.forced.set(true);
+                self.context.clock.is_forced.set(true);
                 let driver = world.driver.get().map(|index| &world.actors[index]);
-                if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
+                if let Some(driver) = driver.filter(|driver| driver.is_asleep.get()) {
                     driver.ready_ps.set(now_ps + 50_000 * PS);
                 }
             }
             Fault::Jump { by_ns } => world.clocks.borrow_mut().jump(now_ps, by_ns),
             Fault::Bracket { ns } => world.bracket_ns.set(ns),
             Fault::CounterRate { ppb } => world.clocks.borrow_mut().change_counter(now_ps, ppb),
-            Fault::Suspend { for_ns, counter, reference_runs } => {
-                over_ps = self.suspend(for_ns, counter, reference_runs);
-            }
+            Fault::Suspend(suspend) => over_ps = self.suspend(suspend),
             Fault::Pause { cpu, for_ns } => {
-                world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
+                world.cpus[cpu as usize].paused_ps.set(now_ps + for_ns * PS);
                 self.stop_all(now_ps + for_ns * PS, |index| world.actors[index].cpu.get() == cpu);
             }
             Fault::Smi { for_ns } => self.stop_all(now_ps + for_ns * PS, |_| true),
@@ -297,7 +298,7 @@ impl Scheduler {
                     self.stop(index, now_ps + 1_000_000);
                 }
             }
-            Fault::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
+            Fault::Online { cpu } => world.cpus[cpu as usize].is_online.set(true),
             Fault::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
                 let drives =
@@ -306,7 +307,7 @@ impl Scheduler {
             }
             Fault::DriverDies => {
                 if let Some(driver) = world.driver.take() {
-                    world.actors[driver].alive.set(false);
+                    world.actors[driver].is_alive.set(false);
                     self.scripts[driver] = None;
                 }
             }
@@ -335,24 +336,22 @@ impl Scheduler {
     }
 
     /// Suspends the machine. Returns the time at which it runs again, ps.
-    fn suspend(&mut self, for_ns: u64, counter: CounterInSuspend, reference_runs: bool) -> u64 {
+    fn suspend(&mut self, suspend: Suspend) -> u64 {
         let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
-        let over_ps = now_ps + for_ns * PS;
+        let over_ps = now_ps + suspend.for_ns * PS;
         self.awake_ps = over_ps;
         let valid_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
-        let times_ps = (now_ps, over_ps);
-        let mut clocks = world.clocks.borrow_mut();
-        if clocks.suspend(times_ps, counter, valid_ps, reference_runs) {
+        let starts_again = world.clocks.borrow_mut().suspend(now_ps, suspend, valid_ps);
+        if starts_again {
             world.cells.iter().for_each(|cell| cell.reset.set(Some((cell.state.get(), over_ps))));
         }
-        drop(clocks);
-        let driver = world.driver.get().filter(|&index| world.actors[index].asleep.get());
+        let driver = world.driver.get().filter(|&index| world.actors[index].is_asleep.get());
         for index in 0..MAX_ACTORS {
             let actor = &world.actors[index];
-            if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
+            if !suspend.reference_runs && actor.ready_ps.get() < FOREVER_PS {
                 // Timers run by the reference.
-                actor.ready_ps.set(actor.ready_ps.get() + for_ns * PS);
+                actor.ready_ps.set(actor.ready_ps.get() + suspend.for_ns * PS);
                 self.interrupted(index, actor.ready_ps.get());
             }
             self.stop(index, over_ps);
@@ -360,11 +359,12 @@ impl Scheduler {
         }
         // After a suspend that it knows of, the kernel wakes the thread (Linux
         // `timerfd_resume`).
-        let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
+        let is_woken =
+            !suspend.reference_runs && suspend.for_ns > 0 && !world.scenario.machine.hides_suspends;
         if let Some(index) = driver.filter(|_| is_woken) {
             let within_ps = world.rng.borrow_mut().u64(..100_000 * PS);
             world.actors[index].ready_ps.set(over_ps + within_ps);
-            self.context.clock.forced.set(true);
+            self.context.clock.is_forced.set(true);
         }
         over_ps
     }
@@ -392,7 +392,7 @@ impl Scheduler {
     fn fork(&mut self) {
         let world = Rc::clone(&self.context.world);
         let survivor = (0..MAX_ACTORS).find(|&index| {
-            world.actors[index].alive.get()
+            world.actors[index].is_alive.get()
                 && !world.actors[index].holds_lock.get()
                 && !self.gatekeepers.contains(&index)
                 && world.driver.get() != Some(index)
@@ -401,7 +401,7 @@ impl Scheduler {
         for index in (0..MAX_ACTORS).filter(|&index| index != survivor) {
             // The script is kept until the run ends, because unwinding it would release locks.
             self.left_behind.extend(self.scripts[index].take());
-            self.context.world.actors[index].alive.set(false);
+            self.context.world.actors[index].is_alive.set(false);
         }
         world.driver.set(None);
         self.context.clock.token.set(self.context.clock.token.get() + 1);

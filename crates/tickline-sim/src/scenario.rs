@@ -95,7 +95,7 @@ pub enum Driver {
     /// A thread of the clock.
     Thread,
     /// Any reader that finds an iteration due.
-    Readers,
+    Reader,
 }
 
 /// Delays that happen by chance, at each step of each thread.
@@ -149,14 +149,7 @@ pub enum Fault {
         by_ns: u64,
     },
     /// No thread runs for a while, of at most 1 day.
-    Suspend {
-        /// The duration, ns.
-        for_ns: u64,
-        /// The behaviour of the counter.
-        counter: CounterInSuspend,
-        /// Whether the reference goes on.
-        reference_runs: bool,
-    },
+    Suspend(Suspend),
     /// The counter has another rate from now on, because of a migration between hosts.
     CounterRate {
         /// The difference from the rate before, ppb: up to 100 million.
@@ -231,6 +224,17 @@ pub enum Judgement {
     Closed,
 }
 
+/// A suspend of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspend {
+    /// The duration, ns.
+    pub for_ns: u64,
+    /// The behaviour of the counter.
+    pub counter: CounterInSuspend,
+    /// Whether the reference goes on.
+    pub reference_runs: bool,
+}
+
 /// The behaviour of the counter in a suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -287,7 +291,7 @@ impl Scenario {
             },
             clock: Clock {
                 interval_ns,
-                driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Readers]),
+                driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Reader]),
                 per_cpu: false,
                 gate_ns: 0,
             },
@@ -310,7 +314,7 @@ impl Scenario {
         if rng.u32(..4) == 0 {
             unsteady_reference(rng, &mut scenario);
         }
-        if scenario.clock.driver == Driver::Readers && rng.u32(..4) == 0 {
+        if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
             // Readers call about as often as is necessary to make an iteration worthwhile.
             scenario.reads_regularly = true;
             scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
@@ -455,7 +459,8 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
             );
             // Restoring a virtual machine resets the counter without a suspend.
             let for_ns = if counter == CounterInSuspend::Resets && rng.bool() { 0 } else { for_ns };
-            scenario.add_fault(at_ns, Fault::Suspend { for_ns, counter, reference_runs: rng.u32(..8) == 0 });
+            let reference_runs = rng.u32(..8) == 0;
+            scenario.add_fault(at_ns, Fault::Suspend(Suspend { for_ns, counter, reference_runs }));
             // Faults have true times, so add the suspend: the next fault comes after the wake-up.
             at_ns += for_ns + random_ns(rng, interval_ns / 4);
         }
@@ -472,11 +477,11 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
         }
         1 => Fault::UnixStep { by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000) },
         2 => Fault::Jump { by_ns: random_ns(rng, 10 * interval_ns) },
-        3 | 4 => Fault::Suspend {
+        3 | 4 => Fault::Suspend(Suspend {
             for_ns: random_ns(rng, 100 * interval_ns),
             counter: pick(rng, &[CounterInSuspend::Runs, CounterInSuspend::Stops, CounterInSuspend::Resets]),
             reference_runs: rng.bool(),
-        },
+        }),
         5 => Fault::CounterRate { ppb: rng.i64(-10_000_000..=10_000_000) },
         6 => Fault::Pause { cpu, for_ns: random_ns(rng, 10 * SECOND) },
         7 => Fault::Smi { for_ns: random_ns(rng, 100_000_000) },

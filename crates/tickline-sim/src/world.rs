@@ -95,12 +95,12 @@ pub(crate) struct Loaded {
 /// The state of one actor.
 #[derive(Debug, Default)]
 pub(crate) struct Actor {
-    pub(crate) alive: Cell<bool>,
+    pub(crate) is_alive: Cell<bool>,
     pub(crate) cpu: Cell<u32>,
-    /// Whether the actor is bound to its CPU.
-    pub(crate) bound: Cell<bool>,
+    /// Whether the actor is pinned to its CPU.
+    pub(crate) is_pinned: Cell<bool>,
     pub(crate) ready_ps: Cell<u64>,
-    pub(crate) asleep: Cell<bool>,
+    pub(crate) is_asleep: Cell<bool>,
     /// The CPU executes no read of the counter before this time, ps.
     pub(crate) fence_ps: Cell<u64>,
     /// The time at which the CPU executes the last read of the counter, if it is still to come, ps.
@@ -114,6 +114,15 @@ pub(crate) struct Actor {
     pub(crate) holds_lock: Cell<bool>,
     /// The number of steps that its reading may still take: no reading may wait for another thread.
     pub(crate) steps_left: Cell<u64>,
+}
+
+/// One CPU.
+pub(crate) struct Cpu {
+    pub(crate) is_online: Cell<bool>,
+    /// The time until which the CPU stands still, ps.
+    pub(crate) paused_ps: Cell<u64>,
+    /// The CPU's counter minus the machine's, ticks.
+    difference_ticks: i64,
 }
 
 /// See the [module](self).
@@ -136,14 +145,9 @@ pub(crate) struct World {
     /// reader met a line from before a reset when the counter had come back to the line's window.
     /// Or a thread swapped a later life of the state that it knew.
     pub(crate) is_over: Cell<bool>,
-    /// The CPUs that are online.
-    pub(crate) online: RefCell<Vec<bool>>,
-    /// The time until which each CPU stands still, ps.
-    pub(crate) paused_ps: Vec<Cell<u64>>,
+    pub(crate) cpus: Vec<Cpu>,
     /// The largest time that the reference has returned, ns.
     returned_ns: Cell<i64>,
-    /// Each CPU's counter minus the machine's, ticks.
-    cpu_difference_ticks: Vec<i64>,
     pub(crate) counts: RefCell<Counts>,
 }
 
@@ -153,6 +157,7 @@ impl World {
         let most = i64::try_from(scenario.machine.cpu_difference_ticks / 2).expect("in its range");
         let cpu_difference_ticks: Vec<i64> =
             (0..scenario.machine.cpus).map(|_| rng.i64(-most..=most)).collect();
+        let cpu = |ticks| Cpu { is_online: true.into(), paused_ps: 0.into(), difference_ticks: ticks };
         Rc::new(Self {
             scenario: scenario.clone(),
             now_ps: Cell::new(0),
@@ -165,10 +170,8 @@ impl World {
             rng: RefCell::new(rng),
             cells: CellRecord::for_each(if scenario.clock.per_cpu { &cpu_difference_ticks } else { &[0] }),
             is_over: Cell::new(false),
-            online: RefCell::new(vec![true; cpu_difference_ticks.len()]),
-            paused_ps: cpu_difference_ticks.iter().map(|_| Cell::new(0)).collect(),
+            cpus: cpu_difference_ticks.into_iter().map(cpu).collect(),
             returned_ns: Cell::new(i64::MIN),
-            cpu_difference_ticks,
             counts: RefCell::default(),
         })
     }
@@ -211,7 +214,7 @@ impl World {
     fn read_counter(&self, at_ps: u64) -> u64 {
         let me = self.me();
         me.fence_ps.set(at_ps);
-        let difference_ticks = self.cpu_difference_ticks[me.cpu.get() as usize];
+        let difference_ticks = self.cpus[me.cpu.get() as usize].difference_ticks;
         let ticks = self.clocks.borrow().counter.at(at_ps).wrapping_add_signed(difference_ticks);
         self.note_read(ticks, at_ps);
         me.counter_read.set(me.last_read.get());
@@ -296,7 +299,7 @@ impl Reference for Access {
 
     fn suspended_ns(&self) -> Option<i64> {
         let world = &self.0;
-        if world.scenario.faults.iter().any(|timed| matches!(timed.fault, Fault::Suspend { .. })) {
+        if world.scenario.faults.iter().any(|timed| matches!(timed.fault, Fault::Suspend(_))) {
             world.step(Step::Reference);
             world.me().fence_ps.set(world.now_ps.get());
         }

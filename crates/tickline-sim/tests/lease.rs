@@ -44,16 +44,15 @@ fn print_search(name: &str, small: &SmallMachine) -> SearchReport {
 
 /// Searches all machines completely, and finds no step back.
 fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
-    let mut seen = LeaseCounts::default();
+    let mut sum = LeaseCounts::default();
     for (name, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
         let max_preemptions = small.max_preemptions + more_preemptions;
         let found = print_search(name, &SmallMachine { bound_ns, stops, max_preemptions, ..small });
         assert_eq!(found.violation, None, "{name}");
-        seen.add(&found.counts);
+        sum.add(&found.counts);
     }
-    let least =
-        [seen.by_line, seen.by_os, seen.published_next, seen.gave_up, seen.doubted, seen.ended, seen.killed];
-    assert!(least.iter().all(|count| *count > 100), "{seen:?}");
+    let least = [sum.by_line, sum.by_os, sum.published_next, sum.gave_up, sum.doubted, sum.ended, sum.killed];
+    assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }
 
 #[test]
@@ -102,9 +101,9 @@ fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
     for &faults in all_faults {
         let mut total = LeaseCounts::default();
         for seed in 0..ATTACKS {
-            let seen = attack(&Attack { seed, steps: STEPS, faults, bound_ns, stops })
+            let counts = attack(&Attack { seed, steps: STEPS, faults, bound_ns, stops })
                 .unwrap_or_else(|violation| panic!("{faults:?}, seed {seed}: {violation}"));
-            total.add(&seen);
+            total.add(&counts);
         }
         println!("{faults:?}: {total:?}");
         let late = total.doubted + total.gave_up;
@@ -144,9 +143,9 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
         [50_000, -50_000, 2_000, 80_000],
     ] {
         let slews: Vec<_> = rates.iter().map(|rate| slew(*rate, 8)).chain([slew(20, 10)]).collect();
-        let seen = slewed(&slews).expect("order");
-        println!("{rates:?} ppm: {seen:?}");
-        assert_eq!((seen.doubted, seen.ended, seen.published_first), (1, 1, 1), "{rates:?}: {seen:?}");
+        let found = slewed(&slews).expect("order");
+        println!("{rates:?} ppm: {found:?}");
+        assert_eq!((found.doubted, found.ended, found.published_first), (1, 1, 1), "{rates:?}: {found:?}");
     }
 }
 
@@ -155,12 +154,12 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
 #[test]
 fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
     let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));
-    let seen = slewed(&slews).expect("order");
-    println!("{seen:?}");
-    assert_eq!((seen.doubted, seen.ended, seen.published_first), (0, 0, 0), "{seen:?}");
+    let found = slewed(&slews).expect("order");
+    println!("{found:?}");
+    assert_eq!((found.doubted, found.ended, found.published_first), (0, 0, 0), "{found:?}");
     // The lower limits show that a slew has had an effect.
-    assert!((500_000..1_510_000).contains(&seen.ahead_ns), "{seen:?}");
-    assert!((300_000..1_500_000).contains(&seen.behind_ns), "{seen:?}");
+    assert!((500_000..1_510_000).contains(&found.ahead_ns), "{found:?}");
+    assert!((300_000..1_500_000).contains(&found.behind_ns), "{found:?}");
 }
 
 #[test]

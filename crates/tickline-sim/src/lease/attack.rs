@@ -150,8 +150,7 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
             }
             _ => {}
         }
-        let is_swap = next == WRITER && world.pending[WRITER].get() == Pending::Swap;
-        let delay_ns = delay(&mut rng, next == WRITER, is_swap);
+        let delay_ns = delay(&mut rng, next, world.pending[next].get());
         run.ready_ns[next] = run.now_ns + delay_ns;
         if next != WRITER && delay_ns > LONG_NS && rng.bool() {
             // A reader just before the writer's next iteration is most likely to find a step back.
@@ -162,16 +161,16 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
     Ok(*world.counts.borrow())
 }
 
-/// The time until an actor's next step, ns: usually a few ns, and sometimes up to three leases.
-/// Long delays are more frequent before a swap.
-fn delay(rng: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
+/// The time until an actor takes its next step, `pending`, ns: usually a few ns, and sometimes up to three leases.
+/// Long delays are more frequent before a writer's swap.
+fn delay(rng: &mut fastrand::Rng, actor: usize, pending: Pending) -> u64 {
     match rng.u32(..1_000) {
-        0..=99 if is_swap => rng.u64(..1_500_000_000),
+        0..=99 if actor == WRITER && pending == Pending::Swap => rng.u64(..1_500_000_000),
         0 => rng.u64(..1_500_000_000),
         1..=3 => rng.u64(..100_000_000),
         4..=9 => rng.u64(..2_000_000),
         10..=29 => rng.u64(..20_000),
-        30..=99 if is_writer => rng.u64(..50_000_000),
+        30..=99 if actor == WRITER => rng.u64(..50_000_000),
         _ => rng.u64(1..60),
     }
 }
