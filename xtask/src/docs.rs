@@ -50,7 +50,7 @@ fn every_pointer_to_a_file_is_true() {
             file.ends_with(&format!("/{name}")) || folder.as_ref().is_some_and(|folder| file.contains(folder))
         })
     };
-    let (mut seen, mut wrong) = (0, Vec::new());
+    let (mut checked, mut wrong) = (0, Vec::new());
     for file in files.iter().filter(|file| file.ends_with(".md") || file.ends_with(".rs")) {
         let text = read(file).unwrap();
         let text = if file.ends_with(".md") {
@@ -80,12 +80,12 @@ fn every_pointer_to_a_file_is_true() {
                 }
                 false => is_there(name),
             };
-            seen += 1;
+            checked += 1;
             if !is_true {
                 wrong.push(format!("{file}: {pointer}"));
             }
         }
     }
-    assert!(seen > 300, "{seen} pointers were read");
-    assert!(wrong.is_empty(), "of {seen} pointers these lead nowhere:\n{}", wrong.join("\n"));
+    assert!(checked > 300, "{checked} pointers were read");
+    assert!(wrong.is_empty(), "of {checked} pointers these lead nowhere:\n{}", wrong.join("\n"));
 }

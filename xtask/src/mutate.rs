@@ -113,7 +113,7 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
                 Ok(if ran.hangs { (unended(), true) } else { (ran.red, false) })
             }
         })?;
-        println!("{}", row(mutant, &red, hangs));
+        println!("{}{}", row(mutant, &red), if hangs { " (hangs)" } else { "" });
         survivors += usize::from(red.is_empty());
     }
     Ok(survivors)
@@ -129,7 +129,7 @@ fn passes_as_is(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Re
 }
 
 /// The line for a mutant: its description, and the tests that fail, first the tests of its rule.
-fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
+fn row(mutant: &Mutant, red: &[String]) -> String {
     let prefix = format!("rule_{}_", mutant.rule);
     let mut red: Vec<&str> = red.iter().map(|test| test.rsplit("::").next().unwrap_or(test)).collect();
     red.sort_unstable_by_key(|test| (!test.starts_with(&prefix), *test));
@@ -138,6 +138,5 @@ fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
         [test] => test.to_owned(),
         [test, ..] => format!("{test} and {} more", red.len() - 1),
     };
-    let hangs = if hangs { " (hangs)" } else { "" };
-    format!("{}, {}: {}: {tests}{hangs}", mutant.rule, mutant.file, mutant.does)
+    format!("{}, {}: {}: {tests}", mutant.rule, mutant.file, mutant.does)
 }

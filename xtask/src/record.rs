@@ -60,11 +60,11 @@ const DRIFT_PROCESSES: u32 = 8;
 /// seconds. `--smoke` makes all measurements as short as possible, and writes nothing. `--readme`
 /// only writes the tables from the stored records.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let (secs, is_smoke): (u64, bool) = match arguments {
+    let secs: Option<u64> = match arguments {
         ["--readme"] => return write_files(&stored()?).map(|()| 0),
-        [] => (60, false),
-        ["--smoke"] => (1, true),
-        ["--secs", text] => (text.parse().map_err(|error| format!("--secs {text}: {error}"))?, false),
+        [] => Some(60),
+        ["--smoke"] => None,
+        ["--secs", text] => Some(text.parse().map_err(|error| format!("--secs {text}: {error}"))?),
         _ => return Err("takes --smoke, --secs N or --readme".into()),
     };
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
     }
-    let record = measure(secs, is_smoke, arguments, &found)?;
+    let record = measure(secs, arguments, &found)?;
     let name =
         format!("{}-{}.json", tables::text(&record, "date"), sanitised(tables::text(&record, "processor")));
     let new = Record { name: name.clone(), json: record };
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let replaced: Vec<Record> = records.extract_if(.., |old| old.processor() == new.processor()).collect();
     records.push(new.clone());
     records.sort_by(|one, other| one.processor().cmp(other.processor()));
-    if is_smoke {
+    if secs.is_none() {
         rewritten(&records)?;
         println!("every measurement runs, and fits the tables; nothing is written");
         return Ok(0);
@@ -97,8 +97,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// Runs the suite. Returns the record. `found` is the output of the program `tickline`.
-fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Result<Value, String> {
+/// Runs the suite, whose long measurements take `secs`; `None` for a smoke run. Returns the record.
+/// `found` is the output of the program `tickline`.
+fn measure(secs: Option<u64>, arguments: &[&str], found: &Value) -> Result<Value, String> {
     let start = Instant::now();
     let mut record = json!({
         "schema": SCHEMA,
@@ -113,17 +114,17 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     record["machine"]["cpus"] = json!(std::thread::available_parallelism().map_or(1, usize::from));
     record["machine"]["result"] = found["result"].clone();
     for (key, program) in SUITE {
-        let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
         let word = |word: &str| {
             let (full, smoke) = word.split_once('/').unwrap_or((word, word));
-            let word = if is_smoke { smoke } else { full }.to_owned();
-            lengths.iter().fold(word, |word, (name, secs)| word.replace(name, &secs.to_string()))
+            let Some(secs) = secs else { return smoke.to_owned() };
+            let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
+            lengths.iter().fold(full.to_owned(), |word, (name, secs)| word.replace(name, &secs.to_string()))
         };
         let words: Vec<String> = program.split(' ').map(word).collect();
         let line = format!("{}/{}", built("release"), words.join(" "));
         println!("=== {key}: {line}");
         record[key] = if key == "drift_in_other_processes" {
-            (0..if is_smoke { 1 } else { DRIFT_PROCESSES })
+            (0..if secs.is_some() { DRIFT_PROCESSES } else { 1 })
                 .map(|_| json_of(&line))
                 .collect::<Result<_, _>>()?
         } else {

@@ -62,7 +62,7 @@ pub(super) fn short(records: &[Record]) -> String {
             Some(format!("{:.1} / {:.1}", number(cost, "tight_ns")?, number(cost, "awaited_ns")?))
         });
     }
-    block += &line("backward steps of `now_ordered` between threads", records, |one| order(&one.json, false));
+    block += &line("backward steps of `now_ordered` between threads", records, |one| order(&one.json));
     let runs =
         |record: &Record| ["accuracy_thread", "accuracy_reader"].map(|driver| record.json[driver].clone());
     block += &line("offset from `CLOCK_MONOTONIC`, ns: least to most", records, |record| {
@@ -97,21 +97,25 @@ fn hello(record: &Value) -> Option<String> {
     Some(format!("{} % of {}", whole(longer_us / std_us * 100.0), time_ns(std_us * 1e3)))
 }
 
-/// The backward steps in exchanges between threads while lines are replaced. `in_full` adds the
-/// result of the bare counter.
-fn order(record: &Value, in_full: bool) -> Option<String> {
-    let order = &record["order"];
-    if let Some(why) = order["skipped"].as_str() {
-        return Some(format!("not tried: {why}"));
-    }
-    let counted = |path: &str| number(order, path).map(count);
-    let found =
-        format!("{} in {}", counted("ordered.count.backward")?, counted("ordered.count.comparisons")?);
-    if !in_full {
+/// The backward steps in exchanges between threads while lines are replaced.
+fn order(record: &Value) -> Option<String> {
+    let why = record["order"]["skipped"].as_str().map(|why| format!("not tried: {why}"));
+    why.or_else(|| backward(record, "order.ordered.count"))
+}
+
+/// [`order`], and the result of the bare counter.
+fn order_and_bare_counter(record: &Value) -> Option<String> {
+    let found = order(record)?;
+    if record["order"]["skipped"].is_string() {
         return Some(found);
     }
-    let bare = format!("{} in {}", counted("plain.backward")?, counted("plain.comparisons")?);
-    Some(format!("{found} exchanges (bare counter: {bare})"))
+    Some(format!("{found} exchanges (bare counter: {})", backward(record, "order.plain")?))
+}
+
+/// The number of backward steps, and of comparisons, at a path.
+fn backward(record: &Value, path: &str) -> Option<String> {
+    let counted = |key: &str| number(record, &format!("{path}.{key}")).map(count);
+    Some(format!("{} in {}", counted("backward")?, counted("comparisons")?))
 }
 
 /// The machines of the records, one on each line.
@@ -238,7 +242,7 @@ pub(super) fn tickline(records: &[Record]) -> String {
     });
     block += &format!("\n{}", head_of("", records));
     block += &line("backward steps between threads while the line changes, `now_ordered`", records, |one| {
-        order(&one.json, true)
+        order_and_bare_counter(&one.json)
     });
     block += &line("served by the counter after", records, |record| {
         let clock = entry(&record.json, "startup.clocks", "clock", "tickline now_ns");

@@ -26,6 +26,15 @@ fn need(line: &str) -> Result<String, NotPassed> {
     output_of(line).map_err(|_| Skipped(format!("`{line}` does not work here")))
 }
 
+/// The files that emulated programs find, beside the target's libraries.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Files {
+    /// Those of this machine.
+    OfThisMachine,
+    /// A kernel's files that name the target's clocksource, and else those of this machine.
+    OfTarget,
+}
+
 impl Machine {
     /// A machine that compiles without linking.
     pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
@@ -54,9 +63,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A machine that links and runs. Emulated programs see the files of this machine, or with
-    /// `with_files` a folder that names the target's clocksource.
-    pub(super) fn that_runs(target: &Target, with_files: bool) -> Result<Self, NotPassed> {
+    /// A machine that links and runs. Emulated programs find `files`.
+    pub(super) fn that_runs(target: &Target, files: Files) -> Result<Self, NotPassed> {
         let mut machine = Self::with_compiler(target)?;
         // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
@@ -79,10 +87,9 @@ impl Machine {
             "node" => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
             program => {
                 machine.name = format!("emulated, QEMU {}", version(&need(&format!("{program} --version"))?));
-                let root = if with_files {
-                    system(target).map_err(Skipped)?
-                } else {
-                    PathBuf::from(&target.libraries)
+                let root = match files {
+                    Files::OfThisMachine => PathBuf::from(&target.libraries),
+                    Files::OfTarget => system(target).map_err(Skipped)?,
                 };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);

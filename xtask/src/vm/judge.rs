@@ -88,18 +88,18 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
         return Some(format!("{}: the guest did not get there", check.phase));
     }
     let broken = phases.find(|phase| holds(&check.rule, value(phase, &check.path), phase) != Some(true))?;
-    let seen = value(broken, &check.path);
+    let found = value(broken, &check.path);
     let fault =
-        format!("{}: {} is {seen}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why);
-    let texts = ["said", "counted.server"].map(|path| (path, value(broken, path)));
+        format!("{}: {} is {found}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why);
+    let texts = ["messages", "counted.server"].map(|path| (path, value(broken, path)));
     let texts = texts.into_iter().filter(|(_, text)| text.as_str().is_some_and(|text| !text.is_empty()));
     Some(texts.fold(fault, |fault, (path, text)| format!("{fault}; {path}: {text}")))
 }
 
 /// Whether a value of a phase satisfies a rule of `tests/vm/guests.toml`; `None` if `rule` is not a
 /// rule. A missing value satisfies only `is nothing` and `lacks`.
-pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
-    let is_one_of = |seen: &Value, texts: &str| texts.split(", ").any(|text| *seen == *text);
+pub(super) fn holds(rule: &str, found: &Value, phase: &Value) -> Option<bool> {
+    let is_one_of = |found: &Value, texts: &str| texts.split(", ").any(|text| *found == *text);
     // A limit is a number, or a multiple of another value of the phase plus a third value.
     let limit = |text: &str| {
         let (factor, paths) = text.split_once(" * ").unwrap_or((text, ""));
@@ -111,16 +111,16 @@ pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
             _ => None,
         })
     };
-    let order = |limit: Option<f64>| number(seen)?.partial_cmp(&limit?);
+    let order = |limit: Option<f64>| number(found)?.partial_cmp(&limit?);
     Some(match rule.split_once(' ')? {
-        ("is", "true") => *seen == true,
-        ("is", "false") => *seen == false,
-        ("is", "nothing") => seen.is_null(),
-        ("is", text) => *seen == *text.trim(),
-        ("has", text) => seen.as_str().is_some_and(|seen| seen.contains(text)),
-        ("lacks", text) => !seen.to_string().contains(text),
-        ("one", texts) => is_one_of(seen, texts.strip_prefix("of ")?),
-        ("lists", texts) => seen.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
+        ("is", "true") => *found == true,
+        ("is", "false") => *found == false,
+        ("is", "nothing") => found.is_null(),
+        ("is", text) => *found == *text.trim(),
+        ("has", text) => found.as_str().is_some_and(|found| found.contains(text)),
+        ("lacks", text) => !found.to_string().contains(text),
+        ("one", texts) => is_one_of(found, texts.strip_prefix("of ")?),
+        ("lists", texts) => found.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
         ("=", text) => order(limit(text)?).is_some_and(Ordering::is_eq),
         (">=", text) => order(limit(text)?).is_some_and(Ordering::is_ge),
         ("<=", text) => order(limit(text)?).is_some_and(Ordering::is_le),
@@ -129,8 +129,8 @@ pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
 }
 
 /// A count or a duration. No negative number satisfies a rule.
-fn number(seen: &Value) -> Option<f64> {
-    seen.as_f64().filter(|number| *number >= 0.0)
+fn number(found: &Value) -> Option<f64> {
+    found.as_f64().filter(|number| *number >= 0.0)
 }
 
 #[cfg(test)]
@@ -141,8 +141,8 @@ mod tests {
     use super::super::programs::Program;
     use super::*;
 
-    fn fault_of(rule: &str, seen: &Value) -> Option<String> {
-        let phases = [json!({ "phase": "x" }), json!({ "phase": "p", "a": { "b": seen }, "unit": 10 })];
+    fn fault_of(rule: &str, found: &Value) -> Option<String> {
+        let phases = [json!({ "phase": "x" }), json!({ "phase": "p", "a": { "b": found }, "unit": 10 })];
         fault(&Check::parse("p", &format!("a.b {rule} # so")).unwrap(), &phases)
     }
 

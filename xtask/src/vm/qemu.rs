@@ -136,7 +136,7 @@ impl<'a> Machine<'a> {
                 },
             };
             let Ok(phase) = serde_json::from_str::<Value>(&line) else {
-                return Err(io::Error::other(format!("the guest said '{line}'")));
+                return Err(io::Error::other(format!("the guest sent '{line}'")));
             };
             // A guest with Debian takes many minutes, so show its progress.
             if !self.image.disks.is_empty() {

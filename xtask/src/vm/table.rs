@@ -328,10 +328,10 @@ mod tests {
         let (least, most) = ratios
             .iter()
             .fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
-        let said = format!("{least:.0} to {most:.0} times as fast");
+        let words = format!("{least:.0} to {most:.0} times as fast");
         for file in ["benches/README.md", "README.md"] {
             let text = read(file).split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.contains(&said), "{file} should have: {said}");
+            assert!(text.contains(&words), "{file} should have: {words}");
         }
     }
 
