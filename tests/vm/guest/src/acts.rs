@@ -45,7 +45,7 @@ pub(crate) fn run() -> io::Result<()> {
     let clock = trusting(Clock::builder().interval(interval.unwrap_or(INTERVAL)))
         .start()
         .map_err(io::Error::other)?;
-    let readers = Readers::new(act == "migrate");
+    let readers = if act == "migrate" { Readers::also_of_os_clock() } else { Readers::default() };
     let cpus = machine::cpus();
     thread::scope(|scope| {
         readers.start(scope, &clock, cpus);
@@ -82,16 +82,16 @@ fn other_interval() -> Option<Duration> {
 
 /// The program `tickline`'s report on the machine, as a phase of this name.
 pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
-    let mut seen = report::output(phase, command.args(["--secs", "1", "--json", "-"]).output());
-    let output = seen["said"].clone();
+    let mut report = report::output(phase, command.args(["--secs", "1", "--json", "-"]).output());
+    let output = report["output"].clone();
     let bad = ["slow", "wrong"].iter().any(|level| output["health"]["level"] == *level);
-    seen["serves"] = if output["fast"] == true { "counter" } else { "os" }.into();
-    seen["exit_as_said"] = (seen["exit_code"] == i32::from(bad || output["fast"] != true)).into();
-    seen["clocksource"] = output["machine"]["clocksource"].clone();
+    report["serves"] = if output["fast"] == true { "counter" } else { "os" }.into();
+    report["exit_code_is_right"] = (report["exit_code"] == i32::from(bad || output["fast"] != true)).into();
+    report["clocksource"] = output["machine"]["clocksource"].clone();
     // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
     let findings = output["findings"].as_array().into_iter().flatten();
-    seen["finding"] = json!(findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"));
-    seen
+    report["finding"] = json!(findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"));
+    report
 }
 
 /// A command that runs the program `tickline`.
@@ -108,9 +108,9 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         report::line(&program(phase, &mut tickline()));
     }
     // The program repairs the present clocksource.
-    let mut seen = report::output("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
-    seen["clocksource"] = machine::clocksource().into();
-    report::line(&seen);
+    let mut report = report::output("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
+    report["clocksource"] = machine::clocksource().into();
+    report::line(&report);
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
     report::line(&program("program_masked", &mut tickline()));
@@ -223,15 +223,15 @@ fn until(
     if let Err(error) = act() {
         return json!({ "reached": false, "error": error.to_string() });
     }
-    let mut seen = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
+    let mut report = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
     let status = lab.clock.status();
-    seen["clocksource"] = machine::clocksource().into();
-    seen["state"] = name(status.state).into();
-    seen["reason"] = status.reason().map(|reason| reason.code()).into();
+    report["clocksource"] = machine::clocksource().into();
+    report["state"] = name(status.state).into();
+    report["reason"] = status.reason().map(|reason| reason.code()).into();
     // tickline promises one interval, so `cargo xtask vm` judges the time beyond the interval.
-    let after_us = seen["after_us"].as_u64().unwrap_or(u64::MAX);
-    seen["beyond_interval_us"] = after_us.saturating_sub(interval_us).into();
-    seen
+    let after_us = report["after_us"].as_u64().unwrap_or(u64::MAX);
+    report["beyond_interval_us"] = after_us.saturating_sub(interval_us).into();
+    report
 }
 
 /// Sets the clock by each of the steps, s, and reports the time until Unix time follows.
@@ -243,12 +243,12 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
             }
             // A step is at least a second, so half a second distinguishes the old time from the
             // new, for any width of the bracket.
-            let mut seen = wait_for(PATIENCE, || {
+            let mut report = wait_for(PATIENCE, || {
                 let bracket = Bracket::by(libc::CLOCK_REALTIME, || lab.clock.unix_now().as_nanos());
                 bracket.ahead_ns().max(bracket.behind_ns()) < 500_000_000
             });
-            seen["seconds"] = (*seconds).into();
-            seen
+            report["seconds"] = (*seconds).into();
+            report
         });
     }
 }
@@ -297,10 +297,10 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     }
     lab.phase("suspend", || {
         let slept = suspend_for(sleep_s);
-        let mut seen = resumed(lab.clock);
-        seen["done"] = slept.is_ok().into();
-        seen["slept_ms"] = slept.map_or(0, |ns| ns / 1_000_000).into();
-        seen
+        let mut report = resumed(lab.clock);
+        report["done"] = slept.is_ok().into();
+        report["slept_ms"] = slept.map_or(0, |ns| ns / 1_000_000).into();
+        report
     });
     lab.readers.pin_again();
     lab.watch_until_settled("again");

@@ -45,13 +45,13 @@ impl Lab<'_> {
         // On a busy host the clock's thread may be late, so that the line ends. The brackets count
         // these rows; here the guest waits for the next line.
         wait_until(PATIENCE, || self.clock.status().state != ClockState::Calibrating);
-        let mut seen = brackets.report(self.clock);
-        seen["phase"] = name.into();
-        seen["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();
-        seen["clocksource"] = machine::clocksource().into();
-        seen["readers"] = self.readers.counts().since(&counts);
-        seen["work"] = done;
-        report::line(&seen);
+        let mut report = brackets.report(self.clock);
+        report["phase"] = name.into();
+        report["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();
+        report["clocksource"] = machine::clocksource().into();
+        report["readers"] = self.readers.counts().since(&counts);
+        report["work"] = done;
+        report::line(&report);
     }
 
     /// Takes brackets for `time`.

@@ -49,10 +49,10 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
         let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;
         lab.phase(phase, || {
             let done = report::ask_host(&json!({ "host": "migrate", "ticks": ticks }));
-            let mut seen = resumed(lab.clock);
-            seen["done"] = done.is_ok().into();
-            seen["ticks"] = ticks.into();
-            seen
+            let mut report = resumed(lab.clock);
+            report["done"] = done.is_ok().into();
+            report["ticks"] = ticks.into();
+            report
         });
         lab.watch_until_settled("again");
         lab.watch("moved_steady", Duration::from_secs(1));
@@ -64,9 +64,9 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
 /// The report of `tickline watch`.
 fn watched(watch: Child) -> io::Result<Value> {
     system::send(&watch, Signal::SIGTERM)?;
-    let mut seen = report::output("watched", watch.wait_with_output());
-    let changes = seen["said"]["watch"]["changes"].as_array().into_iter().flatten();
+    let mut report = report::output("watched", watch.wait_with_output());
+    let changes = report["output"]["watch"]["changes"].as_array().into_iter().flatten();
     let jumps = changes.filter(|change| change["kind"] == "counter_jump").count();
-    seen["jumps"] = jumps.into();
-    Ok(seen)
+    report["jumps"] = jumps.into();
+    Ok(report)
 }

@@ -57,19 +57,20 @@ pub(crate) fn run() -> io::Result<()> {
     for program in &programs {
         let mut native = Value::Null;
         for mode in [NATIVE, RUN, PRELOAD].into_iter().filter(|mode| program.has(*mode)) {
-            let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            let mut report =
+                alone(program, mode).unwrap_or_else(|error| json!({ "error": error.to_string() }));
             if mode == NATIVE {
-                native = json!({ "ns": seen["ns"], "figures": seen["figures"] });
+                native = json!({ "ns": report["ns"], "figures": report["figures"] });
             } else {
-                seen["native"] = native.clone();
+                report["native"] = native.clone();
             }
-            seen["phase"] = format!("{} {}", program.name, mode.name).into();
+            report["phase"] = format!("{} {}", program.name, mode.name).into();
             let now = status();
             for (lead, largest_ns) in leads.into_iter().zip(&mut largest_ns) {
                 *largest_ns = now[lead].as_u64().unwrap_or(0).max(*largest_ns);
-                seen[lead] = (*largest_ns).into();
+                report[lead] = (*largest_ns).into();
             }
-            report::line(&seen);
+            report::line(&report);
         }
     }
     handover::run(&programs, server)?;
@@ -112,12 +113,12 @@ fn alone(program: &Program, mode: Mode) -> load::Result<Value> {
         }
         measured.add(&load.ask(program.calls)?, program.calls)?;
     }
-    let (exit_code, said) = load.end()?;
-    let mut seen = json!(measured);
-    seen["counted"] = counted;
-    seen["exit_code"] = exit_code.into();
-    seen["said"] = said.into();
-    Ok(seen)
+    let (exit_code, messages) = load.end()?;
+    let mut report = json!(measured);
+    report["counted"] = counted;
+    report["exit_code"] = exit_code.into();
+    report["messages"] = messages.into();
+    Ok(report)
 }
 
 /// The count of system calls, with the server's messages meanwhile. If the page had no line, the
@@ -132,7 +133,7 @@ fn count(load: &mut Load) -> load::Result<Value> {
 
 /// The report of `tickline serve status`.
 fn status() -> Value {
-    report::output("status", tickline().args(["serve", "status", "--json", "-"]).output())["said"].take()
+    report::output("status", tickline().args(["serve", "status", "--json", "-"]).output())["output"].take()
 }
 
 /// The last lines of a text.

@@ -57,7 +57,7 @@ pub(crate) struct Readers {
     /// other machines only the brackets read it: if several CPUs read hpet at once, one CPU reads
     /// it, and the kernel gives this value, which may be stale, to the CPUs that wait (`read_hpet`
     /// in `arch/x86/kernel/hpet.c`).
-    os_too: bool,
+    reads_os: bool,
     stop: AtomicBool,
     /// Incremented to make the readers pin themselves again, because the kernel unpins a thread
     /// when its CPU goes offline.
@@ -65,8 +65,8 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(os_too: bool) -> Self {
-        Self { os_too, ..Self::default() }
+    pub(crate) fn also_of_os_clock() -> Self {
+        Self { reads_os: true, ..Self::default() }
     }
 
     /// Starts a reader on each CPU.
@@ -106,24 +106,24 @@ impl Readers {
                 pinned = wanted;
                 core_affinity::set_for_current(CoreId { id: cpu }); // fails if the CPU is offline
             }
-            let mut seen = Counts::default();
+            let mut batch = Counts::default();
             for round in 0..BATCH {
                 let (before_ns, now_ns) =
-                    seen.ordered.exchange(&self.largest_ns, || clock.now_ordered().as_nanos());
-                seen.followed += u64::from(before_ns != own_ns);
+                    batch.ordered.exchange(&self.largest_ns, || clock.now_ordered().as_nanos());
+                batch.followed += u64::from(before_ns != own_ns);
                 own_ns = now_ns.max(before_ns);
                 let now_ns = clock.now().as_nanos();
-                seen.plain.compare(plain_ns, now_ns);
+                batch.plain.compare(plain_ns, now_ns);
                 plain_ns = now_ns;
-                if self.os_too && round % OS_EVERY == 0 {
-                    seen.os.exchange(&self.os_largest_ns, monotonic_ns);
+                if self.reads_os && round % OS_EVERY == 0 {
+                    batch.os.exchange(&self.os_largest_ns, monotonic_ns);
                 }
             }
             let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            counts.ordered.add(&seen.ordered);
-            counts.followed += seen.followed;
-            counts.plain.add(&seen.plain);
-            counts.os.add(&seen.os);
+            counts.ordered.add(&batch.ordered);
+            counts.followed += batch.followed;
+            counts.plain.add(&batch.plain);
+            counts.os.add(&batch.os);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn output(phase: &str, output: io::Result<Output>) -> Value {
         Ok(output) => json!({
             "phase": phase,
             "exit_code": output.status.code(),
-            "said": serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(),
+            "output": serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(),
             "errors": String::from_utf8_lossy(&output.stderr),
         }),
         Err(error) => json!({ "phase": phase, "errors": error.to_string() }),

@@ -44,12 +44,12 @@ pub(crate) fn call() {
         least_ns = least_ns.min(last_ns.saturating_sub(begin_ns));
     }
     let call_ns = least_ns / CALLS;
-    let seen = json!({
+    let report = json!({
         "first_ns": first_ns, "last_ns": last_ns, "backward": backward, "call_ns": call_ns,
     });
     #[expect(clippy::print_stdout, reason = "the first process reads it")]
     {
-        println!("{seen}");
+        println!("{report}");
     }
 }
 
@@ -69,18 +69,18 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
     fs::create_dir_all("/run")?;
-    let native = report::output("native", Command::new("/init").arg(CALLER).output())["said"].take();
+    let native = report::output("native", Command::new("/init").arg(CALLER).output())["output"].take();
     let mut last_ns = native["last_ns"].as_u64();
     let mut server = serve(Stdio::piped())?;
     let mut report_next = |phase: &str, errors: Option<String>| {
-        let mut seen = report::output(phase, tickline().args(["run", "--", "/init", CALLER]).output());
-        let [first_ns, next_ns] = ["first_ns", "last_ns"].map(|end| seen["said"][end].as_u64());
-        seen["clocksource"] = machine::clocksource().into();
-        seen["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
-        seen["is_in_order"] = (last_ns.is_some() && first_ns >= last_ns).into();
-        seen["server"] = errors.into();
+        let mut report = report::output(phase, tickline().args(["run", "--", "/init", CALLER]).output());
+        let [first_ns, next_ns] = ["first_ns", "last_ns"].map(|end| report["output"][end].as_u64());
+        report["clocksource"] = machine::clocksource().into();
+        report["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
+        report["is_in_order"] = (last_ns.is_some() && first_ns >= last_ns).into();
+        report["server"] = errors.into();
         last_ns = next_ns;
-        report::line(&seen);
+        report::line(&report);
     };
     report_next("served", None);
     server.kill()?;

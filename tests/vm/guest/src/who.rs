@@ -71,18 +71,18 @@ pub(crate) fn watch_asker() -> io::Result<()> {
             Command::new("/init").arg(ASKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let pid = asker.id();
         let process = (phase == "who_pid").then_some(pid);
-        let mut seen = who(phase, &mut tickline(), process, pid);
+        let mut report = who(phase, &mut tickline(), process, pid);
         // The asker counts its own calls in the time in which `tickline who` has counted.
-        let end = |name: &str| seen["who"][name].as_u64().unwrap_or(0);
+        let end = |name: &str| report["who"][name].as_u64().unwrap_or(0);
         if let Some(mut input) = asker.stdin.take() {
             writeln!(input, "{} {}", end("from_monotonic_ns"), end("until_monotonic_ns"))?;
         }
         let output = asker.wait_with_output()?;
         let asked: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0.0);
-        let per_second = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
-        let counted = per_second * seen["who"]["counted_s"].as_f64().unwrap_or(0.0);
-        seen["counted_permille"] = permille(counted / asked).into();
-        report::line(&seen);
+        let per_second = report["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
+        let counted = per_second * report["who"]["counted_s"].as_f64().unwrap_or(0.0);
+        report["counted_permille"] = permille(counted / asked).into();
+        report::line(&report);
     }
     machine::choose_clocksource(&first)
 }
@@ -95,19 +95,19 @@ fn permille(ratio: f64) -> u64 {
 /// The report of `tickline who` on this process, or on all, with the row of `asker`.
 fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
     command.arg("who").args(process.map(|pid| pid.to_string()));
-    let mut seen = report::output(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
-    let output = seen["said"].take();
+    let mut report = report::output(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
+    let output = report["output"].take();
     let callers = output["who"]["callers"].as_array().cloned().unwrap_or_default();
     let own = |caller: &&Value| caller["pid"] == asker;
     let row = callers.iter().find(own).cloned().unwrap_or_default();
     let percent = |key: &str| permille(row[key].as_f64().unwrap_or(0.0) / 100.0);
-    seen["clocksource"] = output["machine"]["clocksource"].clone();
-    seen["first_is_asker"] = callers.first().is_some_and(|caller| own(&caller)).into();
-    seen["asker_rows"] = callers.iter().filter(own).count().into();
-    seen["core_permille"] = percent("core_percent").into();
-    seen["fixed_core_permille"] = percent("fixed_core_percent").into();
-    seen["rows"] = callers.len().into();
-    (seen["asker"], seen["who"]) = (row, output["who"].clone());
-    seen["finding"] = output["findings"][0].clone();
-    seen
+    report["clocksource"] = output["machine"]["clocksource"].clone();
+    report["first_is_asker"] = callers.first().is_some_and(|caller| own(&caller)).into();
+    report["asker_rows"] = callers.iter().filter(own).count().into();
+    report["core_permille"] = percent("core_percent").into();
+    report["fixed_core_permille"] = percent("fixed_core_percent").into();
+    report["rows"] = callers.len().into();
+    (report["asker"], report["who"]) = (row, output["who"].clone());
+    report["finding"] = output["findings"][0].clone();
+    report
 }

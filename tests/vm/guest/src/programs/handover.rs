@@ -28,7 +28,7 @@ pub(super) struct Findings {
     readings: Readings,
     error: Option<String>,
     /// The messages of `tickline run`.
-    said: String,
+    messages: String,
 }
 
 /// The states of the server, in order.
@@ -64,7 +64,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
 
 /// Asks a program repeatedly until `stop`, for the report of a phase.
 pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Findings {
-    let mut seen = Findings { phase, ..Findings::default() };
+    let mut findings = Findings { phase, ..Findings::default() };
     let mut unix_ns = None;
     // ORDERING: Relaxed, the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
@@ -73,21 +73,21 @@ pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_
         let before_ns = returned_ns.load(Ordering::Acquire);
         match load.ask(CALLS) {
             Ok(answer) => {
-                seen.answers += 1;
-                if let Some(last_ns) = seen.readings.add(&answer["monotonic"], Some(before_ns)) {
+                findings.answers += 1;
+                if let Some(last_ns) = findings.readings.add(&answer["monotonic"], Some(before_ns)) {
                     // ORDERING: Release, pairs with the Acquire load of `returned_ns`.
                     returned_ns.fetch_max(last_ns, Ordering::Release);
                 }
-                unix_ns = seen.readings.add(&answer["realtime"], unix_ns).or(unix_ns);
+                unix_ns = findings.readings.add(&answer["realtime"], unix_ns).or(unix_ns);
             }
             Err(error) => {
-                seen.error = Some(error.to_string());
+                findings.error = Some(error.to_string());
                 break;
             }
         }
     }
-    seen.said = load.said();
-    seen
+    findings.messages = load.messages();
+    findings
 }
 
 /// Takes the server through its states. Returns whether a page was served at the end of each.

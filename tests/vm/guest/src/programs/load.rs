@@ -184,7 +184,7 @@ impl Load {
         Ok(self
             .answers
             .recv_timeout(PATIENCE)
-            .map_err(|error| format!("no answer: {error}; {}", self.said()))?)
+            .map_err(|error| format!("no answer: {error}; {}", self.messages()))?)
     }
 
     /// Whether a page is mapped in the memory of the load, or of the server that it has started.
@@ -194,7 +194,7 @@ impl Load {
     }
 
     /// The last lines that the load has written on standard error.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn messages(&self) -> String {
         super::last_lines(&fs::read(&self.errors).unwrap_or_default(), 8)
     }
 
@@ -206,16 +206,16 @@ impl Load {
         input.write_all(format!("{calls}\n").as_bytes())?;
         let answer = self.answer()?;
         let after_ns = [monotonic_ns(), realtime_ns()];
-        let mut seen: Value =
+        let mut answer: Value =
             serde_json::from_str(&answer).map_err(|error| format!("{error}: it says '{answer}'"))?;
         for (clock, (before_ns, after_ns)) in
             ["monotonic", "realtime"].into_iter().zip(before_ns.into_iter().zip(after_ns))
         {
-            if let Value::Array(entry) = &mut seen[clock] {
+            if let Value::Array(entry) = &mut answer[clock] {
                 entry.extend([before_ns.into(), after_ns.into()]);
             }
         }
-        Ok(seen)
+        Ok(answer)
     }
 
     /// Calls [`ask`](Self::ask) under strace, and counts the system calls for the served clocks.
@@ -237,10 +237,10 @@ impl Load {
         if has_ended || !self.pids.iter().all(|pid| is_traced(pid)) {
             return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()).into());
         }
-        let seen = self.ask(calls);
+        let answer = self.ask(calls);
         send(&strace, Signal::SIGINT)?;
         strace.wait()?;
-        seen?;
+        answer?;
         let trace = fs::read_to_string(TRACE)?;
         let served = trace.lines().filter(|line| is_served(line)).count();
         Ok(json!({ "calls": calls, "served_clocks": served }))
@@ -255,7 +255,7 @@ impl Load {
             self.child.0.try_wait().is_ok_and(|status| status.is_some())
         });
         let status = self.child.0.try_wait()?.ok_or("it does not end")?;
-        Ok((status.code(), self.said()))
+        Ok((status.code(), self.messages()))
     }
 }
 

@@ -32,23 +32,23 @@ ExecStart=/opt/init units
 /// The longest time for a server to start and to calibrate.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The steps: name, command, the state of the unit afterwards, and whether a page is then served.
-const STEPS: [(&str, &str, &str, bool); 14] = [
-    ("booted", "", "active", true),
-    ("restarted", "systemctl restart tickline", "active", true),
-    ("killed", "systemctl kill --signal=KILL tickline", "active", true),
-    ("switched_off", "/usr/bin/tickline serve off", "inactive", false),
-    ("started_while_off", "systemctl start tickline", "inactive", false),
-    ("switched_on", "/usr/bin/tickline serve on", "inactive", false),
-    ("started", "systemctl start tickline", "active", true),
-    ("stopped", "systemctl stop tickline", "inactive", false),
-    ("started_again", "systemctl start tickline", "active", true),
+/// The steps: name, command, and the state of the unit afterwards. An active unit serves a page.
+const STEPS: [(&str, &str, &str); 14] = [
+    ("booted", "", "active"),
+    ("restarted", "systemctl restart tickline", "active"),
+    ("killed", "systemctl kill --signal=KILL tickline", "active"),
+    ("switched_off", "/usr/bin/tickline serve off", "inactive"),
+    ("started_while_off", "systemctl start tickline", "inactive"),
+    ("switched_on", "/usr/bin/tickline serve on", "inactive"),
+    ("started", "systemctl start tickline", "active"),
+    ("stopped", "systemctl stop tickline", "inactive"),
+    ("started_again", "systemctl start tickline", "active"),
     // This is the same version, which dpkg unpacks like any other.
-    ("upgraded", "dpkg -i /opt/tickline.deb", "active", true),
-    ("unpacked_over_it", "tar -C / -xzf /opt/tickline.tar.gz", "active", true),
-    ("removed", "dpkg -r tickline", "inactive", false),
-    ("removed_from_under_preload", "env LD_PRELOAD=/usr/lib/libtickline_preload.so date", "inactive", false),
-    ("installed_again", "dpkg -i /opt/tickline.deb", "active", true),
+    ("upgraded", "dpkg -i /opt/tickline.deb", "active"),
+    ("unpacked_over_it", "tar -C / -xzf /opt/tickline.tar.gz", "active"),
+    ("removed", "dpkg -r tickline", "inactive"),
+    ("removed_from_under_preload", "env LD_PRELOAD=/usr/lib/libtickline_preload.so date", "inactive"),
+    ("installed_again", "dpkg -i /opt/tickline.deb", "active"),
 ];
 
 /// The programs that read the clock during all steps.
@@ -78,14 +78,14 @@ pub(crate) fn boot() -> io::Result<()> {
 /// If there is no port for reports.
 pub(crate) fn check() -> io::Result<()> {
     for command in ["systemd-analyze verify tickline.service", "systemd-analyze security tickline"] {
-        let (_, text) = said(command);
-        report::line(&json!({ "phase": "analyze", "command": command, "said": text }));
+        let (_, output) = run(command);
+        report::line(&json!({ "phase": "analyze", "command": command, "output": output }));
     }
     let stop = &AtomicBool::new(false);
-    let seen: Vec<Value> = thread::scope(|scope| {
+    let findings: Vec<Value> = thread::scope(|scope| {
         let mut callers = Vec::new();
-        for (step, command, state, is_served) in STEPS {
-            take(step, command, state, is_served);
+        for (step, command, state) in STEPS {
+            take(step, command, state);
             if step == "booted" {
                 callers = CALLERS.map(|caller| scope.spawn(move || called(caller, stop))).into();
             }
@@ -94,9 +94,9 @@ pub(crate) fn check() -> io::Result<()> {
         stop.store(true, Ordering::Relaxed);
         callers.into_iter().map(|caller| caller.join().unwrap_or_default()).collect()
     });
-    seen.iter().for_each(report::line);
-    let (_, journal) = said("journalctl --no-pager -u tickline -o short-monotonic");
-    report::line(&json!({ "phase": "journal", "said": journal }));
+    findings.iter().for_each(report::line);
+    let (_, journal) = run("journalctl --no-pager -u tickline -o short-monotonic");
+    report::line(&json!({ "phase": "journal", "output": journal }));
     report::line(&json!({ "phase": "end" }));
     Ok(())
 }
@@ -104,44 +104,45 @@ pub(crate) fn check() -> io::Result<()> {
 /// The findings of a program until `stop`.
 fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
     let program = Program { name: phase.to_owned(), command: command.to_owned(), ..Program::default() };
-    let mut seen = match Load::start(&program, mode) {
+    let mut findings = match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
-            let mut seen = json!(handover::watch(phase.to_owned(), &mut load, stop, &AtomicU64::new(0)));
-            seen["is_served"] = is_served.into();
-            seen
+            let mut findings = json!(handover::watch(phase.to_owned(), &mut load, stop, &AtomicU64::new(0)));
+            findings["is_served"] = is_served.into();
+            findings
         }
         Err(error) => json!({ "phase": phase, "error": error.to_string() }),
     };
-    seen["command"] = format!("{} {command}", mode.prefix).into();
-    seen
+    findings["command"] = format!("{} {command}", mode.prefix).into();
+    findings
 }
 
 /// Takes a step, waits until the unit has the expected state, and reports the state.
-fn take(step: &str, command: &str, state: &str, is_served: bool) {
-    let (is_done, text) = if command.is_empty() { (true, String::new()) } else { said(command) };
+fn take(step: &str, command: &str, state: &str) {
+    let (is_done, output) = if command.is_empty() { (true, String::new()) } else { run(command) };
     let observe = || {
-        let (_, found) = said("systemctl is-active tickline");
+        let (_, found) = run("systemctl is-active tickline");
         (found, super::status()["serving"] == true)
     };
     // Wait first, so that the state from before the step does not count.
     thread::sleep(Duration::from_millis(1_500));
+    let expected = (state.to_owned(), state == "active");
     let mut found = (String::new(), false);
     let waited = wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
         found = observe();
-        found.0 == state && found.1 == is_served
+        found == expected
     });
     // The removal must list files that still name the package.
-    let is_done = is_done && (step != "removed" || text.contains(LEFT));
+    let is_done = is_done && (step != "removed" || output.contains(LEFT));
     report::line(&json!({
-        "phase": step, "command": command, "done": is_done, "said": text,
-        "state": found.0, "serving": found.1, "expected": [state, is_served], "reached": waited["reached"],
+        "phase": step, "command": command, "done": is_done, "output": output,
+        "state": found.0, "serving": found.1, "expected": expected, "reached": waited["reached"],
     }));
 }
 
-/// Runs a command. Returns whether it succeeds, and its messages on both outputs.
-fn said(line: &str) -> (bool, String) {
+/// Runs a command. Returns whether it succeeds, and its output on both streams.
+fn run(line: &str) -> (bool, String) {
     match super::command(line).output() {
         Ok(output) => {
             let text = [output.stdout, output.stderr].concat();
