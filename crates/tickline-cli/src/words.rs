@@ -72,7 +72,7 @@ pub(crate) fn text(value: &Value) -> String {
         Value::String(text) => CODES
             .iter()
             .find(|(code, _)| code == text)
-            .map_or_else(|| plain(text), |(_, said)| (*said).to_owned()),
+            .map_or_else(|| plain(text), |(_, words)| (*words).to_owned()),
         Value::Number(number) => grouped(&number.to_string()),
         Value::Array(values) if values.is_empty() => "none".to_owned(),
         Value::Array(values) => values.iter().map(text).collect::<Vec<_>>().join("; "),

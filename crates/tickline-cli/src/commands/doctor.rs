@@ -78,15 +78,15 @@ fn write(
     json: &impl Serialize,
     exit: Exit,
 ) -> io::Result<Exit> {
-    let (mut said, exit) = if args.check { check(document) } else { (text::text(document), exit) };
+    let (mut output, exit) = if args.check { check(document) } else { (text::text(document), exit) };
     if let Some(destination) = destinations.figures {
         let figures = openmetrics::text(document);
         match destination.is_stdout() {
-            true => said = figures,
+            true => output = figures,
             false => destination.save(figures.as_bytes())?,
         }
     }
-    destinations.document.emit(json, &said)?;
+    destinations.document.emit(json, &output)?;
     Ok(exit)
 }
 

@@ -211,7 +211,7 @@ fn is_kvm_clock_slow(clocksource: &str) -> bool {
         && !is_cheaper(MONOTONIC, SYSTEM_CALL)
 }
 
-/// Whether a call takes at most three quarters of the other one's time. The vDSO takes a third of a
+/// Whether a call takes less than three quarters of the other one's time. The vDSO takes a third of a
 /// system call, or less. Where the vDSO has to make the system call, it takes longer than that.
 fn is_cheaper(call: &str, other: &str) -> bool {
     const BRACKETS: u32 = 64;

@@ -76,11 +76,11 @@ fn page_error(error: PageError) -> io::Error {
 
 fn off(page: &Path) -> io::Result<Exit> {
     let before = host::switch_off(page).map_err(page_error)?;
-    let said = match before {
+    let phase = match before {
         LeasePhase::Off => "was off already".to_owned(),
         before => format!("off; it was {}", before.code()),
     };
-    say(page, &said)
+    say(page, &phase)
 }
 
 fn on(page: &Path) -> io::Result<Exit> {

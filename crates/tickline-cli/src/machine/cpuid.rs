@@ -27,7 +27,6 @@ pub(crate) struct Cpuid {
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 pub(super) fn read() -> Option<Cpuid> {
-    const RDPID: u32 = 1 << 22;
     let cpuid = raw_cpuid::CpuId::new();
     let (features, more) = (cpuid.get_feature_info(), cpuid.get_extended_feature_info());
     let extended = cpuid.get_extended_processor_and_feature_identifiers();
@@ -38,7 +37,7 @@ pub(super) fn read() -> Option<Cpuid> {
             cpuid.get_advanced_power_mgmt_info().is_some_and(|power| power.has_invariant_tsc()),
         ),
         rdtscp: extended.map(|extended| extended.has_rdtscp()),
-        rdpid: more.as_ref().map(|_| raw_cpuid::cpuid!(7, 0).ecx & RDPID != 0),
+        rdpid: more.as_ref().map(|more| more.has_rdpid()),
         tsc_adjust: more.map(|more| more.has_tsc_adjust_msr()),
         hypervisor: features.map(|features| features.has_hypervisor()),
         leaf_15h_hz: cpuid.get_tsc_info().and_then(|tsc| tsc.tsc_frequency()).filter(|hz| *hz != 0),
@@ -52,8 +51,7 @@ pub(super) fn read() -> Option<Cpuid> {
 /// 2.4).
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 pub(super) fn hypervisor() -> Option<&'static str> {
-    const HYPERVISOR_PRESENT: u32 = 1 << 31;
-    if raw_cpuid::cpuid!(1).ecx & HYPERVISOR_PRESENT == 0 {
+    if !raw_cpuid::CpuId::new().get_feature_info().is_some_and(|features| features.has_hypervisor()) {
         return Some("none");
     }
     let leaf = raw_cpuid::cpuid!(0x4000_0000);

@@ -102,12 +102,12 @@ fn was_killed_by_its_call(_: ExitStatus) -> bool {
     false
 }
 
-/// The answerer of a clock, from the result of a filtered call: whether it panicked, its error, and
-/// the time that it returned, ns. `None` if there is no such clock.
-fn served_by(panicked: bool, errno: i32, reading_ns: Option<u64>) -> Option<ServedBy> {
-    match (panicked, errno, reading_ns) {
-        (true, _, _) | (_, filter::BLOCKED_ERRNO, _) | (_, 0, Some(0)) => Some(ServedBy::SystemCall),
-        (_, 0, _) => Some(ServedBy::Vdso),
+/// The answerer of a clock, from the result of a filtered call: its error, `None` if it panicked,
+/// and the time that it returned, ns. `None` if there is no such clock.
+fn served_by(errno: Option<i32>, reading_ns: Option<u64>) -> Option<ServedBy> {
+    match (errno, reading_ns) {
+        (None | Some(filter::BLOCKED_ERRNO), _) | (Some(0), Some(0)) => Some(ServedBy::SystemCall),
+        (Some(0), _) => Some(ServedBy::Vdso),
         _ => None,
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn run_filtered(from: usize) -> io::Result<Exit> {
         // zero.
         let reading =
             call.read_ns.as_ref().filter(|_| outcome.is_ok() && errno == 0).map(|read_ns| read_ns());
-        served_by(outcome.is_err(), errno, reading)
+        served_by(outcome.is_ok().then_some(errno), reading)
     };
     // Without an effective filter, the vDSO would seem to answer every clock.
     let calls = calls::all(None);
@@ -197,15 +197,15 @@ mod tests {
 
     #[test]
     fn only_a_returned_time_proves_the_vdso() {
-        for (panicked, errno, reading_ns, expected) in [
-            (false, 0, Some(1_700_000_000_000_000_000), Some(ServedBy::Vdso)),
-            (false, 0, None, Some(ServedBy::Vdso)),
-            (true, 0, None, Some(ServedBy::SystemCall)),
-            (false, filter::BLOCKED_ERRNO, None, Some(ServedBy::SystemCall)),
-            (false, 0, Some(0), Some(ServedBy::SystemCall)),
-            (false, 1, Some(0), None),
+        for (errno, reading_ns, expected) in [
+            (Some(0), Some(1_700_000_000_000_000_000), Some(ServedBy::Vdso)),
+            (Some(0), None, Some(ServedBy::Vdso)),
+            (None, None, Some(ServedBy::SystemCall)),
+            (Some(filter::BLOCKED_ERRNO), None, Some(ServedBy::SystemCall)),
+            (Some(0), Some(0), Some(ServedBy::SystemCall)),
+            (Some(1), Some(0), None),
         ] {
-            assert_eq!(served_by(panicked, errno, reading_ns), expected);
+            assert_eq!(served_by(errno, reading_ns), expected);
         }
     }
 }

@@ -40,9 +40,9 @@ fn show(finding: &Finding, screen: &mut Screen) {
         Severity::Slow | Severity::Unsure => screen.say_painted(&first, &text, first.len(), SLOW),
         Severity::Note => screen.say(&first, &text),
     }
-    for (name, said) in finding.details() {
+    for (name, detail) in finding.details() {
         let label = format!("         {:<5} ", format!("{name}:"));
-        match said {
+        match detail {
             Detail::Text(text) => screen.say(&label, &text),
             Detail::Command(command) => screen.line(&format!("{label}{}", plain(&command))),
         }

@@ -107,9 +107,9 @@ fn findings(found: &[Finding]) -> Markup {
                 article class=(code(finding.severity)) {
                     h3 { span.severity { (code(finding.severity)) } " " (finding.what) }
                     dl {
-                        @for (name, said) in finding.details() {
+                        @for (name, detail) in finding.details() {
                             dt { (name) }
-                            @match said {
+                            @match detail {
                                 Detail::Text(text) => dd { (text) },
                                 Detail::Command(command) => {
                                     dd.step { code { (command) } button hidden type="button" { "Copy" } }

@@ -90,7 +90,7 @@ impl PageReport {
         say("page", &format!("{}, of user {}", self.page, self.owner));
         let server = match (self.server_pid, &self.server_unknown) {
             (Some(pid), _) => format!("process {pid}"),
-            (None, None) => "none that is seen here".to_owned(),
+            (None, None) => "none is visible here".to_owned(),
             (None, Some(reason)) => format!("unknown: {reason}"),
         };
         say("server", &server);
