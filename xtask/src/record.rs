@@ -14,7 +14,7 @@ use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
 use tables::Record;
 
 /// The version of the record's fields. It changes when a field gets another name or another
-/// meaning; see `benches/record/README.md`.
+/// meaning, but not when a field that no table shows comes or goes; see `benches/record/README.md`.
 const SCHEMA: &str = "tickline-record/3";
 
 /// The folder with the newest record of each processor.
