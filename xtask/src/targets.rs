@@ -13,7 +13,7 @@ use crate::step::NotPassed::{self, Failed, Skipped};
 use crate::step::code;
 use crate::vm::BUILD;
 use list::{AARCH64, Counter, Crates, HOST, RISC_V, Target};
-use machine::{Files, Machine};
+use machine::Machine;
 
 /// The file with the table, and the table's titles.
 const STORED: &str = "PLATFORM.md";
@@ -93,12 +93,12 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     let rest = || {
         // If the target does not compile, skip the other checks.
         compiled.clone()?;
-        let machine = Machine::that_runs(target, Files::OfThisMachine)?;
+        let machine = Machine::that_runs(target, None)?;
         let tests = unit_tests(target, &machine, extent);
         if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
             return Ok([tests, passed("nightly"), passed("nightly")]);
         }
-        let with_files = Machine::that_runs(target, Files::OfTarget)?;
+        let with_files = Machine::that_runs(target, Some(&target.clocksources))?;
         Ok([tests, control_loop(target, &with_files), counter_path(target, &machine)])
     };
     let [tests, control_loop, path] =

@@ -26,15 +26,6 @@ fn need(line: &str) -> Result<String, NotPassed> {
     output_of(line).map_err(|_| Skipped(format!("`{line}` does not work here")))
 }
 
-/// The files that emulated programs find, beside the target's libraries.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Files {
-    /// Those of this machine.
-    OfThisMachine,
-    /// A kernel's files that name the target's clocksource, and else those of this machine.
-    OfTarget,
-}
-
 impl Machine {
     /// A machine that compiles without linking.
     pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
@@ -63,8 +54,9 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A machine that links and runs. Emulated programs find `files`.
-    pub(super) fn that_runs(target: &Target, files: Files) -> Result<Self, NotPassed> {
+    /// A machine that links and runs. Emulated programs find the files of this machine, and in front
+    /// of them a kernel's files that name these clocksources.
+    pub(super) fn that_runs(target: &Target, clocksources: Option<&str>) -> Result<Self, NotPassed> {
         let mut machine = Self::with_compiler(target)?;
         // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
@@ -87,9 +79,9 @@ impl Machine {
             "node" => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
             program => {
                 machine.name = format!("emulated, QEMU {}", version(&need(&format!("{program} --version"))?));
-                let root = match files {
-                    Files::OfThisMachine => PathBuf::from(&target.libraries),
-                    Files::OfTarget => system(target).map_err(Skipped)?,
+                let root = match clocksources {
+                    None => PathBuf::from(&target.libraries),
+                    Some(names) => system(target, names).map_err(Skipped)?,
                 };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);
@@ -143,14 +135,14 @@ fn version(text: &str) -> &str {
         .unwrap_or("of unknown version")
 }
 
-/// Makes a folder with the target's libraries, and with a kernel's files that name its clocksource.
+/// Makes a folder with the target's libraries, and with a kernel's files that name its clocksources.
 /// QEMU looks for files there before it looks in the real system.
-fn system(target: &Target) -> Result<PathBuf, String> {
+fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
     let root = files::target().join("targets").join(&target.triple);
     let folder = root.join("sys/devices/system/clocksource/clocksource0");
-    let current = target.clocksources.split(' ').next().unwrap_or_default();
+    let current = clocksources.split(' ').next().unwrap_or_default();
     store(folder.join("current_clocksource"), &format!("{current}\n"))?;
-    store(folder.join("available_clocksource"), &format!("{} \n", target.clocksources))?;
+    store(folder.join("available_clocksource"), &format!("{clocksources} \n"))?;
     output_of(&format!("ln -sfn {}/lib {}/lib", target.libraries, root.display()))?;
     Ok(root)
 }
