@@ -71,19 +71,18 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a page whose writer runs in `context`. An unknown offset becomes 0, the offset
-    /// of the initial namespace. Readers in other namespaces could then be wrong, so a writer should
-    /// make no such page.
+    /// The header of a page whose writer runs in `context`. `None` if the offset of the writer's time
+    /// namespace is not known: readers in other namespaces need it.
     #[must_use]
-    pub fn new(context: &BootContext) -> Self {
-        Self {
+    pub fn new(context: &BootContext) -> Option<Self> {
+        Some(Self {
             version: LAYOUT_VERSION,
             size: u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX),
             boot_id: context.boot_id,
             time_namespace: context.time_namespace,
             counter_id: COUNTER_ID,
-            monotonic_offset_ns: context.monotonic_offset_ns.unwrap_or(0),
-        }
+            monotonic_offset_ns: context.monotonic_offset_ns?,
+        })
     }
 }
 

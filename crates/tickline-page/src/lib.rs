@@ -24,7 +24,7 @@
 //! }
 //!
 //! let context = BootContext { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
-//! let page = WritablePage::new(&Header::new(&context));
+//! let page = WritablePage::new(&Header::new(&context).expect("a known offset"));
 //! let reading = page.attach(&context).unwrap().monotonic(&Ticks, &Os, &ProcessHighWater::new());
 //! assert_eq!((reading.ns, reading.source), (1_000, PageSource::Os));
 //! ```

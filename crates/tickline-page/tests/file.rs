@@ -45,7 +45,7 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
     let context = BootContext::current().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
     let attached = PageFile::attach(&page).unwrap();
-    assert_eq!(attached.file.page().header(), Some(Header::new(&context)));
+    assert_eq!(attached.file.page().header(), Header::new(&context));
     assert_eq!(attached.page().page_offset_ns(), 0);
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));

@@ -34,7 +34,7 @@ fn a_time_namespace_offsets_the_time() {
 
 #[test]
 fn an_attach_error_states_what_the_header_has() {
-    let header = Header::new(&CONTEXT);
+    let header = Header::new(&CONTEXT).unwrap();
     for (header, error, text) in [
         (
             Header { version: 2, ..header },

@@ -68,7 +68,7 @@ impl Scene {
     /// A scene whose page is off, and has no writer.
     pub(crate) fn off() -> &'static Self {
         leak(Self {
-            page: WritablePage::new(&Header::new(&CONTEXT)),
+            page: WritablePage::new(&Header::new(&CONTEXT).unwrap()),
             ticks: Cell::new(1 << 40),
             os_ns: Cell::new(-(1 << 39)),
             unix_ns: Cell::new(UNIX_NS),

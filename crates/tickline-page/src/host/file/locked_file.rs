@@ -179,13 +179,13 @@ impl LeaseStore for LockedPageFile {
 
 /// The header of a page that this process makes. Readers in other time namespaces need the offset.
 fn header(context: &BootContext) -> Result<Header, ErrorCause> {
-    match context {
-        BootContext { time_namespace, monotonic_offset_ns: None, .. } => Err(format!(
-            "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
+    let is_missing = || {
+        let namespace = context.time_namespace;
+        format!(
+            "the offset of this process's time namespace {namespace} is not known, and readers in others need it"
         )
-        .into()),
-        context => Ok(Header::new(context)),
-    }
+    };
+    Header::new(context).ok_or_else(|| is_missing().into())
 }
 
 /// Judges only the folder, before this process makes a file in it.
