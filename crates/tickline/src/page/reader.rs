@@ -34,19 +34,16 @@ const DISABLED: u8 = 2;
 /// The OS clocks of this process.
 #[derive(Debug, Clone, Copy)]
 struct PageOs {
-    /// Whether there is only one CPU, which a waiting thread must yield.
-    has_one_cpu: bool,
     /// Whether the vDSO serves the coarse clocks. A vDSO does so with every clocksource.
     has_coarse: bool,
 }
 
 impl PageOs {
     fn find() -> Self {
-        let has_one_cpu = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter.
         // SAFETY: the call takes a number, and reads no memory that changes.
         let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
-        Self { has_one_cpu, has_coarse }
+        Self { has_coarse }
     }
 }
 
@@ -69,11 +66,7 @@ impl ReaderOs for PageOs {
     }
 
     fn pause(&self) {
-        if self.has_one_cpu {
-            std::thread::yield_now();
-        } else {
-            core::hint::spin_loop();
-        }
+        std::thread::yield_now();
     }
 }
 
