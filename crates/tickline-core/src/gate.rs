@@ -46,10 +46,9 @@ mod tests;
 pub use facts::{Clocksource, Cost, Facts, Trust};
 
 pub use crate::comparison::{CounterComparison, CounterDifference};
-use crate::named::named;
 use crate::shared::Figures;
 
-named! {
+crate::named! {
     /// A condition for using the counter. The gates are judged in this order.
     ///
     /// ```
@@ -60,31 +59,31 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gate {
         /// Neither the program nor the environment has switched the counter off.
-        User = "user",
+        User => "user",
         /// The target has a counter that this crate reads, and the processor can swap the state of
         /// a clock.
-        Supported = "supported",
+        Supported => "supported",
         /// The process may read the counter.
-        Readable = "readable",
+        Readable => "readable",
         /// The counter runs at one rate in all power states.
-        Invariant = "invariant",
+        Invariant => "invariant",
         /// The kernel's verdict on the counter permits its use, as [`Trust`] weighs the verdict.
-        Kernel = "kernel",
+        Kernel => "kernel",
         /// The counters of all CPUs are synchronised.
-        Synchronised = "synchronised",
+        Synchronised => "synchronised",
         /// Reading the counter is not slower than asking the OS for monotonic time. It may be
         /// slower by up to a tenth where Unix time gains more than a tenth.
-        Cost = "cost",
+        Cost => "cost",
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
         /// closed, the OS serves Unix time, and the counter everything else.
-        UnixCost = "unix_cost",
+        UnixCost => "unix_cost",
         /// There is a line. Warns if the last one has ended; closed if the machine is too slow to
         /// make one.
-        Calibration = "calibration",
+        Calibration => "calibration",
     }
 }
 
-named! {
+crate::named! {
     /// Why a gate is closed, or why it warns. The codes are stable.
     ///
     /// ```
@@ -96,83 +95,53 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Reason {
         /// `disable()` was called.
-        DisabledByProgram = "disabled_by_program",
+        DisabledByProgram => "disabled_by_program": "the program called disable()",
         /// The environment says `TICKLINE=off`.
-        DisabledByEnvironment = "disabled_by_environment",
+        DisabledByEnvironment => "disabled_by_environment": "the environment variable TICKLINE is off",
         /// The target has no counter that this crate reads.
-        NoCounter = "no_counter",
+        NoCounter => "no_counter": "this target has no counter that tickline reads",
         /// The processor cannot swap 128 bits at once, which publishing a line takes.
-        NoAtomics = "no_atomics",
+        NoAtomics => "no_atomics": "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
         /// The process has been denied the counter (`PR_SET_TSC`).
-        Denied = "denied",
+        Denied => "denied": "the process may not read the counter (prctl PR_SET_TSC)",
         /// CPUID does not call the counter invariant.
-        NotInvariant = "not_invariant",
+        NotInvariant => "not_invariant":
+            "CPUID does not call the counter invariant: its rate may change with power states",
         /// The kernel is still deciding about the counter (`tsc-early`).
-        KernelUndecided = "kernel_undecided",
+        KernelUndecided => "kernel_undecided": "the kernel is still deciding whether it trusts the counter",
         /// The kernel does not accept the counter, and keeps time with something else.
-        KernelRejected = "kernel_rejected",
+        KernelRejected => "kernel_rejected": "the kernel does not accept the counter as a clocksource",
         /// The kernel keeps time with something else, though it would accept the counter.
-        KernelUsesOther = "kernel_uses_other",
+        KernelUsesOther => "kernel_uses_other": "the kernel keeps time with another clocksource",
         /// Under Hyper-V the kernel keeps time with Hyper-V's clock, even if the counter is good.
-        HypervisorPolicy = "hypervisor_policy",
+        HypervisorPolicy => "hypervisor_policy":
+            "Hyper-V's clocksource is in use, which says nothing about the counter",
         /// The kernel's clocksource could not be read.
-        KernelUnknown = "kernel_unknown",
+        KernelUnknown => "kernel_unknown": "the kernel's clocksource could not be read",
         /// The counters of the CPUs have not been compared yet.
-        Untested = "untested",
+        Untested => "untested":
+            "the counters of the CPUs have not been compared yet; a clock with a thread compares them \
+            (tickline::start() gives the global clock one, Driver::Thread another)",
         /// The counters of the CPUs could not be compared.
-        Untestable = "untestable",
+        Untestable => "untestable": "the counters of the CPUs could not be compared",
         /// The counters of two CPUs differ.
-        Unsynchronised = "unsynchronised",
+        Unsynchronised => "unsynchronised": "the counters of two CPUs differ",
         /// Reading the counter takes longer than asking the OS.
-        Slow = "slow",
+        Slow => "slow": "reading the counter takes longer than asking the OS",
         /// The counter stood still while its cost was measured.
-        Stuck = "stuck",
+        Stuck => "stuck": "the counter stands still",
         /// The counter is so slow that no line of this target fits it
         /// ([`LineCell`](crate::cell::LineCell)).
-        CounterTooSlow = "counter_too_slow",
+        CounterTooSlow => "counter_too_slow": "the counter ticks too slowly for the lines of this target",
         /// Sampling takes so long that samples are too old for a line when they are complete.
-        SamplesTooOld = "samples_too_old",
+        SamplesTooOld => "samples_too_old":
+            "sampling the OS clock takes longer here than the interval allows; choose a longer interval",
         /// The last line has ended, and there is no other yet. Only a warning for a gate, which
         /// stays open. Also the reason why a CPU without a line of its own has the OS clock.
-        LineEnded = "line_ended",
-    }
-}
-
-impl core::fmt::Display for Reason {
-    /// One sentence for people, without a full stop.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::DisabledByProgram => "the program called disable()",
-            Self::DisabledByEnvironment => "the environment variable TICKLINE is off",
-            Self::NoCounter => "this target has no counter that tickline reads",
-            Self::NoAtomics => "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
-            Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
-            Self::NotInvariant => {
-                "CPUID does not call the counter invariant: its rate may change with power states"
-            }
-            Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
-            Self::KernelRejected => "the kernel does not accept the counter as a clocksource",
-            Self::KernelUsesOther => "the kernel keeps time with another clocksource",
-            Self::HypervisorPolicy => "Hyper-V's clocksource is in use, which says nothing about the counter",
-            Self::KernelUnknown => "the kernel's clocksource could not be read",
-            Self::Untested => {
-                "the counters of the CPUs have not been compared yet; a clock with a thread compares them \
-                 (tickline::start() gives the global clock one, Driver::Thread another)"
-            }
-            Self::Untestable => "the counters of the CPUs could not be compared",
-            Self::Unsynchronised => "the counters of two CPUs differ",
-            Self::Slow => "reading the counter takes longer than asking the OS",
-            Self::Stuck => "the counter stands still",
-            Self::CounterTooSlow => "the counter ticks too slowly for the lines of this target",
-            Self::SamplesTooOld => {
-                "sampling the OS clock takes longer here than the interval allows; choose a longer interval"
-            }
-            Self::LineEnded => {
-                "the last line has ended, and there is no other yet: the clock's thread is late, or readings \
-                 are rare and the clock has no thread (tickline::start() gives the global clock one, \
-                 Driver::Thread another)"
-            }
-        })
+        LineEnded => "line_ended":
+            "the last line has ended, and there is no other yet: the clock's thread is late, or readings \
+            are rare and the clock has no thread (tickline::start() gives the global clock one, \
+            Driver::Thread another)",
     }
 }
 

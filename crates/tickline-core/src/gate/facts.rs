@@ -5,28 +5,30 @@ use super::Reason;
 use crate::comparison::CounterComparison;
 use crate::reference::{ReferenceKind, Resolutions};
 
-/// The authority whose verdict on the counter counts.
-///
-/// ```
-/// use tickline_core::gate::Trust;
-///
-/// // In `tickline`: `Clock::builder().trust(Trust::Kernel)`.
-/// assert_eq!(Trust::default(), Trust::Auto);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Trust {
-    /// Only the kernel: the counter is used where the kernel keeps time with it.
-    Kernel,
-    /// The kernel, where its verdict is for or against the counter. Elsewhere a comparison of the
-    /// CPUs' counters decides: if the administrator chose another clock, a hypervisor's clock is in
-    /// use, or the kernel can't be asked.
-    #[default]
-    Auto,
-    /// The comparison, even against the kernel's verdict. This is for machines whose kernel
-    /// rejected the counter for a reason that does not matter to the program. A comparison at one
-    /// moment can't show drift, or an effect of power states, which the kernel may have seen.
-    Measured,
+crate::named! {
+    /// The authority whose verdict on the counter counts.
+    ///
+    /// ```
+    /// use tickline_core::gate::Trust;
+    ///
+    /// // In `tickline`: `Clock::builder().trust(Trust::Kernel)`.
+    /// assert_eq!(Trust::default(), Trust::Auto);
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum Trust {
+        /// Only the kernel: the counter is used where the kernel keeps time with it.
+        Kernel => "kernel",
+        /// The kernel, where its verdict is for or against the counter. Elsewhere a comparison of
+        /// the CPUs' counters decides: if the administrator chose another clock, a hypervisor's
+        /// clock is in use, or the kernel can't be asked.
+        #[default]
+        Auto => "auto",
+        /// The comparison, even against the kernel's verdict. This is for machines whose kernel
+        /// rejected the counter for a reason that does not matter to the program. A comparison at
+        /// one moment can't show drift, or an effect of power states, which the kernel may have
+        /// seen.
+        Measured => "measured",
+    }
 }
 
 /// The kernel's clock: the counter or timer with which it keeps time.

@@ -53,8 +53,7 @@ fn every_situation_leads_to_its_verdicts() {
     let table: Table = include_str!("situations.toml").parse().unwrap();
     let (machines, mut codes) = (table["machine"].as_array().unwrap(), Vec::new());
     for machine in machines.iter().map(|machine| machine.as_table().unwrap()) {
-        for (key, trust) in [("kernel", Trust::Kernel), ("auto", Trust::Auto), ("measured", Trust::Measured)]
-        {
+        for (key, trust) in Trust::ALL.iter().map(|trust| (trust.code(), *trust)) {
             let verdicts = |comparison| {
                 let facts = facts(machine, trust, comparison);
                 Vec::from_iter(Gate::ALL.iter().map(|gate| judge(*gate, &facts)))

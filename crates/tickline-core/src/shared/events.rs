@@ -1,9 +1,8 @@
 //! Counts of a clock's events.
 
-use crate::named::named;
 use crate::primitive::{AtomicU64, Ordering};
 
-named! {
+crate::named! {
     /// An event of a clock. The clock counts its events from its creation.
     ///
     /// ```
@@ -17,31 +16,31 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Event {
         /// A line replaced a line.
-        Replacement = "replacement",
+        Replacement => "replacement",
         /// A line was published without a line before it: at start-up, or after one had ended.
-        Recovery = "recovery",
+        Recovery => "recovery",
         /// A reader or the writer found the line past its validity, or not vouched for, and retired
         /// it.
-        Expiry = "expiry",
+        Expiry => "expiry",
         /// The counter was found before the start of the line: it was reset, or differs between
         /// CPUs.
-        CounterReset = "counter_reset",
+        CounterReset => "counter_reset",
         /// A reader found the writer preempted in the middle of a publication, and helped.
-        Help = "help",
+        Help => "help",
         /// The clock was stepped forward to the reference.
-        StepForward = "step_forward",
+        StepForward => "step_forward",
         /// The reference changed its rate by more than the samples allow; old samples were dropped.
-        RateChange = "rate_change",
+        RateChange => "rate_change",
         /// The reference left the stated bounds.
-        BoundViolation = "bound_violation",
+        BoundViolation => "bound_violation",
         /// The reference or the counter jumped.
-        Disruption = "disruption",
+        Disruption => "disruption",
         /// Unix time was stepped.
-        UnixStep = "unix_step",
+        UnixStep => "unix_step",
         /// A gate was closed.
-        GateClosed = "gate_closed",
+        GateClosed => "gate_closed",
         /// A gate was opened again.
-        GateOpened = "gate_opened",
+        GateOpened => "gate_opened",
     }
 }
 

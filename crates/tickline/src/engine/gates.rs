@@ -61,11 +61,8 @@ impl Engine {
     fn add_clock_facts(&self, facts: &mut Facts, kind: LineKind) {
         // ORDERING: Relaxed for both, single settings.
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
-        facts.trust = match self.trust.load(Ordering::Relaxed) {
-            stored if stored == Trust::Kernel as u8 => Trust::Kernel,
-            stored if stored == Trust::Measured as u8 => Trust::Measured,
-            _ => Trust::Auto,
-        };
+        let trust = usize::from(self.trust.load(Ordering::Relaxed));
+        facts.trust = Trust::ALL.get(trust).copied().unwrap_or_default();
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);

@@ -141,11 +141,9 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
         Some("invariant") => builder.assume_invariant(),
         _ => builder,
     };
-    match machine::setting("tickline.trust").as_deref() {
-        Some("kernel") => builder.trust(Trust::Kernel),
-        Some("measured") => builder.trust(Trust::Measured),
-        _ => builder,
-    }
+    let trust = machine::setting("tickline.trust").unwrap_or_default();
+    let trust = Trust::ALL.iter().copied().find(|known| known.code() == trust);
+    builder.trust(trust.unwrap_or_default())
 }
 
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {

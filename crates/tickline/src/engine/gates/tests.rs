@@ -92,7 +92,7 @@ fn unix_time_is_served_by_its_own_verdict() {
 #[test]
 fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader);
-    for trust in [Trust::Auto, Trust::Kernel, Trust::Measured] {
+    for trust in Trust::ALL.iter().copied() {
         let judge = |_| {
             engine.apply(&Settings { trust, assume_invariant: true, ..Settings::DEFAULT });
             Some(Judgement::Open)
