@@ -8,7 +8,7 @@ use core::num::NonZeroU16;
 
 use tickline_core::reference::SUSPENDED_BOUND_NS;
 
-use crate::{Source, Unknown, UtcBounds};
+use crate::{ClaimSource, NoClaim, UtcBounds};
 
 /// The fraction bits of the slopes of an [`Extrapolation`].
 pub(crate) const SLOPE_BITS: u32 = 48;
@@ -74,9 +74,9 @@ pub(crate) struct Claim {
     /// TAI minus UTC, s.
     pub(crate) tai_offset_s: Option<NonZeroU16>,
     /// The source; `None` if there is no claim.
-    pub(crate) source: Option<Source>,
+    pub(crate) source: Option<ClaimSource>,
     /// Why readings fail after the claim has ended, or if there is no claim.
-    pub(crate) failure: Unknown,
+    pub(crate) failure: NoClaim,
 }
 
 /// The words of a published claim, and those for a reading by the counter: a cache line.
@@ -89,22 +89,22 @@ const FIRST_SOURCE: u8 = 8;
 
 /// The source with this number, in the order of the variants.
 #[inline]
-fn source_from_number(number: u8) -> Option<Source> {
+fn source_from_number(number: u8) -> Option<ClaimSource> {
     match number.wrapping_sub(FIRST_SOURCE) {
-        0 => Some(Source::ClockBound),
-        1 => Some(Source::Chronyd),
-        2 => Some(Source::Kernel),
+        0 => Some(ClaimSource::ClockBound),
+        1 => Some(ClaimSource::Chronyd),
+        2 => Some(ClaimSource::Kernel),
         _ => None,
     }
 }
 
 /// The values of [`Claim::failure`], by their numbers.
-const REASONS: [Unknown; 5] =
-    [Unknown::NoSource, Unknown::Unsynchronised, Unknown::Expired, Unknown::Disrupted, Unknown::LeapSecond];
+const REASONS: [NoClaim; 5] =
+    [NoClaim::NoSource, NoClaim::Unsynchronised, NoClaim::Expired, NoClaim::Disrupted, NoClaim::LeapSecond];
 
 impl Claim {
     /// Stands for no claim: zeroed memory, except for the reason.
-    pub(crate) fn none(failure: Unknown) -> Self {
+    pub(crate) fn none(failure: NoClaim) -> Self {
         Self { failure, ..Self::from_words(&[0; WORDS]) }
     }
 
@@ -184,7 +184,7 @@ impl Claim {
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
             tai_offset_s: NonZeroU16::new(tai),
             source: source_from_number(source),
-            failure: REASONS.get(usize::from(failure)).copied().unwrap_or(Unknown::NoSource),
+            failure: REASONS.get(usize::from(failure)).copied().unwrap_or(NoClaim::NoSource),
         }
     }
 }
@@ -224,7 +224,7 @@ proptest::proptest! {
         words_back[7] = words[7];
         proptest::prop_assert_eq!(words_back, words);
         let zeros = Claim::from_words(&[0; WORDS]);
-        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, Unknown::NoSource));
+        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, NoClaim::NoSource));
         proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
     }
 }

@@ -23,7 +23,7 @@ use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
 use crate::source::{Answer, Answers, KernelSource, Report};
-use crate::{Source, Unknown};
+use crate::{ClaimSource, NoClaim};
 
 /// The period at which the sources are asked, ns, unless the thread sleeps longer.
 const POLL_NS: i64 = 1_000_000_000;
@@ -58,7 +58,7 @@ pub struct ClaimMaker {
     /// The moment of the last request.
     moment: Option<Moment>,
     /// The source of the last report that was not late.
-    awaited: Option<Source>,
+    awaited: Option<ClaimSource>,
     /// The first of the latest requests without a report of that source or a better one, by
     /// `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
@@ -93,7 +93,7 @@ impl ClaimMaker {
         // source does not know that until it measures. If the counter and the clock disagree, one
         // of them stood still or jumped. A source that notices a disruption may be silent at the
         // next request.
-        let is_disrupted = self.rate.measure(moment).is_err() || has_gap || answer == Err(Unknown::Disrupted);
+        let is_disrupted = self.rate.measure(moment).is_err() || has_gap || answer == Err(NoClaim::Disrupted);
         if is_disrupted {
             self.history.disrupt();
         }
@@ -107,12 +107,12 @@ impl ClaimMaker {
         let is_late =
             self.missed_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match answer {
-            _ if is_late => return is_disrupted.then(|| Claim::none(Unknown::Disrupted)),
+            _ if is_late => return is_disrupted.then(|| Claim::none(NoClaim::Disrupted)),
             Ok(report) => {
                 (self.awaited, self.missed_ns) = (Some(report.id.origin.source()), None);
                 self.claim_of_report(moment, &report, valid_ns)
             }
-            Err(Unknown::NoSource) if !self.history.is_empty() => Err(Unknown::Expired),
+            Err(NoClaim::NoSource) if !self.history.is_empty() => Err(NoClaim::Expired),
             Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -140,12 +140,12 @@ impl ClaimMaker {
         self.missed_ns = None;
     }
 
-    fn claim_of_report(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, Unknown> {
+    fn claim_of_report(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, NoClaim> {
         self.history.expect_another_measurement(report)?;
-        let utc_ns = utc_at(moment, report).ok_or(Unknown::Unsynchronised)?;
+        let utc_ns = utc_at(moment, report).ok_or(NoClaim::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let left_ns = self.until_leap(report, utc_ns)?;
-        let failure = if left_ns < valid_ns { Unknown::LeapSecond } else { Unknown::Expired };
+        let failure = if left_ns < valid_ns { NoClaim::LeapSecond } else { NoClaim::Expired };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
         let claim = Claim {
@@ -186,7 +186,7 @@ impl ClaimMaker {
 
     /// The time for which readings may go on before a leap second, ns; `i64::MAX` without a leap
     /// second. Fails with `LeapSecond` near one.
-    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, Unknown> {
+    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, NoClaim> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.
             self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
@@ -198,10 +198,10 @@ impl ClaimMaker {
             // ignore`).
             self.leap_at_ns = None;
             self.history.disrupt();
-            return Err(Unknown::Disrupted);
+            return Err(NoClaim::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
-        if left_ns > 0 { Ok(left_ns) } else { Err(Unknown::LeapSecond) }
+        if left_ns > 0 { Ok(left_ns) } else { Err(NoClaim::LeapSecond) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the sources have said before, with which a claim is compared: see the head of
 //! `claim_maker.rs`.
 
-use crate::Unknown;
+use crate::NoClaim;
 use crate::claim::Claim;
 use crate::moment::Moment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
@@ -85,7 +85,7 @@ impl History {
     /// that measurement, because the thread may have made the newest one after the clock was set,
     /// but before it learned of that. And the source must know a rate: without one, a small step
     /// looks like a drift.
-    pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), Unknown> {
+    pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), NoClaim> {
         let id = report.id;
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
@@ -102,21 +102,21 @@ impl History {
         if is_believed || self.before.as_ref().is_none_or(is_another) {
             Ok(())
         } else {
-            Err(Unknown::Disrupted)
+            Err(NoClaim::Disrupted)
         }
     }
 
     /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest one, or with
     /// those of the measurement that the report repeats. Another source may have answered meanwhile
     /// with a claim so wide that a step is small against it.
-    pub(crate) fn add(&mut self, claim: Claim, moment: &Moment, report: &Report) -> Result<(), Unknown> {
+    pub(crate) fn add(&mut self, claim: Claim, moment: &Moment, report: &Report) -> Result<(), NoClaim> {
         let id = report.id;
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
         let past = &self.measured;
         let same = past.iter().find(|past| past.id == id);
         if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
             self.disrupt();
-            return Err(Unknown::Disrupted);
+            return Err(NoClaim::Disrupted);
         }
         let last = (claim, tolerance_ns);
         let first = same.map_or(last, |same| same.claims[0]);

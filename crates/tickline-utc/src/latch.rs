@@ -9,7 +9,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::claim::{COUNTER_WORDS, Claim, WORDS};
-use crate::{Unknown, UtcBounds};
+use crate::{NoClaim, UtcBounds};
 
 const SLOTS: usize = 2;
 
@@ -78,7 +78,7 @@ impl ClaimLatch {
     /// Readings fail with `reason` until the next claim. Only one thread at a time may call this and
     /// [`ClaimMaker::publish`](crate::ClaimMaker::publish): of two writers at once a reader may get a
     /// mixture.
-    pub fn withdraw(&self, reason: Unknown) {
+    pub fn withdraw(&self, reason: NoClaim) {
         self.publish(&Claim::none(reason));
     }
 
@@ -98,14 +98,14 @@ impl ClaimLatch {
     ///
     /// # Errors
     ///
-    /// [`Unknown`] says why UTC is unknown: [`NoSource`](Unknown::NoSource) if `clock` returns
+    /// [`NoClaim`] says why UTC is unknown: [`NoSource`](NoClaim::NoSource) if `clock` returns
     /// `None`.
-    pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<UtcBounds, Unknown> {
-        let (claim, now) = self.read::<WORDS, _>(clock).ok_or(Unknown::NoSource)?;
+    pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<UtcBounds, NoClaim> {
+        let (claim, now) = self.read::<WORDS, _>(clock).ok_or(NoClaim::NoSource)?;
         claim.source.ok_or(claim.failure)?;
-        let claim = claim.if_undisturbed(now.marker).ok_or(Unknown::Disrupted)?;
-        if claim.is_before_suspend(now.suspended_ns.ok_or(Unknown::Expired)?) {
-            return Err(Unknown::Disrupted);
+        let claim = claim.if_undisturbed(now.marker).ok_or(NoClaim::Disrupted)?;
+        if claim.is_before_suspend(now.suspended_ns.ok_or(NoClaim::Expired)?) {
+            return Err(NoClaim::Disrupted);
         }
         claim.at_raw(now.raw_ns).ok_or(claim.failure)
     }
@@ -141,7 +141,7 @@ impl ClaimLatch {
 mod tests {
     use super::*;
     use crate::claim_maker::tests::{moment, next_claim, report_of};
-    use crate::{ClaimMaker, Moment, Source};
+    use crate::{ClaimMaker, ClaimSource, Moment};
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -180,23 +180,23 @@ mod tests {
             let bounds = latch.by_raw(|| Some(RawMoment { raw_ns: at.raw_ns, marker, suspended_ns }));
             bounds.map(|bounds| bounds.source)
         };
-        assert_eq!(by_raw(0, Some(0)), Ok(Source::Chronyd));
-        assert_eq!(by_raw(7, Some(0)), Err(Unknown::Disrupted));
-        assert_eq!(by_raw(0, Some(1_000_000_000)), Err(Unknown::Disrupted));
-        assert_eq!(by_raw(0, None), Err(Unknown::Expired));
+        assert_eq!(by_raw(0, Some(0)), Ok(ClaimSource::Chronyd));
+        assert_eq!(by_raw(7, Some(0)), Err(NoClaim::Disrupted));
+        assert_eq!(by_raw(0, Some(1_000_000_000)), Err(NoClaim::Disrupted));
+        assert_eq!(by_raw(0, None), Err(NoClaim::Expired));
         let by_counter = |marker| latch.by_counter(|| at.ticks, || marker).map(|bounds| bounds.source);
-        assert_eq!([0, 7].map(by_counter), [Some(Source::Chronyd), None]);
+        assert_eq!([0, 7].map(by_counter), [Some(ClaimSource::Chronyd), None]);
     }
 
     /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.
     #[test]
     fn a_claim_is_the_newest_when_the_clock_is_read_after_it() {
         let latch = ClaimLatch::new();
-        let mut clocks = [Unknown::Disrupted, Unknown::Expired].into_iter();
+        let mut clocks = [NoClaim::Disrupted, NoClaim::Expired].into_iter();
         let read = latch.read::<WORDS, _>(|| {
             clocks.next().into_iter().for_each(|failure| latch.publish(&Claim::none(failure)));
             Some(())
         });
-        assert_eq!(read.map(|(claim, ())| claim.failure), Some(Unknown::Expired));
+        assert_eq!(read.map(|(claim, ())| claim.failure), Some(NoClaim::Expired));
     }
 }

@@ -29,12 +29,12 @@ pub struct UtcBounds {
     /// TAI minus UTC, s; `None` if the kernel does not know.
     pub tai_offset_s: Option<NonZeroU16>,
     /// The source of the claim.
-    pub source: Source,
+    pub source: ClaimSource,
 }
 
 /// Who states UTC, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum ClaimSource {
     /// The daemon of clock-bound, through its segment in shared memory.
     ClockBound,
     /// chronyd, through its command port.
@@ -43,9 +43,9 @@ pub enum Source {
     Kernel,
 }
 
-/// Why UTC is unknown.
+/// Why there is no claim, so that UTC is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unknown {
+pub enum NoClaim {
     /// No source has answered.
     NoSource,
     /// The source says that the clock is not synchronised.

@@ -4,7 +4,7 @@
 use tickline_core::reference::Reference;
 
 use crate::moment::Moment;
-use crate::{ClaimMaker, Source, Unknown};
+use crate::{ClaimMaker, ClaimSource, NoClaim};
 
 pub mod chronyd;
 mod clock_bound;
@@ -53,17 +53,17 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    pub(crate) fn source(self) -> Source {
+    pub(crate) fn source(self) -> ClaimSource {
         match self {
-            Self::ClockBound3 | Self::ClockBound2 => Source::ClockBound,
-            Self::Chronyd => Source::Chronyd,
-            Self::Kernel => Source::Kernel,
+            Self::ClockBound3 | Self::ClockBound2 => ClaimSource::ClockBound,
+            Self::Chronyd => ClaimSource::Chronyd,
+            Self::Kernel => ClaimSource::Kernel,
         }
     }
 }
 
 /// A source's report, or why it has none.
-pub(crate) type Answer = Result<Report, Unknown>;
+pub(crate) type Answer = Result<Report, NoClaim>;
 
 /// The answers of the sources to one request.
 #[derive(Debug)]
@@ -114,9 +114,9 @@ impl ClaimMaker {
 /// noticed, so they don't count. Not every source announces leap seconds: `leap_second_today` is the
 /// kernel's announcement.
 fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
-    let mut best = Err(Unknown::NoSource);
+    let mut best = Err(NoClaim::NoSource);
     for answer in answers.into_iter().flatten() {
-        if !matches!(best, Ok(_) | Err(Unknown::Disrupted)) {
+        if !matches!(best, Ok(_) | Err(NoClaim::Disrupted)) {
             best = answer;
         }
     }

@@ -113,11 +113,10 @@
 //! ```
 #![doc = include_str!("../docs/utc.md")]
 
-use core::fmt;
 use core::num::NonZeroU16;
 use core::time::Duration;
 
-use tickline_utc::{Source, Unknown, UtcBounds};
+use tickline_utc::{ClaimSource, NoClaim, UtcBounds};
 
 use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
@@ -208,9 +207,9 @@ impl UtcReading {
     fn new(bounds: UtcBounds) -> Self {
         let [earliest, latest] = [bounds.earliest_ns, bounds.latest_ns].map(UnixTime::from_nanos);
         let source = match bounds.source {
-            Source::ClockBound => UtcSource::ClockBound,
-            Source::Chronyd => UtcSource::Chronyd,
-            Source::Kernel => UtcSource::Kernel,
+            ClaimSource::ClockBound => UtcSource::ClockBound,
+            ClaimSource::Chronyd => UtcSource::Chronyd,
+            ClaimSource::Kernel => UtcSource::Kernel,
         };
         Self { earliest, latest, tai_offset_s: bounds.tai_offset_s, source }
     }
@@ -226,115 +225,49 @@ impl UtcReading {
     }
 }
 
-/// The source of a claim about UTC; see the [module](self).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum UtcSource {
-    /// The daemon of clock-bound, through its segment in shared memory.
-    ClockBound,
-    /// chronyd, through its command port.
-    Chronyd,
-    /// The kernel's maximum error. This claim is weaker, because it grows by 500 ppm.
-    Kernel,
-    /// A clock for tests (feature `mock`).
-    Mock,
-    /// Another machine, through a message ([`UtcReading::from_bounds`]).
-    Message,
-}
-
-impl UtcSource {
-    /// The code, and the name in a sentence.
-    const fn texts(self) -> [&'static str; 2] {
-        match self {
-            Self::ClockBound => ["clock_bound", "clock-bound"],
-            Self::Chronyd => ["chronyd", "chronyd"],
-            Self::Kernel => ["kernel", "the kernel's maximum error"],
-            Self::Mock => ["mock", "a mock"],
-            Self::Message => ["message", "a message"],
-        }
-    }
-
-    /// A stable code: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        self.texts()[0]
+tickline_core::named! {
+    /// The source of a claim about UTC; see the [module](self).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum UtcSource {
+        /// The daemon of clock-bound, through its segment in shared memory.
+        ClockBound => "clock_bound": "clock-bound",
+        /// chronyd, through its command port.
+        Chronyd => "chronyd": "chronyd",
+        /// The kernel's maximum error. This claim is weaker, because it grows by 500 ppm.
+        Kernel => "kernel": "the kernel's maximum error",
+        /// A clock for tests (feature `mock`).
+        Mock => "mock": "a mock",
+        /// Another machine, through a message ([`UtcReading::from_bounds`]).
+        Message => "message": "a message",
     }
 }
 
-impl fmt::Display for UtcSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.texts()[1])
-    }
-}
-
-/// Why there is no [`UtcReading`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum UtcUnknown {
-    /// No source has answered: none runs, the clock may not ask one (with
-    /// [`Probes::Minimal`](crate::Probes::Minimal), or on systems other than Linux), or the clock's
-    /// thread has just been started.
-    NoSource,
-    /// The source says that the clock is not synchronised.
-    Unsynchronised,
-    /// The last claim has ended, and there is no newer one: the source has not answered twice, or
-    /// the thread was held up.
-    Expired,
-    /// The machine was suspended or moved, the OS clock was set, or two claims contradicted each
-    /// other, and no source has since measured, or repeated what it said before the step.
-    Disrupted,
-    /// A leap second is near.
-    LeapSecond,
-    /// The clock has no thread in this process to ask the sources. [`start`](crate::start) gives
-    /// the global clock a thread. Any other clock needs [`Driver::Thread`](crate::Driver::Thread).
-    /// A clock that reads a page has none.
-    NoThread,
-}
-
-impl UtcUnknown {
-    fn new(unknown: Unknown) -> Self {
-        match unknown {
-            Unknown::NoSource => Self::NoSource,
-            Unknown::Unsynchronised => Self::Unsynchronised,
-            Unknown::Expired => Self::Expired,
-            Unknown::Disrupted => Self::Disrupted,
-            Unknown::LeapSecond => Self::LeapSecond,
-        }
-    }
-
-    /// The code, and the reason in a sentence.
-    const fn texts(self) -> [&'static str; 2] {
-        match self {
-            Self::NoSource => [
-                "no_source",
-                "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may not ask",
-            ],
-            Self::Unsynchronised => {
-                ["unsynchronised", "the source of UTC says that the clock is not synchronised"]
-            }
-            Self::Expired => ["expired", "the last claim of the source of UTC has ended"],
-            Self::Disrupted => {
-                ["disrupted", "the clock was disrupted, and the source of UTC has not measured it since"]
-            }
-            Self::LeapSecond => ["leap_second", "a leap second is near"],
-            Self::NoThread => [
-                "no_thread",
-                "the clock has no thread to ask the sources of UTC: call tickline::start() for the global clock, or build another clock with Driver::Thread; a clock that reads a page has no thread",
-            ],
-        }
-    }
-
-    /// A stable code: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
-    /// `no_thread`.
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        self.texts()[0]
-    }
-}
-
-impl fmt::Display for UtcUnknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.texts()[1])
+tickline_core::named! {
+    /// Why there is no [`UtcReading`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum UtcUnknown {
+        /// No source has answered: none runs, the clock may not ask one (with
+        /// [`Probes::Minimal`](crate::Probes::Minimal), or on systems other than Linux), or the
+        /// clock's thread has just been started.
+        NoSource => "no_source":
+            "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may \
+            not ask",
+        /// The source says that the clock is not synchronised.
+        Unsynchronised => "unsynchronised": "the source of UTC says that the clock is not synchronised",
+        /// The last claim has ended, and there is no newer one: the source has not answered twice,
+        /// or the thread was held up.
+        Expired => "expired": "the last claim of the source of UTC has ended",
+        /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
+        /// each other, and no source has since measured, or repeated what it said before the step.
+        Disrupted => "disrupted": "the clock was disrupted, and the source of UTC has not measured it since",
+        /// A leap second is near.
+        LeapSecond => "leap_second": "a leap second is near",
+        /// The clock has no thread in this process to ask the sources. [`start`](crate::start)
+        /// gives the global clock a thread. Any other clock needs
+        /// [`Driver::Thread`](crate::Driver::Thread). A clock that reads a page has none.
+        NoThread => "no_thread":
+            "the clock has no thread to ask the sources of UTC: call tickline::start() for the global \
+            clock, or build another clock with Driver::Thread; a clock that reads a page has no thread",
     }
 }
 
@@ -366,7 +299,14 @@ impl Clock {
         if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
         }
-        polls::bounds_by_os(&self.engine().utc).map(UtcReading::new).map_err(UtcUnknown::new)
+        let bounds = polls::bounds_by_os(&self.engine().utc).map_err(|reason| match reason {
+            NoClaim::NoSource => UtcUnknown::NoSource,
+            NoClaim::Unsynchronised => UtcUnknown::Unsynchronised,
+            NoClaim::Expired => UtcUnknown::Expired,
+            NoClaim::Disrupted => UtcUnknown::Disrupted,
+            NoClaim::LeapSecond => UtcUnknown::LeapSecond,
+        });
+        bounds.map(UtcReading::new)
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is already. `async` code sleeps

@@ -90,13 +90,13 @@ pub(crate) fn next_claim(
 }
 
 /// The source of the next claim, or why readings fail; `None` if the last claim goes on.
-pub(crate) type Expected = Option<Result<Source, Unknown>>;
+pub(crate) type Expected = Option<Result<ClaimSource, NoClaim>>;
 
 const KEPT: Expected = None;
-const BY_CLOCK_BOUND: Expected = Some(Ok(Source::ClockBound));
-pub(crate) const BY_CHRONYD: Expected = Some(Ok(Source::Chronyd));
-const BY_KERNEL: Expected = Some(Ok(Source::Kernel));
-pub(crate) const DISRUPTED: Expected = Some(Err(Unknown::Disrupted));
+const BY_CLOCK_BOUND: Expected = Some(Ok(ClaimSource::ClockBound));
+pub(crate) const BY_CHRONYD: Expected = Some(Ok(ClaimSource::Chronyd));
+const BY_KERNEL: Expected = Some(Ok(ClaimSource::Kernel));
+pub(crate) const DISRUPTED: Expected = Some(Err(NoClaim::Disrupted));
 
 /// Asserts which claim follows from each answer at its moment.
 pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]) {
@@ -120,7 +120,7 @@ pub(crate) fn maker_after(answers: &[Answer]) -> ClaimMaker {
 fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let mut maker = maker_after(&[report_of(0, 0)]);
     let claim = next_claim(&mut maker, &moment(1), report_of(0, 0), VALID_NS).unwrap();
-    assert_claims(&mut maker, &[(moment(2), Err(Unknown::NoSource), KEPT)]);
+    assert_claims(&mut maker, &[(moment(2), Err(NoClaim::NoSource), KEPT)]);
     let at = |seconds: i64| {
         let moment = moment(seconds);
         let of = |reading: Option<UtcBounds>| reading.map(|reading| bounds_ns(&reading));
@@ -132,15 +132,15 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
         assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
         assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
     }
-    assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], Unknown::Expired));
+    assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], NoClaim::Expired));
     // The source lets its claim hold for a shorter time.
     let void = report_of(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(next_claim(&mut maker, &moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
-    let unsynchronised = Err(Unknown::Unsynchronised);
+    let unsynchronised = Err(NoClaim::Unsynchronised);
     // At first the claim itself says that it has ended.
     assert_claims(
         &mut maker,
-        &[(moment(3), unsynchronised, KEPT), (moment(4), unsynchronised, Some(Err(Unknown::Unsynchronised)))],
+        &[(moment(3), unsynchronised, KEPT), (moment(4), unsynchronised, Some(Err(NoClaim::Unsynchronised)))],
     );
 }
 
@@ -155,7 +155,7 @@ fn a_claim_holds_for_two_and_a_half_periods() {
             let now = RawMoment { raw_ns: at_ms(ms).raw_ns, marker: 0, suspended_ns: Some(0) };
             latch.by_raw(|| Some(now)).map(|bounds| bounds.source)
         };
-        assert_eq!([0, 1].map(|ms| by_raw(last_ms + ms)), [Ok(Source::Chronyd), Err(Unknown::Expired)]);
+        assert_eq!([0, 1].map(|ms| by_raw(last_ms + ms)), [Ok(ClaimSource::Chronyd), Err(NoClaim::Expired)]);
     }
 }
 
@@ -170,7 +170,7 @@ fn a_report_must_be_plausible() {
         (with([0, MAX_RATE_PPB + 1]), false),
         (with([1, 0]), false),
     ] {
-        let expected = if is_plausible { BY_CHRONYD } else { Some(Err(Unknown::Unsynchronised)) };
+        let expected = if is_plausible { BY_CHRONYD } else { Some(Err(NoClaim::Unsynchronised)) };
         assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);
     }
 }
@@ -181,7 +181,7 @@ fn a_report_must_be_plausible() {
 #[test]
 fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     for (why, then) in
-        [(Unknown::NoSource, Unknown::Expired), (Unknown::Unsynchronised, Unknown::Unsynchronised)]
+        [(NoClaim::NoSource, NoClaim::Expired), (NoClaim::Unsynchronised, NoClaim::Unsynchronised)]
     {
         let (chronyd, none, fails) = (report_of(0, 0), Err(why), Some(Err(why)));
         let mut maker = ClaimMaker::default();
@@ -217,8 +217,8 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
 /// After the clock was set, the next request comes at once.
 #[test]
 fn requests_within_half_a_second_are_one_miss() {
-    let none = Err(Unknown::NoSource);
-    let expired = Some(Err(Unknown::Expired));
+    let none = Err(NoClaim::NoSource);
+    let expired = Some(Err(NoClaim::Expired));
     let requests = [(at_ms(2_000), none, KEPT), (at_ms(2_499), none, KEPT), (at_ms(2_500), none, expired)];
     assert_claims(&mut maker_after(&[report_of(0, 0); 2]), &requests);
 
@@ -231,7 +231,7 @@ fn requests_within_half_a_second_are_one_miss() {
 /// chronyd may have lowered the kernel's maximum error without a measurement.
 #[test]
 fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
-    let (clock_bound, chronyd, none) = (clock_bound(0, 0), report_of(0, 0), Err(Unknown::NoSource));
+    let (clock_bound, chronyd, none) = (clock_bound(0, 0), report_of(0, 0), Err(NoClaim::NoSource));
     // The misses of chronyd are counted anew.
     assert_claims(
         &mut maker_after(&[clock_bound; 2]),
@@ -241,7 +241,7 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
             (moment(4), kernel(7), KEPT),
             (moment(5), kernel(7), BY_KERNEL),
             (moment(6), none, KEPT),
-            (moment(7), none, Some(Err(Unknown::Expired))),
+            (moment(7), none, Some(Err(NoClaim::Expired))),
         ],
     );
     // The thread was late, so the claim has ended.
@@ -396,14 +396,14 @@ fn after_a_disruption_the_source_must_measure_again() {
     let by_hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
-        for first in [Err(Unknown::NoSource), Err(Unknown::Unsynchronised), report_of(0, 1)] {
+        for first in [Err(NoClaim::NoSource), Err(NoClaim::Unsynchronised), report_of(0, 1)] {
             let mut maker = maker_after(&[report_of(0, 0)]);
             assert_claims(&mut maker, &[(after(1), first, DISRUPTED)]);
             assert_eq!(maker.rate.slopes, None, "the counter may have run on");
             assert_claims(&mut maker, &[(after(2), report_of(0, 1), DISRUPTED)]);
             // The time is another one than before.
             let claim = next_claim(&mut maker, &after(3), report_of(5 * SECOND_NS, 2), VALID_NS).unwrap();
-            assert_eq!(claim.source, Some(Source::Chronyd));
+            assert_eq!(claim.source, Some(ClaimSource::Chronyd));
             assert!(claim.is_before_suspend(2 * SECOND_NS));
             assert!(!claim.is_before_suspend(after(3).suspended_ns));
             let undisturbed = [after(3).marker, 7].map(|marker| claim.if_undisturbed(marker));
@@ -418,7 +418,7 @@ fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
     assert_claims(
         &mut maker_after(&[report_of(0, 0)]),
         &[
-            (moment(1), Err(Unknown::Disrupted), DISRUPTED),
+            (moment(1), Err(NoClaim::Disrupted), DISRUPTED),
             (moment(2), report_of(0, 0), DISRUPTED),
             (moment(3), report_of(0, 1), BY_CHRONYD),
         ],
@@ -445,7 +445,7 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
             maker,
             &[
                 // The source is silent, and may then have measured before or after the clock was set.
-                (moment(5), Err(Unknown::NoSource), KEPT),
+                (moment(5), Err(NoClaim::NoSource), KEPT),
                 (moment(6), report_of(0, 2), DISRUPTED),
                 (moment(7), report_of(0, 3), BY_CHRONYD),
             ],
@@ -483,8 +483,8 @@ fn nothing_is_claimed_around_a_leap_second() {
     let claim = next_claim(&mut maker, &midnight(-3), leap(0), VALID_NS).unwrap();
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, MIDNIGHT_S * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
-    assert_eq!(claim.failure, Unknown::LeapSecond);
-    let near = Some(Err(Unknown::LeapSecond));
+    assert_eq!(claim.failure, NoClaim::LeapSecond);
+    let near = Some(Err(NoClaim::LeapSecond));
     assert_claims(
         &mut maker,
         &[
@@ -506,7 +506,7 @@ fn nothing_is_claimed_around_a_leap_second() {
 fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
     let wide = Report { leap_second_today: true, ..report_within(5 * SECOND_NS, 0, 0).unwrap() };
     for seconds in [-4, -1] {
-        let announced = (moment(MIDNIGHT_S + seconds), Ok(wide), Some(Err(Unknown::LeapSecond)));
+        let announced = (moment(MIDNIGHT_S + seconds), Ok(wide), Some(Err(NoClaim::LeapSecond)));
         assert_claims(&mut ClaimMaker::default(), &[announced]);
     }
 }
@@ -518,7 +518,7 @@ fn small_steps_do_not_add_up() {
     let mut maker = maker_after(&[stepped(0), stepped(1)]);
     let mut claims =
         (2..60).map(|seconds| next_claim(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap());
-    assert!(claims.any(|claim| claim.failure == Unknown::Disrupted));
+    assert!(claims.any(|claim| claim.failure == NoClaim::Disrupted));
 }
 
 /// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not

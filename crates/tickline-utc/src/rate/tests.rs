@@ -5,7 +5,7 @@ use crate::claim_maker::tests::{
     BY_CHRONYD, DISRUPTED, VALID_NS, assert_claims, at_ms, maker_after, moment, next_claim, report_of,
 };
 use crate::source::Report;
-use crate::{ClaimMaker, Source, Unknown};
+use crate::{ClaimMaker, ClaimSource, NoClaim};
 
 /// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
 /// host has set one of them.
@@ -18,7 +18,7 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     let further_back: Counter = |ticks| Some(ticks - 30_000_000_000);
     // Set back to just after the base of its rate, where it stands still.
     let stuck: Counter = |_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
-    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(Unknown::Disrupted));
+    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(NoClaim::Disrupted));
     let mut maker = ClaimMaker::default();
     for (seconds, counter, measurement, expected) in [
         (0, usual, 0, by_os),
@@ -65,7 +65,7 @@ fn a_rate_follows_the_counter() {
         for second in 0..500 {
             let at = Moment { ticks: Some(ticks), ..moment(second) };
             let claim = next_claim(&mut maker, &at, report_of(0, 0), VALID_NS).unwrap();
-            assert_eq!(claim.source, Some(Source::Chronyd), "{second} s");
+            assert_eq!(claim.source, Some(ClaimSource::Chronyd), "{second} s");
             let next = (3_000_000_000 + change * second).unsigned_abs();
             ticks += next;
             let [least_ns, most_ns] =

@@ -13,7 +13,7 @@
 use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
-use crate::Unknown;
+use crate::NoClaim;
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
@@ -64,7 +64,7 @@ impl KernelSource {
         self.maxerror_us = maxerror_us;
         // If a daemon dies during a slew, it leaves a clock that runs away.
         if !clock.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
-            return Some(Err(Unknown::Unsynchronised));
+            return Some(Err(NoClaim::Unsynchronised));
         }
         if maxerror_us % GROWTH_US == 0 {
             return None;
@@ -116,7 +116,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     for wrong in
         [KernelClock { is_synchronised: false, ..USUAL }, KernelClock { steering_ppb: 83_300_000, ..USUAL }]
     {
-        assert_eq!(answer(wrong), Some(Err(Unknown::Unsynchronised)));
+        assert_eq!(answer(wrong), Some(Err(NoClaim::Unsynchronised)));
     }
     // systemd-timesyncd, three seconds after an update.
     assert_eq!(answer(KernelClock { maxerror_us: 1_500, ..USUAL }), None);

@@ -43,15 +43,15 @@ fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() 
     let reports = [1, 2, 3, 4].map(|measurement| Some(report_of(0, measurement)));
     let measurement = |answers| best(answers, false).map(|report| report.id.number);
     for (first, place) in (0..4).zip(1..) {
-        for answer in [None, Some(Err(Unknown::Expired))] {
+        for answer in [None, Some(Err(NoClaim::Expired))] {
             let answers = core::array::from_fn(|index| if index < first { answer } else { reports[index] });
             assert_eq!(measurement(answers), Ok(place));
             let mut disrupted = answers;
-            disrupted[first] = Some(Err(Unknown::Disrupted));
-            assert_eq!(measurement(disrupted), Err(Unknown::Disrupted));
+            disrupted[first] = Some(Err(NoClaim::Disrupted));
+            assert_eq!(measurement(disrupted), Err(NoClaim::Disrupted));
         }
     }
-    assert_eq!(measurement([None; 4]), Err(Unknown::NoSource));
+    assert_eq!(measurement([None; 4]), Err(NoClaim::NoSource));
     let has_leap = |by_kernel| best(reports, by_kernel).map(|report| report.leap_second_today);
     assert_eq!([false, true].map(has_leap), [Ok(false), Ok(true)]);
 }

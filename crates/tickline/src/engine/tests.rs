@@ -23,7 +23,7 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
 #[cfg(feature = "utc")]
 #[test]
 fn a_claim_of_utc_ends_if_the_clock_is_set_or_the_thread_stops() {
-    use tickline_utc::{RawMoment, Unknown};
+    use tickline_utc::{NoClaim, RawMoment};
 
     use crate::utc::UtcPolls;
 
@@ -35,7 +35,7 @@ fn a_claim_of_utc_ends_if_the_clock_is_set_or_the_thread_stops() {
     let now = || Some(RawMoment { raw_ns: 0, marker: 0, suspended_ns: None });
     let unknown = || engine.utc.by_raw(now).unwrap_err();
     UtcPolls::default().force_due(&engine);
-    assert_eq!(unknown(), Unknown::Disrupted);
+    assert_eq!(unknown(), NoClaim::Disrupted);
     drop(thread);
-    assert_eq!(unknown(), Unknown::NoSource);
+    assert_eq!(unknown(), NoClaim::NoSource);
 }

@@ -7,7 +7,7 @@ use core::time::Duration;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
-use tickline_utc::{ClaimLatch, ClaimMaker, Moment, RawMoment, Unknown, UtcBounds};
+use tickline_utc::{ClaimLatch, ClaimMaker, Moment, NoClaim, RawMoment, UtcBounds};
 
 use super::vmclock::VMCLOCK;
 use crate::engine::Engine;
@@ -116,7 +116,7 @@ impl UtcPolls {
     /// Withdraws the claim, because nobody will notice a suspend any more. A reader by the counter
     /// does not ask whether the clock has a thread.
     pub(crate) fn end(self, engine: &Engine) {
-        engine.utc.withdraw(Unknown::NoSource);
+        engine.utc.withdraw(NoClaim::NoSource);
     }
 
     /// Makes a request due, because the machine resumed, or the OS clock was set. Withdraws the
@@ -125,13 +125,13 @@ impl UtcPolls {
     pub(crate) fn force_due(&mut self, engine: &Engine) {
         self.asked_ns = None;
         self.claim_maker.record_clock_set();
-        engine.utc.withdraw(Unknown::Disrupted);
+        engine.utc.withdraw(NoClaim::Disrupted);
     }
 }
 
 /// A reading without the counter, which does not serve, or by which the claim has ended.
 #[cold]
-pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcBounds, Unknown> {
+pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcBounds, NoClaim> {
     latch.by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.

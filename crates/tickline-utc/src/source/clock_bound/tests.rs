@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Source;
+use crate::ClaimSource;
 use crate::claim_maker::{ClaimMaker, tests};
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
@@ -48,7 +48,7 @@ fn moment(marker: u64) -> Moment {
 /// The time of a tick by `CLOCK_MONOTONIC_RAW`, 20 to 21 ppm longer than by UTC.
 const RATE: [u64; 2] = [2_000_040_000 << (SLOPE_BITS - 32), 2_000_042_000 << (SLOPE_BITS - 32)];
 
-fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, Unknown>> {
+fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, NoClaim>> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
 }
 
@@ -73,11 +73,11 @@ fn a_segment_says_what_its_daemon_knows() {
 fn a_segment_that_says_nothing_is_no_claim() {
     for version in [2, 0x0303] {
         let by_status = |status, marker| answer(&segment(version, status, true), marker).unwrap().map(|_| ());
-        let disrupted = Err(Unknown::Disrupted);
+        let disrupted = Err(NoClaim::Disrupted);
         assert_eq!(by_status(SYNCHRONISED, 9), Ok(()));
         assert_eq!((by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)), (disrupted, disrupted));
         for status in [0, 4, u32::MAX] {
-            assert_eq!(by_status(status, 9), Err(Unknown::Unsynchronised));
+            assert_eq!(by_status(status, 9), Err(NoClaim::Unsynchronised));
         }
         // A process that can't read the marker would not notice a move.
         assert_eq!(answer(&segment(version, SYNCHRONISED, true), NO_MARKER), None);
@@ -98,7 +98,7 @@ fn a_segment_that_says_nothing_is_no_claim() {
         // A segment that is void since it was written.
         let mut void = right;
         void.0.copy_within(times..times + 16, times + 16);
-        assert_eq!(answer(&void, 9), Some(Err(Unknown::Expired)));
+        assert_eq!(answer(&void, 9), Some(Err(NoClaim::Expired)));
     }
     let at = moment(9);
     assert_eq!(segment(2, SYNCHRONISED, true).report(&at, None, 0, AS_OF_NS - 1), None);
@@ -130,7 +130,7 @@ fn both_versions_of_a_segment_are_one_measurement() {
         let claim = tests::next_claim(&mut maker, &at, answers[0].or(answers[1]).unwrap(), 2_000_000_000);
         claim.and_then(|claim| claim.source)
     };
-    assert_eq!([100, 200].map(|ms| source(ms, 0)), [Some(Source::ClockBound); 2]);
+    assert_eq!([100, 200].map(|ms| source(ms, 0)), [Some(ClaimSource::ClockBound); 2]);
     assert_eq!([210, 230, 1_000].map(|ms| source(ms, 3_600_000_000_000)), [None; 3]);
 }
 

@@ -207,7 +207,7 @@ impl World {
         let Some(best) = best.filter(|_| (self.frequency, self.slew) == steered) else { return };
         if core::mem::take(&mut self.was_set) {
             maker.record_clock_set();
-            *claim = Claim::none(Unknown::Disrupted);
+            *claim = Claim::none(NoClaim::Disrupted);
             return self.poll(maker, claim);
         }
         let answers = Answers { moment: after, best, measurements };
@@ -251,7 +251,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
     let (mut readings, mut refused) = (0, 0);
     for seed in 0..20 {
         let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
-        let mut claim = Claim::none(Unknown::NoSource);
+        let mut claim = Claim::none(NoClaim::NoSource);
         // Only chronyd can know the events before the thread's first request.
         world.poll(&mut maker, &mut claim);
         for _ in 0..2_000 {
