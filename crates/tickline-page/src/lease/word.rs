@@ -22,34 +22,21 @@
 //! stopped in the meantime could then find its word again, and mistake a new line's slots for the
 //! slots that it has loaded. One store a microsecond would use up all generations in 142 years.
 
-/// What a page serves to its readers.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LeasePhase {
-    /// The page is switched off: readers return the OS clock.
-    #[default]
-    Off = 0,
-    /// There is no line: readers return the OS clock, not below a high-water mark.
-    NoLine = 1,
-    /// The writer publishes the first line, within a millisecond; readers wait.
-    FirstPublication = 2,
-    /// Readers return a line's time.
-    Published = 3,
-    /// The line may be too low: readers return the larger of line and OS clock.
-    Doubted = 4,
-}
-
-impl LeasePhase {
-    /// A stable code, in snake case.
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::NoLine => "no_line",
-            Self::FirstPublication => "first_publication",
-            Self::Published => "published",
-            Self::Doubted => "doubted",
-        }
+tickline_core::named! {
+    /// What a page serves to its readers.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum LeasePhase {
+        /// The page is switched off: readers return the OS clock.
+        #[default]
+        Off = 0 => "off",
+        /// There is no line: readers return the OS clock, not below a high-water mark.
+        NoLine = 1 => "no_line",
+        /// The writer publishes the first line, within a millisecond; readers wait.
+        FirstPublication = 2 => "first_publication",
+        /// Readers return a line's time.
+        Published = 3 => "published",
+        /// The line may be too low: readers return the larger of line and OS clock.
+        Doubted = 4 => "doubted",
     }
 }
 
@@ -113,6 +100,7 @@ impl LeaseWord {
             2 => LeasePhase::FirstPublication,
             3 => LeasePhase::Published,
             4 => LeasePhase::Doubted,
+
             _ => LeasePhase::Off,
         }
     }
@@ -179,15 +167,14 @@ impl LeaseWord {
 
 #[cfg(test)]
 mod tests {
-    use super::LeasePhase::{Doubted, FirstPublication, NoLine, Off, Published};
     use super::*;
 
     /// Rule W1: no word recurs, even if the page was off in the meantime.
     #[test]
     fn rule_w1_no_word_recurs() {
         let mut word = LeaseWord::default();
-        assert_eq!((word.phase(), word.second()), (Off, None));
-        for phase in [Off, NoLine, FirstPublication, Published, Doubted] {
+        assert_eq!((word.phase(), word.second()), (LeasePhase::Off, None));
+        for phase in LeasePhase::ALL.iter().copied() {
             for first in SlotNumber::in_bank(0).into_iter().chain(SlotNumber::in_bank(1)) {
                 for second in [None, Some(SlotNumber::from_low_bits(first.index() as u64 + 3))] {
                     let next = word.next(phase, first, second);
