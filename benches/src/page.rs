@@ -13,7 +13,7 @@ use crate::subject::{Subject, once, same, subject};
 fn page_clock() -> Option<&'static Clock> {
     let make = || {
         let path = std::env::current_exe().ok()?.with_file_name("page");
-        let own = Clock::builder().per_cpu(LinePerCpu::Off).start().ok()?;
+        let own = Clock::builder().line_per_cpu(LinePerCpu::Off).start().ok()?;
         let mut publisher = Publisher::start(own, &path).ok()?;
         thread::spawn(move || {
             while let Ok(pause) = publisher.maintain() {

@@ -136,12 +136,12 @@ impl CounterTimeBuilder {
         let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
             return Err(Error::closed(Reason::NoCounter));
         };
-        let clock =
-            self.clock.driver(Driver::Thread).per_cpu(LinePerCpu::Off).start().map_err(|error| Error {
-                kind: ErrorKind::Clock(error.kind()),
-                message: format!("the clock could not be made: {error}"),
-                source: Some(error),
-            })?;
+        let clock = self.clock.driver(Driver::Thread).line_per_cpu(LinePerCpu::Off).start();
+        let clock = clock.map_err(|error| Error {
+            kind: ErrorKind::Clock(error.kind()),
+            message: format!("the clock could not be made: {error}"),
+            source: Some(error),
+        })?;
         let session = Session::start(clock, (pair_clock, counter), self.settle)?;
         // The line is printed once in a process, although each `criterion_group!` may make a clock.
         static FIRST: Once = Once::new();

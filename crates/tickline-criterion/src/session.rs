@@ -136,7 +136,7 @@ mod tests {
             return Messages::Shown.print(&"SKIPPED: no counter on this target");
         };
         let clock =
-            Clock::builder().driver(Driver::Thread).per_cpu(LinePerCpu::Off).start().expect("a clock");
+            Clock::builder().driver(Driver::Thread).line_per_cpu(LinePerCpu::Off).start().expect("a clock");
         let session = Session::start(clock, (pair_clock, counter), Duration::from_secs(2));
         let session = match session {
             Ok(session) => session,

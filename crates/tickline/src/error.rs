@@ -27,9 +27,9 @@ pub struct Error {
 /// use tickline::{Clock, Driver, ErrorKind, LinePerCpu};
 ///
 /// // Only a thread can calibrate a line for each CPU.
-/// let error = Clock::builder().driver(Driver::Manual).per_cpu(LinePerCpu::On).start().unwrap_err();
+/// let error = Clock::builder().driver(Driver::Manual).line_per_cpu(LinePerCpu::On).start().unwrap_err();
 /// match error.kind() {
-///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
+///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "line_per_cpu needs the thread driver"),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```

@@ -108,8 +108,8 @@
 //! # A line for each CPU
 //!
 //! If the counters have one rate, but were not started together, each CPU can have a line of its
-//! own ([`ClockBuilder::per_cpu`]). The table in [Order](#order) then holds on each CPU. Between
-//! two CPUs, a reading may step back by the sum of their bounds.
+//! own ([`ClockBuilder::line_per_cpu`]). The table in [Order](#order) then holds on each CPU.
+//! Between two CPUs, a reading may step back by the sum of their bounds.
 //!
 //! # How it works
 //!

@@ -100,7 +100,7 @@ pub enum Probes {
 /// # fn main() -> Result<(), tickline::Error> {
 /// use tickline::{Clock, LinePerCpu};
 ///
-/// let clock = Clock::builder().per_cpu(LinePerCpu::Off).start()?; // whatever the comparison of the counters says
+/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start()?; // whatever the comparison of the counters says
 /// assert!(clock.status().per_cpu.is_empty());
 /// # Ok(())
 /// # }
@@ -129,7 +129,7 @@ pub(crate) struct Settings {
     /// The period at which the thread stores the coarse time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
     /// Whether there is a line for each CPU.
-    pub(crate) per_cpu: LinePerCpu,
+    pub(crate) line_per_cpu: LinePerCpu,
 }
 
 impl Settings {
@@ -141,7 +141,7 @@ impl Settings {
         assume_invariant: false,
         probes: Probes::Full,
         recent_every: None,
-        per_cpu: LinePerCpu::Auto,
+        line_per_cpu: LinePerCpu::Auto,
     };
 
     pub(crate) fn interval_ns(&self) -> u64 {
@@ -154,7 +154,7 @@ impl Settings {
             ("interval", format!("{:?}", self.interval)),
             ("recent_every", format!("{:?}", self.recent_every.unwrap_or(self.interval))),
             ("probes", format!("{:?}", self.probes)),
-            ("per_cpu", format!("{:?}", self.per_cpu)),
+            ("line_per_cpu", format!("{:?}", self.line_per_cpu)),
             ("trust", format!("{:?}", self.trust)),
             ("assume_invariant", self.assume_invariant.to_string()),
         ]

@@ -136,7 +136,7 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
     loop {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu =
-            engine.probes() == Probes::Full && wants_line_per_cpu(settings.per_cpu, comparison);
+            engine.probes() == Probes::Full && wants_line_per_cpu(settings.line_per_cpu, comparison);
         let next_ns = if has_line_per_cpu {
             engine.calibrate_cpus(&mut calibrations, sleep)
         } else {

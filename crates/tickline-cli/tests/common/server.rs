@@ -75,7 +75,7 @@ pub fn status(page: &Path) -> Option<Value> {
 /// whether it serves a line.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
     until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.0.id()));
-    let clock = tickline::Clock::builder().per_cpu(tickline::LinePerCpu::Off).start().expect("a clock");
+    let clock = tickline::Clock::builder().line_per_cpu(tickline::LinePerCpu::Off).start().expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         if status(page).is_some_and(|status| status["serving"] == true) {

@@ -82,8 +82,8 @@ impl ClockBuilder {
     /// one rate but were not started together. The thread then moves to each CPU once in each
     /// interval, and calibrates its line there. This takes about 80 us of CPU time, most of it for
     /// the move. With a line for each CPU the order of readings is weaker: [`LinePerCpu`].
-    pub fn per_cpu(mut self, per_cpu: LinePerCpu) -> Self {
-        self.settings.per_cpu = per_cpu;
+    pub fn line_per_cpu(mut self, line_per_cpu: LinePerCpu) -> Self {
+        self.settings.line_per_cpu = line_per_cpu;
         self
     }
 
@@ -141,7 +141,7 @@ impl ClockBuilder {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let Settings { driver, interval, recent_every, per_cpu, probes, .. } = self.settings;
+        let Settings { driver, interval, recent_every, line_per_cpu, probes, .. } = self.settings;
         let (least, most) = INTERVAL_RANGE_NS.into_inner();
         within("interval", interval, Duration::from_nanos(least)..=Duration::from_nanos(most))?;
         if let Some(period) = recent_every {
@@ -150,14 +150,14 @@ impl ClockBuilder {
         if recent_every.is_some() && driver != Driver::Thread {
             return Err(incompatible("recent_every", THREAD));
         }
-        if per_cpu != LinePerCpu::On {
+        if line_per_cpu != LinePerCpu::On {
             return Ok(());
         }
         if driver != Driver::Thread {
-            return Err(incompatible("per_cpu", THREAD));
+            return Err(incompatible("line_per_cpu", THREAD));
         }
         if probes == Probes::Minimal {
-            return Err(incompatible("per_cpu", "full probes"));
+            return Err(incompatible("line_per_cpu", "full probes"));
         }
         let no_lines = |reason: &str| format!("there cannot be a line for each CPU: {reason}");
         per_cpu::requirements()

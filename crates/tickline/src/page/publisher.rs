@@ -39,7 +39,7 @@ const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 /// use tickline::{Clock, LinePerCpu};
 ///
 /// # fn main() -> Result<(), tickline::Error> {
-/// let clock = Clock::builder().per_cpu(LinePerCpu::Off).start()?;
+/// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start()?;
 /// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
 ///     std::thread::sleep(publisher.maintain()?);

@@ -93,7 +93,7 @@ fn set_high_water(clock: &SharedClock, b_ns: i64) {
 /// is impossible here.
 fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &CpuLines)> {
     let interval = Duration::from_millis(10);
-    let settings = Settings { per_cpu: LinePerCpu::On, interval, ..Settings::DEFAULT };
+    let settings = Settings { line_per_cpu: LinePerCpu::On, interval, ..Settings::DEFAULT };
     engine.apply(&settings);
     let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
     loop {

@@ -71,17 +71,17 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
         assert_eq!(setting(Clock::builder()).start_global().unwrap_err().kind(), ErrorKind::OutOfRange);
     }
     for error in [
-        Clock::builder().driver(Driver::Reader).per_cpu(LinePerCpu::On).start().unwrap_err(),
+        Clock::builder().driver(Driver::Reader).line_per_cpu(LinePerCpu::On).start().unwrap_err(),
         Clock::builder().driver(Driver::Manual).recent_every(Duration::from_millis(1)).start().unwrap_err(),
         Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
         assert!(error.to_string().ends_with(" needs the thread driver"), "{error}");
     }
-    let error = Clock::builder().probes(Probes::Minimal).per_cpu(LinePerCpu::On).start().unwrap_err();
+    let error = Clock::builder().probes(Probes::Minimal).line_per_cpu(LinePerCpu::On).start().unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
-        (ErrorKind::IncompatibleSettings, "per_cpu needs full probes")
+        (ErrorKind::IncompatibleSettings, "line_per_cpu needs full probes")
     );
 }
 

@@ -12,7 +12,7 @@ use crate::common::{self, procfs};
 /// Starts a clock with a line for each CPU, and waits until it is fast. `None`, with a message, if
 /// this machine can't have one.
 fn fast_clock(interval: Duration) -> Option<Clock> {
-    let clock = match Clock::builder().interval(interval).per_cpu(LinePerCpu::On).start() {
+    let clock = match Clock::builder().interval(interval).line_per_cpu(LinePerCpu::On).start() {
         Ok(clock) => clock,
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::LinePerCpuUnsupported), "{error}");
@@ -84,7 +84,7 @@ fn readings_are_those_of_the_os_clock() {
 fn the_global_clock_can_have_a_line_for_each_cpu() {
     common::in_child(&[], || {
         for _ in 0..2 {
-            let guard = match Clock::builder().per_cpu(LinePerCpu::On).start_global() {
+            let guard = match Clock::builder().line_per_cpu(LinePerCpu::On).start_global() {
                 Ok(guard) => guard,
                 Err(error) => return common::skip(&error.to_string()),
             };

@@ -19,7 +19,7 @@ use crate::words::{plain, plain_path};
 /// Serves the page until a signal comes or the page is switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
-    let clock = Clock::builder().per_cpu(LinePerCpu::Off).start();
+    let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = ServerLog { page, last_line: None };
