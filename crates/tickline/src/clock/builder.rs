@@ -1,5 +1,6 @@
 //! [`ClockBuilder`]: the settings of a clock, and their limits.
 
+use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::per_cpu;
 const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
 
 /// The requirement of several settings, as error texts name it.
-const THREAD: &str = "the thread driver";
+const THREAD: &str = "Driver::Thread";
 
 /// Settings for a [`Clock`]. [`start`](Self::start) and [`start_global`](Self::start_global)
 /// validate them.
@@ -135,7 +136,7 @@ impl ClockBuilder {
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         self.check()?;
         if self.settings.driver != Driver::Thread {
-            return Err(incompatible("start_global", THREAD));
+            return Err(incompatible("start_global", THREAD, self.settings.driver));
         }
         ClockGuard::start(Some(self.settings))
     }
@@ -148,16 +149,16 @@ impl ClockBuilder {
             within("recent_every", period, RECENT_RANGE)?;
         }
         if recent_every.is_some() && driver != Driver::Thread {
-            return Err(incompatible("recent_every", THREAD));
+            return Err(incompatible("recent_every", THREAD, driver));
         }
         if line_per_cpu != LinePerCpu::On {
             return Ok(());
         }
         if driver != Driver::Thread {
-            return Err(incompatible("line_per_cpu", THREAD));
+            return Err(incompatible("line_per_cpu", THREAD, driver));
         }
         if probes == Probes::Minimal {
-            return Err(incompatible("line_per_cpu", "full probes"));
+            return Err(incompatible("line_per_cpu", "Probes::Full", probes));
         }
         let no_lines = |reason: &str| format!("there cannot be a line for each CPU: {reason}");
         per_cpu::requirements()
@@ -175,8 +176,8 @@ fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Re
     Err(Error::new(ErrorKind::OutOfRange, text))
 }
 
-fn incompatible(setting: &str, needs: &str) -> Error {
-    Error::new(ErrorKind::IncompatibleSettings, format_args!("{setting} needs {needs}"))
+fn incompatible(setting: &str, needs: &str, chosen: impl fmt::Debug) -> Error {
+    Error::new(ErrorKind::IncompatibleSettings, format_args!("{setting} needs {needs}, not {chosen:?}"))
 }
 
 impl Clock {
