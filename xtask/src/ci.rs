@@ -70,7 +70,7 @@ pub(crate) fn bare() -> Result<u8, String> {
 /// `cargo xtask sim`: runs the simulator's program, with optimisation and overflow checks. It runs
 /// random scenarios unless the arguments name another command.
 pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
-    let is_named = arguments.first().is_some_and(|first| ["replay", "track", "help"].contains(first));
+    let is_named = arguments.first().is_some_and(|first| ["track", "help"].contains(first));
     let run = if is_named { "" } else { "run" };
     let line = format!("cargo run -q --profile sim -p tickline-sim -- {run} {}", arguments.join(" "));
     exit_code(&line)

@@ -1,10 +1,8 @@
-//! `tickline-sim`: runs random scenarios, replays one, or tracks the named ones.
+//! `tickline-sim`: runs random scenarios, or tracks the named ones.
 //!
-//! Exit codes: 0 without a violation, 1 with a violation or if the file can't be read, 2 for bad
-//! arguments.
+//! Exit codes: 0 without a violation, 1 with a violation, 2 for bad arguments.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,11 +24,6 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Runs one scenario, written down as JSON, as a violation shows it.
-    Replay {
-        /// The file.
-        file: PathBuf,
-    },
     /// Prints offset and bound over time for five scenarios, as gnuplot reads them
     /// (`docs/offsets.gp`).
     Track,
@@ -42,7 +35,6 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let done = match command {
         Command::Run { steps, seed } => run_many(seed, steps),
-        Command::Replay { file } => replay(&file),
         Command::Track => track(),
     };
     match done {
@@ -77,24 +69,14 @@ fn track() -> Result<(), String> {
     Ok(())
 }
 
-fn replay(file: &Path) -> Result<(), String> {
-    let with_file = |error: &dyn core::fmt::Display| format!("{}: {error}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| with_file(&error))?;
-    let outcome = run(&serde_json::from_str(&text).map_err(|error| with_file(&error))?)?;
-    print_counts(&outcome.counts);
-    outcome.events.iter().for_each(|(event, count)| println!("{event:>24}  {count}"));
-    Ok(())
-}
-
 fn run_many(first_seed: u64, steps: u64) -> Result<(), String> {
     let (start, mut counts, mut seed) = (Instant::now(), Counts::default(), first_seed);
     loop {
         let scenario = Scenario::random(seed);
         let outcome = run(&scenario).map_err(|violation| {
-            let json = serde_json::to_string(&scenario).expect("a scenario has no maps and no floats");
             format!(
-                "VIOLATION with seed {seed}: {violation}\nscenario: {json}\n\
-                 replay:   cargo xtask sim --seed {seed} --steps 1"
+                "VIOLATION with seed {seed}: {violation}\nscenario: {scenario:#?}\n\
+                 replay: cargo xtask sim --seed {seed} --steps 1"
             )
         })?;
         counts.add(&outcome.counts);
@@ -104,13 +86,7 @@ fn run_many(first_seed: u64, steps: u64) -> Result<(), String> {
         seed += 1;
     }
     println!("random scenarios from seed {first_seed} to {seed}");
-    print_counts(&counts);
+    counts.list().into_iter().for_each(|(name, value)| println!("{name:>24}  {value}"));
     println!("no violation in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
-}
-
-fn print_counts(counts: &Counts) {
-    for (name, value) in counts.list() {
-        println!("{name:>24}  {value}");
-    }
 }

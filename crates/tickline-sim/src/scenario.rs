@@ -1,12 +1,11 @@
 //! Scenarios. A scenario determines a run: the same scenario gives the same run, step by step.
 //!
-//! A scenario is stored as one line of JSON. The documentation of a field says which values the
-//! simulator supports. No code checks them.
+//! The documentation of a field says which values the simulator supports. No code checks them.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Everything about one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// The seed of all random choices.
@@ -33,7 +32,7 @@ pub struct Scenario {
 }
 
 /// CPUs, their counters, and the reference.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// The number of CPUs: 1 to 8.
@@ -71,7 +70,7 @@ pub struct Machine {
 }
 
 /// The settings of the clock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
     /// The interval, ns: 50 us to 10 s.
@@ -89,7 +88,7 @@ pub struct Clock {
 }
 
 /// The threads that run the iterations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
     /// A thread of the clock.
@@ -99,7 +98,7 @@ pub enum Driver {
 }
 
 /// Delays that happen by chance, at each step of each thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chance {
     /// A thread is preempted before one step in this many; 0 for never.
@@ -116,7 +115,7 @@ pub struct Chance {
 }
 
 /// A fault at a given time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimedFault {
     /// The time of the fault, ns of true time.
@@ -126,7 +125,7 @@ pub struct TimedFault {
 }
 
 /// A fault of the machine, or an action of the program, the kernel or the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// The reference runs at another rate from now on.
@@ -211,7 +210,7 @@ pub enum Fault {
 }
 
 /// The result of a judgement of the gates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
     /// Every gate is open.
@@ -225,7 +224,7 @@ pub enum Judgement {
 }
 
 /// A suspend of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Suspend {
     /// The duration, ns.
     pub for_ns: u64,
@@ -236,7 +235,7 @@ pub struct Suspend {
 }
 
 /// The behaviour of the counter in a suspend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterInSuspend {
     /// It runs on.
