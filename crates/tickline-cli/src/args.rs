@@ -338,7 +338,7 @@ pub(crate) struct Flight {
 /// The option `--json` of every command that writes JSON.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
-    /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
+    /// Writes the results as JSON to FILE (`-`: to standard output, instead of the text)
     #[arg(long = "json", value_name = "FILE")]
     pub(crate) target: Option<PathBuf>,
 }

@@ -83,7 +83,8 @@ pub(crate) struct Document {
     /// Why it is unknown whether the vDSO or a system call answers each clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) served_unknown: Option<String>,
-    /// The offset of tickline from CLOCK_MONOTONIC over time.
+    /// The offset of tickline from CLOCK_MONOTONIC over time. `watch` writes its samples only by
+    /// `--csv`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) track: Option<TrackSummary>,
     /// The times that single readings took, as histograms.

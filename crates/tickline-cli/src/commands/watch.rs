@@ -13,7 +13,6 @@ use signal_hook::consts;
 use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
-use crate::measure::track::{OffsetSample, TrackSummary};
 use crate::measure::watch::{Ending, Sampler, WatchSample, WatchSummary};
 use crate::output::{JsonOutput, is_stdout};
 use crate::screen::{self, Screen};
@@ -30,10 +29,6 @@ const NAP: Duration = Duration::from_millis(50);
 
 /// The number of lines on a terminal from one heading to the next.
 const LINES_PER_HEAD: u64 = 20;
-
-/// The most points in the JSON: a day with one sample a second. A point takes about 100 bytes. A
-/// longer watch drops every other of the older points.
-const MAX_POINTS: usize = 100_000;
 
 /// The signals that end `watch` with a summary: SIGINT, SIGTERM and SIGHUP. An inherited SIGHUP
 /// that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM end `watch` even if a shell
@@ -55,10 +50,9 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let csv = args.csv.as_deref();
     let table = csv.map(|path| Table::create(output.open_second("--csv", path)?));
     let stop = signal::stop_flag(&stop_signals())?;
-    let (watch, points) = watch(args, cpus, &stop, table.transpose()?)?;
+    let watch = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
     document.watch = Some(watch);
-    document.track = points.map(TrackSummary::new);
     let summary = text::summary(&document);
     if csv.is_some_and(is_stdout) {
         output.emit(&document, "")?;
@@ -71,16 +65,15 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
 }
 
 /// Takes samples until the time is up, a signal comes, or the reader of standard output exits.
-/// Returns the summary, and the points for the JSON.
+/// Returns the summary.
 fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
     mut table: Option<Table>,
-) -> io::Result<(WatchSummary, Option<Vec<OffsetSample>>)> {
+) -> io::Result<WatchSummary> {
     // If standard output carries the table or the JSON, no lines go there.
     let is_shown = [&args.csv, &args.json.target].into_iter().flatten().all(|path| !is_stdout(path));
-    let mut points = args.json.target.as_ref().map(|_| Vec::new());
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
@@ -88,9 +81,6 @@ fn watch(
         let sample = sampler.sample();
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
         let shown = written.and_then(|()| if is_shown { show(&sample, &sampler.summary) } else { Ok(()) });
-        if let Some(points) = &mut points {
-            add_point(points, sample.offset, MAX_POINTS);
-        }
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -109,7 +99,7 @@ fn watch(
             break Ending::Time;
         }
     };
-    Ok((sampler.finish(ended_by), points))
+    Ok(sampler.finish(ended_by))
 }
 
 /// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.
@@ -144,29 +134,4 @@ fn show(sample: &WatchSample, summary: &WatchSummary) -> io::Result<()> {
         say(text::HEAD)?;
     }
     say(&text::line(sample, &summary.cpus))
-}
-
-fn add_point(points: &mut Vec<OffsetSample>, point: OffsetSample, most: usize) {
-    if points.len() == most {
-        let mut is_kept = false;
-        points.retain(|_| {
-            is_kept = !is_kept;
-            is_kept
-        });
-    }
-    points.push(point);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::report::example::offset_sample;
-
-    #[test]
-    fn of_many_points_the_older_ones_are_thinned_out() {
-        let mut points = Vec::new();
-        (0..12_u8).for_each(|at| add_point(&mut points, offset_sample(f64::from(at), 0.0), 8));
-        let kept: Vec<f64> = points.iter().map(|point| point.at_s).collect();
-        assert_eq!(kept, [0.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0]);
-    }
 }

@@ -212,7 +212,6 @@ fn watch_writes_lines_rows_and_a_summary() {
     let Measured { json: value, folder, .. } = measured("watch");
     let samples = usize::try_from(value["watch"]["samples"].as_u64().unwrap()).unwrap();
     assert_eq!(value["watch"]["ended_by"], "time");
-    assert_eq!(value["track"]["points"].as_array().unwrap().len(), samples);
     assert!(value["watch"]["events"]["replacement"].is_u64());
     assert!(value["watch"]["most_offset_ns"].as_f64() >= value["watch"]["least_offset_ns"].as_f64());
     assert!(samples >= 2 && check_csv(&folder.join("samples.csv")) == samples);
