@@ -142,8 +142,7 @@ if [ -n "$flags" ]; then
     # The kernel sets nonstop_tsc where CPUID calls the TSC invariant (early_init_amd,
     # early_init_intel).
     printf '      "invariant_tsc": %s,\n' "$(flag nonstop_tsc)"
-    printf '      "rdtscp": %s,\n      "rdpid": %s,\n' "$(flag rdtscp)" "$(flag rdpid)"
-    printf '      "tsc_adjust": %s,\n      "hypervisor": %s\n    },\n' "$(flag tsc_adjust)" "$(flag hypervisor)"
+    printf '      "rdtscp": %s,\n      "hypervisor": %s\n    },\n' "$(flag rdtscp)" "$(flag hypervisor)"
 fi
 if [ -r /proc/self/maps ]; then
     if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi

@@ -78,7 +78,7 @@ mod tests {
             "machine": {
                 "counter_readable": false,
                 "vdso_mapped": true,
-                "cpuid": { "invariant_tsc": true, "rdpid": false, "leaf_15h_hz": 2_600_000_000_u64 },
+                "cpuid": { "invariant_tsc": true, "rdtscp": false, "leaf_15h_hz": 2_600_000_000_u64 },
                 "time_namespace": { "monotonic_offset_ns": 0, "boottime_offset_ns": -5_000 },
                 "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
                     "maximum_error_us": 923_305, "estimated_error_us": 7, "flags": ["UNSYNC", "NANO"] },
@@ -95,7 +95,7 @@ mod tests {
         for row in [
             "CPU: unknown\n",
             "counter: 2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal (by ",
-            "CPUID: invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
+            "CPUID: invariant TSC, no rdtscp, leaf 15h 2,600.000000 MHz\n",
             "rights: may not read the counter (PR_SET_TSC), vDSO mapped\n",
             "namespace: the machine's monotonic time, boot time -5 us from the machine's\n",
             "NTP: synchronised, within 923 ms of UTC by its claim, probably within 7 us, rate corrected by 8.3 %, flags: UNSYNC; NANO\n",

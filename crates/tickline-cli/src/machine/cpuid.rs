@@ -11,16 +11,10 @@ pub(crate) struct Cpuid {
     pub(crate) invariant_tsc: Option<bool>,
     /// Leaf 8000_0001h, EDX bit 27.
     pub(crate) rdtscp: Option<bool>,
-    /// Leaf 7, ECX bit 22.
-    pub(crate) rdpid: Option<bool>,
-    /// Leaf 7, EBX bit 1.
-    pub(crate) tsc_adjust: Option<bool>,
     /// Leaf 1, ECX bit 31.
     pub(crate) hypervisor: Option<bool>,
     /// Leaf 15h: the crystal's frequency times a ratio, Hz; null if the leaf has no frequency.
     pub(crate) leaf_15h_hz: Option<u64>,
-    /// Leaf 16h: the processor's base frequency, MHz, which is often near the counter's.
-    pub(crate) leaf_16h_base_mhz: Option<u16>,
     /// Leaf 4000_0010h: the counter's frequency that the hypervisor states, kHz.
     pub(crate) hypervisor_khz: Option<u32>,
 }
@@ -28,21 +22,19 @@ pub(crate) struct Cpuid {
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 pub(super) fn read() -> Option<Cpuid> {
     let cpuid = raw_cpuid::CpuId::new();
-    let (features, more) = (cpuid.get_feature_info(), cpuid.get_extended_feature_info());
     let extended = cpuid.get_extended_processor_and_feature_identifiers();
-    let (frequency, hypervisor) = (cpuid.get_processor_frequency_info(), cpuid.get_hypervisor_info());
     Some(Cpuid {
         // A processor without the leaf does not claim an invariant TSC.
         invariant_tsc: Some(
             cpuid.get_advanced_power_mgmt_info().is_some_and(|power| power.has_invariant_tsc()),
         ),
         rdtscp: extended.map(|extended| extended.has_rdtscp()),
-        rdpid: more.as_ref().map(|more| more.has_rdpid()),
-        tsc_adjust: more.map(|more| more.has_tsc_adjust_msr()),
-        hypervisor: features.map(|features| features.has_hypervisor()),
+        hypervisor: cpuid.get_feature_info().map(|features| features.has_hypervisor()),
         leaf_15h_hz: cpuid.get_tsc_info().and_then(|tsc| tsc.tsc_frequency()).filter(|hz| *hz != 0),
-        leaf_16h_base_mhz: frequency.map(|found| found.processor_base_frequency()).filter(|mhz| *mhz != 0),
-        hypervisor_khz: hypervisor.and_then(|found| found.tsc_frequency()).filter(|khz| *khz != 0),
+        hypervisor_khz: cpuid
+            .get_hypervisor_info()
+            .and_then(|found| found.tsc_frequency())
+            .filter(|khz| *khz != 0),
     })
 }
 
