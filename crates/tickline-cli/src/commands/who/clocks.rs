@@ -5,11 +5,41 @@ use crate::document::Document;
 use crate::measure::calls::{GETPPID, SYSTEM_CALL};
 use crate::measure::served_by::ServedBy;
 
+/// The answerer of a clock's calls, and the work of a call.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// The vDSO answers it whatever the clocksource. A system call reads no counter, either.
+    Coarse,
+    /// The vDSO answers it if the vDSO can read the clocksource.
+    Precise,
+    /// As `Precise`, since Linux 5.3 (`lib/vdso/gettimeofday.c`).
+    PreciseSinceLinux5_3,
+    /// No vDSO answers it. A system call reads the counter.
+    Alarm,
+    /// No vDSO answers it, so its row in the table of costs is that of a system call.
+    CpuTime,
+}
+
+/// The kernel's clocks: number, name and kind (`include/uapi/linux/time.h`).
+const CLOCKS: [(i32, &str, Kind); 11] = [
+    (0, "REALTIME", Kind::Precise),
+    (1, "MONOTONIC", Kind::Precise),
+    (2, "PROCESS_CPUTIME", Kind::CpuTime),
+    (3, "THREAD_CPUTIME", Kind::CpuTime),
+    (4, "MONOTONIC_RAW", Kind::PreciseSinceLinux5_3),
+    (5, "REALTIME_COARSE", Kind::Coarse),
+    (6, "MONOTONIC_COARSE", Kind::Coarse),
+    (7, "BOOTTIME", Kind::PreciseSinceLinux5_3),
+    (8, "REALTIME_ALARM", Kind::Alarm),
+    (9, "BOOTTIME_ALARM", Kind::Alarm),
+    (11, "TAI", Kind::PreciseSinceLinux5_3),
+];
+
 /// A system call for the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimeCall {
-    /// The number of the clock (`include/uapi/linux/time.h`). A negative number is the CPU time of
-    /// a process or thread, or the clock of a device (`include/linux/posix-timers.h`).
+    /// The number of the clock. A negative number is the CPU time of a process or thread, or the
+    /// clock of a device (`include/linux/posix-timers.h`).
     ClockGettime(i32),
     GetTimeOfDay,
     Time,
@@ -34,18 +64,25 @@ impl TimeCall {
         }
     }
 
+    /// `None` for a number that is not in the table.
+    fn kind(self) -> Option<Kind> {
+        match self {
+            Self::GetTimeOfDay => Some(Kind::Precise),
+            Self::Time => Some(Kind::Coarse),
+            Self::ClockGettime(number) => Some(clock(number)?.2),
+        }
+    }
+
     /// The cost of a system call to this clock, ns. If a system call answers the clock, it is the
     /// measured cost of the clock. Otherwise it is the cost of a system call that reads the
     /// counter, or for a coarse clock the cost of a system call that does not. `None` for the CPU
     /// time of another process, and for the clock of a device.
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
         let measured = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
-        measured.and_then(|row| row.cost_ns).or_else(|| match self {
-            Self::Time | Self::ClockGettime(5 | 6) => facts.cost_ns(GETPPID),
-            Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7..=9 | 11) => facts.cost_ns(SYSTEM_CALL),
-            // No vDSO answers these clocks, so this cost is that of a system call.
-            Self::ClockGettime(2 | 3) => facts.cost_ns(&self.name()),
-            Self::ClockGettime(_) => None,
+        measured.and_then(|row| row.cost_ns).or_else(|| match self.kind()? {
+            Kind::Coarse => facts.cost_ns(GETPPID),
+            Kind::Precise | Kind::PreciseSinceLinux5_3 | Kind::Alarm => facts.cost_ns(SYSTEM_CALL),
+            Kind::CpuTime => facts.cost_ns(&self.name()),
         })
     }
 
@@ -54,42 +91,30 @@ impl TimeCall {
     pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Document) -> Option<f64> {
         let row = facts.row(&self.name());
         let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
-        let possible = match self {
-            // The vDSO answers these clocks whatever the clocksource.
-            Self::Time | Self::ClockGettime(5 | 6) => by_vdso,
-            // The vDSO answers these clocks since Linux 5.3 (`lib/vdso/gettimeofday.c`), if it can
-            // read the clocksource.
-            Self::ClockGettime(4 | 7 | 11) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
-            Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7 | 11) => {
-                by_vdso.or_else(|| facts.attainable_ns())
-            }
-            Self::ClockGettime(_) => return now_ns,
+        let possible = match self.kind() {
+            Some(Kind::Coarse) => by_vdso,
+            Some(Kind::PreciseSinceLinux5_3) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
+            Some(Kind::Precise | Kind::PreciseSinceLinux5_3) => by_vdso.or_else(|| facts.attainable_ns()),
+            Some(Kind::Alarm | Kind::CpuTime) | None => return now_ns,
         };
         // A fix makes no call slower. A present cost below the possible one is a measurement error.
         possible.map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)))
     }
 }
 
+fn clock(number: i32) -> Option<&'static (i32, &'static str, Kind)> {
+    CLOCKS.iter().find(|clock| clock.0 == number)
+}
+
 fn clock_name(number: i32) -> String {
-    let name = match number {
-        0 => "REALTIME",
-        1 => "MONOTONIC",
-        2 => "PROCESS_CPUTIME",
-        3 => "THREAD_CPUTIME",
-        4 => "MONOTONIC_RAW",
-        5 => "REALTIME_COARSE",
-        6 => "MONOTONIC_COARSE",
-        7 => "BOOTTIME",
-        8 => "REALTIME_ALARM",
-        9 => "BOOTTIME_ALARM",
-        11 => "TAI",
+    match (clock(number), number) {
+        (Some((_, name, _)), _) => (*name).to_owned(),
         // If the lowest three bits are 3, this is the clock of a device (`CLOCKFD`). Any other
         // negative number is a CPU time.
-        ..0 if number & 7 == 3 => "of a device",
-        ..0 => "CPU time of another",
-        _ => return format!("number {number}"),
-    };
-    name.to_owned()
+        (None, ..0) if number & 7 == 3 => "of a device".to_owned(),
+        (None, ..0) => "CPU time of another".to_owned(),
+        (None, _) => format!("number {number}"),
+    }
 }
 
 #[cfg(test)]
@@ -122,13 +147,18 @@ pub(super) mod tests {
             ("6.1.0-1", TimeCall::ClockGettime(6), Some(200.0), Some(5.0)),
             // No vDSO answers these clocks.
             ("6.1.0-1", TimeCall::ClockGettime(2), Some(400.0), Some(400.0)),
+            ("6.1.0-1", TimeCall::ClockGettime(8), Some(1_000.0), Some(1_000.0)),
+            ("6.1.0-1", TimeCall::ClockGettime(9), Some(1_000.0), Some(1_000.0)),
             ("6.1.0-1", TimeCall::ClockGettime(-6), None, None),
             // The cost of this coarse clock is unknown.
             ("6.1.0-1", TimeCall::ClockGettime(5), Some(200.0), None),
             // The vDSO answers this clock since Linux 5.3.
             ("5.3.0", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
             ("5.10.1-a", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
+            ("5.3.0", TimeCall::ClockGettime(7), Some(1_000.0), Some(25.0)),
+            ("5.3.0", TimeCall::ClockGettime(11), Some(1_000.0), Some(25.0)),
             ("4.19.0", TimeCall::ClockGettime(4), Some(1_000.0), None),
+            ("4.19.0", TimeCall::ClockGettime(0), Some(1_000.0), Some(25.0)),
             ("x", TimeCall::ClockGettime(4), Some(1_000.0), None),
         ] {
             let slow = facts("system_call", kernel);
@@ -149,6 +179,8 @@ pub(super) mod tests {
             (TimeCall::GetTimeOfDay, Some(1_000.0)),
             (TimeCall::ClockGettime(6), Some(200.0)),
             (TimeCall::ClockGettime(2), Some(400.0)),
+            (TimeCall::ClockGettime(8), Some(1_000.0)),
+            (TimeCall::ClockGettime(9), Some(1_000.0)),
             (TimeCall::ClockGettime(-6), None),
             (TimeCall::ClockGettime(1_000), None),
         ] {
@@ -160,6 +192,7 @@ pub(super) mod tests {
     fn calls_have_the_names_that_the_table_of_costs_uses() {
         for (call, clock, name) in [
             ("clock_gettime", Some(1), Some(crate::measure::calls::MONOTONIC)),
+            ("clock_gettime", Some(9), Some("clock_gettime BOOTTIME_ALARM")),
             ("clock_gettime", Some(17), Some("clock_gettime number 17")),
             ("clock_gettime", Some(-5), Some("clock_gettime of a device")),
             ("clock_gettime", Some(-6), Some("clock_gettime CPU time of another")),
