@@ -18,19 +18,18 @@ use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, UnixTime};
 
-use crate::commands::bench::BenchSummary;
-use crate::commands::who::WhoSummary;
 use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
-use crate::measure::costs::CostRow;
+use crate::measure::costs::{BenchSummary, CostRow};
 use crate::measure::latency::LatencyRow;
 use crate::measure::status_when;
 use crate::measure::track::TrackSummary;
 use crate::measure::warp::WarpTest;
 use crate::measure::watch::WatchSummary;
+use crate::measure::who::WhoSummary;
 use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
 

@@ -6,6 +6,8 @@ mod cpuid;
 mod log;
 #[cfg(target_os = "linux")]
 mod ntp_daemon;
+#[cfg(target_os = "linux")]
+pub(crate) mod page;
 mod platform;
 #[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;

@@ -9,6 +9,7 @@ pub(crate) mod served_by;
 pub(crate) mod track;
 pub(crate) mod warp;
 pub(crate) mod watch;
+pub(crate) mod who;
 
 use std::thread;
 use std::time::Duration;

@@ -3,32 +3,15 @@
 use std::io;
 use std::time::Instant;
 
-use serde::Serialize;
-
 use crate::args;
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::costs::{self, CostRow, LongRun};
+use crate::measure::costs::{self, BenchSummary, CostRow};
 use crate::measure::{as_f64, calls};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::Setup;
-
-/// The results of `bench` beside the costs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct BenchSummary {
-    /// Number of rounds over all clocks, for the figures in `costs`.
-    pub(crate) rounds: u32,
-    /// Number of calls of each clock in the long run.
-    pub(crate) calls: u32,
-    /// The long run of each clock.
-    pub(crate) long_run: Vec<LongRun>,
-    /// The share of the time for which a CPU has run the measurement, percent. It is less than 100
-    /// if other programs use the CPUs. Null if the system does not report it.
-    pub(crate) cpu_percent: Option<f64>,
-}
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();

@@ -35,7 +35,6 @@ use tickline_page::program::{
 use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
-use crate::commands::serve;
 use crate::exit::Exit;
 use crate::machine;
 use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
@@ -170,7 +169,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     let page = match named {
         Some(page) => std::path::absolute(page)?,
         None => {
-            let found = serve::pages().into_iter().find(|page| page.exists());
+            let found = machine::page::default_pages().into_iter().find(|page| page.exists());
             found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))?
         }
     };

@@ -3,25 +3,21 @@
 //! `server` has the server's loop, and `status` prints the status. `docs/lease.md` has the rules,
 //! `tickline-page` the page's file, and `tickline::page` the writer.
 
-mod readers;
 mod server;
 mod status;
 
 use std::env;
-use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, Permissions};
 use std::io;
-use std::iter;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tickline::page::LeasePhase;
 use tickline_page::host::{self, PageError};
-use tickline_page::program::PAGE;
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
+use crate::machine::page;
 use crate::output::{self, JsonOutput};
 use crate::words::plain_path;
 
@@ -31,8 +27,8 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     }
     let page = &match &args.page {
         Some(page) => page.clone(),
-        None if rustix::process::geteuid().is_root() => machine_page().to_owned(),
-        None => user_page(env::var_os("XDG_RUNTIME_DIR"))?,
+        None if rustix::process::geteuid().is_root() => page::of_machine().to_owned(),
+        None => page::of_user(env::var_os("XDG_RUNTIME_DIR"))?,
     };
     match args.action {
         None => {
@@ -51,16 +47,6 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         Some(ServeAction::Off) => off(page),
         Some(ServeAction::On) => on(page),
     }
-}
-
-/// The number of processes that have one of the default pages mapped. See
-/// [`Machine`](crate::machine::Machine).
-pub(crate) fn page_readers() -> Option<usize> {
-    let counts = pages().into_iter().filter_map(|page| {
-        let server = host::writer_pid(&page).ok().flatten();
-        Some(readers::find(&page, server).ok()?.0.len())
-    });
-    counts.reduce(|all, count| all + count)
 }
 
 /// The error for a page that cannot be used, with a hint if the page does not exist.
@@ -103,35 +89,4 @@ fn make_folder(page: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     };
     result.map_err(|error| output::with_path(folder, &error))
-}
-
-/// The paths of the default pages, where programs look for a page: the machine's, then the user's.
-pub(crate) fn pages() -> Vec<PathBuf> {
-    let user = user_page(env::var_os("XDG_RUNTIME_DIR")).ok();
-    iter::once(machine_page().to_owned()).chain(user).collect()
-}
-
-fn machine_page() -> &'static Path {
-    Path::new(OsStr::from_bytes(PAGE.to_bytes()))
-}
-
-fn user_page(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
-    let name = machine_page().strip_prefix("/run").map_err(io::Error::other)?;
-    let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let unset = "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH";
-    let folder = folder.ok_or_else(|| io::Error::other(unset))?;
-    Ok(folder.join(name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn root_and_users_have_pages_of_their_own() {
-        let mine = || Some(OsString::from("/run/user/7"));
-        assert_eq!(machine_page(), Path::new("/run/tickline/page.v1"));
-        assert_eq!(user_page(mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
-        assert!(user_page(Some(OsString::from("relative"))).is_err());
-    }
 }

@@ -16,8 +16,7 @@ use rustix::process::{
 };
 use tickline_page::host::namespace_offset_ns;
 
-use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon};
-use crate::commands::serve;
+use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon, page};
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
@@ -26,7 +25,7 @@ pub(super) fn facts() -> Machine {
         clock_gettime_file: clock_gettime_file(),
         clock_gettime_difference_ns: clock_gettime_difference_ns(),
         time_namespace: time_namespace(),
-        page_readers: serve::page_readers(),
+        page_readers: page::count_readers(),
         ntp: ntp(),
         ntp_daemon: ntp_daemon::read(),
         ..Machine::default()

@@ -52,6 +52,21 @@ pub(crate) struct CostRow {
     pub(crate) served_by: Option<ServedBy>,
 }
 
+/// The results of `bench` beside the costs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct BenchSummary {
+    /// Number of rounds over all clocks, for the figures in `costs`.
+    pub(crate) rounds: u32,
+    /// Number of calls of each clock in the long run.
+    pub(crate) calls: u32,
+    /// The long run of each clock.
+    pub(crate) long_run: Vec<LongRun>,
+    /// The share of the time for which a CPU has run the measurement, percent. It is less than 100
+    /// if other programs use the CPUs. Null if the system does not report it.
+    pub(crate) cpu_percent: Option<f64>,
+}
+
 /// Many calls in a row, with all interruptions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -10,7 +10,7 @@ use tickline_page::host::{PageFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
-use super::readers::{self, Reader};
+use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
@@ -57,7 +57,7 @@ impl PageReport {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let (readers, readers_unknown) = readers::find(page, server_pid)?;
+        let (readers, readers_unknown) = machine::page::readers(page, server_pid)?;
         // If the line is doubted, the OS clock has left the line, and the lead has no known limit.
         let is_known = snapshot.phase != LeasePhase::Doubted;
         Ok(Self {

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{Caller, WhoSummary};
 use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
+use crate::measure::who::{Caller, WhoSummary};
 use crate::screen::Screen;
 use crate::words::cell;
 

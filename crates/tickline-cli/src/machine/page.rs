@@ -1,28 +1,61 @@
-//! Finds the processes that have a page mapped, by `/proc/PID/maps`.
+//! The default pages, and the processes that have a page mapped, by `/proc/PID/maps`.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::iter;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 use serde::Serialize;
-use tickline_page::program::LIBRARY;
-
-use crate::machine;
+use tickline_page::host::writer_pid;
+use tickline_page::program::{LIBRARY, PAGE};
 
 /// A process that has the page mapped.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Reader {
-    pub(super) pid: u32,
+pub(crate) struct Reader {
+    pub(crate) pid: u32,
     /// The process's name (`/proc/PID/comm`).
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Whether the library of `tickline run` reads the page. Otherwise the program itself does.
-    pub(super) by_library: bool,
+    pub(crate) by_library: bool,
+}
+
+/// The paths of the default pages, where programs look for a page: the machine's, then the user's.
+pub(crate) fn default_pages() -> Vec<PathBuf> {
+    let user = of_user(env::var_os("XDG_RUNTIME_DIR")).ok();
+    iter::once(of_machine().to_owned()).chain(user).collect()
+}
+
+/// The path of the machine's page.
+pub(crate) fn of_machine() -> &'static Path {
+    Path::new(OsStr::from_bytes(PAGE.to_bytes()))
+}
+
+/// The path of a user's page. `runtime_folder` is the value of `XDG_RUNTIME_DIR`.
+pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    let name = of_machine().strip_prefix("/run").map_err(io::Error::other)?;
+    let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let unset = "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH";
+    let folder = folder.ok_or_else(|| io::Error::other(unset))?;
+    Ok(folder.join(name))
+}
+
+/// The number of processes that have one of the default pages mapped; `None` if there is no such
+/// page.
+pub(super) fn count_readers() -> Option<usize> {
+    let counts = default_pages().into_iter().filter_map(|page| {
+        let server = writer_pid(&page).ok().flatten();
+        Some(readers(&page, server).ok()?.0.len())
+    });
+    counts.reduce(|all, count| all + count)
 }
 
 /// All readers except `server` and this process, and the number of processes not readable.
-pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>, usize)> {
+pub(crate) fn readers(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>, usize)> {
     let file = fs::metadata(page)?;
     let (device, inode) =
         (format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev())), file.ino().to_string());
@@ -37,7 +70,7 @@ pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>,
                 let Some(by_library) = maps_page(&String::from_utf8_lossy(&maps), &device, &inode) else {
                     continue;
                 };
-                let name = machine::process_name(pid).unwrap_or_default();
+                let name = super::process_name(pid).unwrap_or_default();
                 readers.push(Reader { pid, name, by_library });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unreadable += 1,
@@ -59,6 +92,14 @@ fn maps_page(maps: &str, device: &str, inode: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_and_users_have_pages_of_their_own() {
+        let mine = || Some(OsString::from("/run/user/7"));
+        assert_eq!(of_machine(), Path::new("/run/tickline/page.v1"));
+        assert_eq!(of_user(mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
+        assert!(of_user(Some(OsString::from("relative"))).is_err());
+    }
 
     #[test]
     fn a_page_is_found_by_device_and_inode() {

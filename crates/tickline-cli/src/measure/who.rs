@@ -1,0 +1,71 @@
+//! The result of a count of the system calls for the time. `commands::who` counts them.
+
+use serde::Serialize;
+
+/// The processes that ask for the time by system calls.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WhoSummary {
+    /// The process whose calls were counted; null for all.
+    pub(crate) process: Option<u32>,
+    /// How long calls were counted, s; null if calls could not be counted.
+    pub(crate) counted_s: Option<f64>,
+    /// `CLOCK_MONOTONIC` when counting began, ns; null if calls could not be counted.
+    pub(crate) from_monotonic_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC` when counting ended, ns; null if calls could not be counted.
+    pub(crate) until_monotonic_ns: Option<u64>,
+    /// One call in this many was sampled, and stands for the others; null if calls could not be
+    /// counted.
+    pub(crate) sampled_every: Option<u64>,
+    /// Number of calls whose samples the kernel has dropped, of this program and of all others. The
+    /// other figures do not include these calls.
+    pub(crate) lost_calls: u64,
+    /// The calls of each process to each clock, the costliest first. This program is left out.
+    pub(crate) callers: Vec<Caller>,
+    /// Why calls could not be counted, in words; null if they were counted.
+    pub(crate) obstacle: Option<String>,
+    /// Commands that remove the obstacle, or count by other means.
+    pub(crate) instead: Vec<String>,
+}
+
+/// The system calls of one process to one clock.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Caller {
+    /// The process's number in the PID namespace of this program; 0 if it has no number there.
+    pub(crate) pid: u32,
+    /// The process's name (`/proc/PID/comm`); null if the process ended before its name was read.
+    pub(crate) process: Option<String>,
+    /// The clock, named as in `costs`.
+    pub(crate) clock: String,
+    /// Number of calls a second.
+    pub(crate) calls_per_second: f64,
+    /// The cost of a system call to this clock, which this program has measured after the count,
+    /// ns; null for the CPU time of another process, and for clocks of devices.
+    pub(crate) cost_ns: Option<f64>,
+    /// The present cost of these calls, percent of one CPU.
+    pub(crate) core_percent: Option<f64>,
+    /// The cost of a call once the vDSO answers it, ns; the present cost for a clock that no vDSO
+    /// answers; null if unknown.
+    pub(crate) fixed_ns: Option<f64>,
+    /// The cost of these calls after the fix, percent of one CPU.
+    pub(crate) fixed_core_percent: Option<f64>,
+}
+
+impl WhoSummary {
+    /// The number of all calls a second.
+    pub(crate) fn calls_per_second(&self) -> f64 {
+        self.callers.iter().map(|caller| caller.calls_per_second).sum()
+    }
+
+    /// The present cost of all calls whose cost is known, percent of one CPU.
+    pub(crate) fn core_percent(&self) -> f64 {
+        self.callers.iter().filter_map(|caller| caller.core_percent).sum()
+    }
+
+    /// The cost of these calls after the fix, percent of one CPU; `None` if a part is unknown.
+    pub(crate) fn fixed_core_percent(&self) -> Option<f64> {
+        let known = self.callers.iter().filter(|caller| caller.core_percent.is_some());
+        known.map(|caller| caller.fixed_core_percent).sum()
+    }
+}
