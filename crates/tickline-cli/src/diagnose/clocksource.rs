@@ -164,8 +164,8 @@ fn kvm_clock(facts: &Document) -> Finding {
 
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
 fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
-    let seen = "available_clocksource has tsc".to_owned();
-    finding.with_evidence([seen]).with_fix(fix::use_tsc(facts))
+    let evidence = "available_clocksource has tsc".to_owned();
+    finding.with_evidence([evidence]).with_fix(fix::use_tsc(facts))
 }
 
 fn xen(facts: &Document) -> Finding {

@@ -46,7 +46,7 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         }
         None => host,
     };
-    let seen = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
+    let evidence = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
         // Facts that a person has written may lack this text.
         "" => "a comparison of the CPUs' counters".to_owned(),
         words => words.to_owned(),
@@ -54,8 +54,8 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     let forced = facts.has_parameter("tsc=reliable").then(|| {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
-    let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
-    Some(Finding::new(key, &[]).with_evidence(seen).with_fix(fix))
+    let evidence = evidence.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
+    Some(Finding::new(key, &[]).with_evidence(evidence).with_fix(fix))
 }
 
 /// A read of the counter takes longer than a system call that reads no clock. Only a trapped
@@ -75,11 +75,11 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     let finding = Finding::new(key, &[]);
     let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| key == "counter_trapped");
     let fix = host.and_then(|host| host.untrapped.clone()).map_or_else(|| finding.fix.clone(), Into::into);
-    let seen =
+    let evidence =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
     let clock = facts.precise_ns().zip(facts.precise_served_by());
     let clock = clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
-    Some(finding.with_evidence([seen]).with_evidence(clock).with_fix(fix))
+    Some(finding.with_evidence([evidence]).with_evidence(clock).with_fix(fix))
 }
 
 /// CPUID does not state that the counter runs at a constant rate.

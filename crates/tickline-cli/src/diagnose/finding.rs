@@ -62,7 +62,7 @@ impl Finding {
             code: texts::code(key),
             severity,
             what: words.what,
-            evidence: words.seen,
+            evidence: words.evidence,
             fix: words.no_fix.map_or_else(|| words.fix.into(), |why| Fix::none(&why)),
             gain_ratio: None,
             who: (severity == Severity::Slow).then_some("sudo tickline who"),
@@ -73,7 +73,7 @@ impl Finding {
     pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
         let gain = self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
         let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
-        let texts = self.evidence.iter().map(|seen| ("seen", seen.clone()));
+        let texts = self.evidence.iter().map(|text| ("seen", text.clone()));
         let texts = texts.chain(self.fix.parts().into_iter().map(|part| ("fix", part)));
         let is_host = self.fix.steps.as_ref().is_some_and(|steps| steps.place == Place::Host);
         let texts = texts.chain(is_host.then(|| ("run", "the following commands on the host".to_owned())));
@@ -101,10 +101,10 @@ impl Finding {
         };
         let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
         let gain_ratio = (!self.fix.is_none).then_some(now_ns / then_ns);
-        let seen = format!(
+        let evidence = format!(
             "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
         );
-        Self { gain_ratio, ..self.with_evidence([seen]) }
+        Self { gain_ratio, ..self.with_evidence([evidence]) }
     }
 
     pub(super) fn with_fix(mut self, fix: impl Into<Fix>) -> Self {

@@ -37,7 +37,7 @@ pub(super) struct Texts {
 pub(super) struct Words {
     pub(super) severity: Option<Severity>,
     pub(super) what: String,
-    pub(super) seen: Vec<String>,
+    pub(super) evidence: Vec<String>,
     pub(super) fix: String,
     /// Why there is no fix. A variant does not inherit this text.
     pub(super) no_fix: Option<String>,
@@ -80,12 +80,12 @@ pub(super) type Values<'a> = &'a [(&'a str, &'a dyn Display)];
 pub(super) fn words(key: &str, values: Values<'_>) -> Words {
     let stored = |key: &str| TEXTS.findings.get(key).cloned().unwrap_or_default();
     let (base, own) = (stored(code(key)), stored(key));
-    let seen = if own.seen.is_empty() { base.seen } else { own.seen };
+    let evidence = if own.evidence.is_empty() { base.evidence } else { own.evidence };
     let fix = if own.fix.is_empty() { base.fix } else { own.fix };
     Words {
         severity: own.severity.or(base.severity),
         what: fill_in(&own.what, values),
-        seen: seen.iter().map(|seen| fill_in(seen, values)).collect(),
+        evidence: evidence.iter().map(|text| fill_in(text, values)).collect(),
         fix: fill_in(&fix, values),
         no_fix: own.no_fix,
     }

@@ -137,14 +137,14 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
     };
     let [rate, frequency] = [rate_ppb, ntp.frequency_ppb].map(|ppb| with_unit(&json!(ppb), Some("ppb")));
     let [off, offset] = [off_ns.unwrap_or(0), ntp.offset_ns].map(span);
-    let seen: [(_, &dyn Display); 5] = [
+    let values: [(_, &dyn Display); 5] = [
         ("rate", &rate),
         ("frequency", &frequency),
         ("tick_us", &ntp.tick_us),
         ("offset", &offset),
         ("off", &off),
     ];
-    Some(Finding::new(key, &seen))
+    Some(Finding::new(key, &values))
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
