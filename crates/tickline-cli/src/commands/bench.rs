@@ -99,11 +99,11 @@ mod tests {
             |p90s_ns: &[f64]| disturbed(&p90s_ns.iter().copied().map(row).collect::<Vec<_>>(), Some(99.0));
         assert_eq!(warning(&[]), None);
         assert_eq!(warning(&[10.0, 11.0, 12.0, 19.0, 500.0]), None, "one clock alone");
-        let said = warning(&[10.0, 11.0, 12.0, 19_000.0]).expect("a warning");
-        assert!(said.contains("for 1 of 4 clocks") && said.contains("run this again"), "{said}");
+        let text = warning(&[10.0, 11.0, 12.0, 19_000.0]).expect("a warning");
+        assert!(text.contains("for 1 of 4 clocks") && text.contains("run this again"), "{text}");
         // With two busy programs on two CPUs, less than one round in ten was slow.
-        let said = disturbed(&[row(10.0)], Some(66.0)).expect("a warning");
-        assert!(said.contains("it had a CPU for 66 % of the time"), "{said}");
+        let text = disturbed(&[row(10.0)], Some(66.0)).expect("a warning");
+        assert!(text.contains("it had a CPU for 66 % of the time"), "{text}");
         assert_eq!(disturbed(&[row(10.0)], None), None);
     }
 }

@@ -190,8 +190,8 @@ pub(crate) mod tests {
             (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
             (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
         ] {
-            let said = result(&warp(synchronised, pairs));
-            assert!(said.contains(part), "{said}");
+            let text = result(&warp(synchronised, pairs));
+            assert!(text.contains(part), "{text}");
         }
         let some = WarpTest { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
         assert!(result(&some).ends_with("CPUs 4-7 were not compared."));

@@ -247,8 +247,8 @@ mod tests {
         for (name, command) in host.steps.as_ref().unwrap().named() {
             let mut shell = std::process::Command::new("sh");
             let output = shell.args(["-c", command]).env_remove("VM").output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(!output.status.success() && said.contains("VBoxManage list vms"), "{name}: {said}");
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && message.contains("VBoxManage list vms"), "{name}: {message}");
         }
     }
 }

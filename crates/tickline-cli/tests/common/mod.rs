@@ -58,9 +58,9 @@ pub fn code(output: &Output) -> i32 {
 
 /// Checks that the program has ended with this code, and that standard error contains this text.
 pub fn assert_fails(output: &Output, code: i32, says: &str) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(said.contains(says), "no {says} in: {said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(message.contains(says), "no {says} in: {message}");
 }
 
 /// Sends a signal to a child that was not yet waited for, so its number is still valid.

@@ -52,10 +52,10 @@ impl Server {
     /// Waits for the server's end. Returns the exit code and the text on standard error.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         let status = until("the server ends", || self.0.try_wait().expect("a child"));
-        let mut said = String::new();
-        self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-        assert!(!said.contains('\u{1b}'), "{said:?}");
-        (status.code(), said)
+        let mut message = String::new();
+        self.0.stderr.take().expect("a pipe").read_to_string(&mut message).expect("text");
+        assert!(!message.contains('\u{1b}'), "{message:?}");
+        (status.code(), message)
     }
 }
 

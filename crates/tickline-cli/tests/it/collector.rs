@@ -78,10 +78,11 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
         "offset_ns": -250_000_000, "bound_ns": 252_500_000 });
     assert_eq!((&machine["ntp_daemon"], &machine["systemd"]), (&daemon, &false.into()));
     assert_eq!(facts["costs"][0]["served_by"], "system_call");
-    let (said, code) = diagnosed(&facts);
-    let codes =
-        json!(said["findings"].as_array().unwrap().iter().map(|found| &found["code"]).collect::<Vec<_>>());
-    assert_eq!((codes, code), (json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]), Some(1)), "{said}");
+    let (document, code) = diagnosed(&facts);
+    let codes = json!(
+        document["findings"].as_array().unwrap().iter().map(|found| &found["code"]).collect::<Vec<_>>()
+    );
+    assert_eq!((codes, code), (json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]), Some(1)), "{document}");
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
 }
 

@@ -38,7 +38,7 @@ fn a_log_that_is_appended_to_keeps_what_it_has() {
     for script in ["\"$0\" $BENCH --json /dev/stdout >> log", "\"$0\" $BENCH --json /dev/fd/3 3>> log >> log"]
     {
         fs::write(&log, "before\n").unwrap();
-        let (found, said) = write(script);
+        let (found, errors) = write(script);
         let rest = found.strip_prefix("before\n").expect("what was there");
         let (text, json) = rest.split_at(rest.find('{').expect("JSON"));
         let mut json = serde_json::Deserializer::from_str(json).into_iter::<Value>();
@@ -46,12 +46,12 @@ fn a_log_that_is_appended_to_keeps_what_it_has() {
         let is_stdout = script.contains("stdout");
         let rest = &rest[text.len() + json.byte_offset()..];
         assert!(is_stdout || (text.to_owned() + rest).contains("Long run: 1 calls"), "{found}");
-        assert_eq!(said, "", "{script}");
+        assert_eq!(errors, "", "{script}");
     }
     fs::write(&log, "before\n").unwrap();
-    let (found, said) = write("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
+    let (found, errors) = write("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
     assert!(found.starts_with("before\n") && found.contains("\nat_s,unix_s"), "{found}");
-    assert!(said.contains("Watched for "), "the summary goes elsewhere");
+    assert!(errors.contains("Watched for "), "the summary goes elsewhere");
 }
 
 /// Symptom: a file that root replaced belonged to root, and a new file gave the old group's rights

@@ -277,11 +277,11 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
     let saved: Value = serde_json::from_slice(&saved.stdout).unwrap();
     assert_eq!(live["machine"], saved["machine"]);
     // A figure may change in its last bit when it is saved and read back.
-    let said = |document: &Value| -> Vec<[Value; 3]> {
-        let findings = document["findings"].as_array().unwrap().iter();
-        findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
+    let findings = |document: &Value| -> Vec<[Value; 3]> {
+        let found = document["findings"].as_array().unwrap().iter();
+        found.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
     };
-    assert_eq!(said(live), said(&saved));
+    assert_eq!(findings(live), findings(&saved));
     let same = tickline(&["compare", path, path]).output().unwrap();
     assert_eq!(same.status.code(), Some(0), "{same:?}");
 }
@@ -293,7 +293,7 @@ fn an_openmetrics_text_is_complete_and_no_temporary_file_remains() {
     assert_eq!(entries(folder), ["out.json", "tickline.prom"]);
     let file = fs::read_to_string(folder.join("tickline.prom")).unwrap();
     let check = tickline(&["doctor", "--check", "--openmetrics", "-"]).output().unwrap();
-    for said in [file, text(&check.stdout)] {
-        assert!(said.starts_with("# TYPE tickline_") && said.ends_with("\n# EOF\n"), "{said}");
+    for metrics in [file, text(&check.stdout)] {
+        assert!(metrics.starts_with("# TYPE tickline_") && metrics.ends_with("\n# EOF\n"), "{metrics}");
     }
 }

@@ -63,10 +63,10 @@ fn recorded_machines_are_diagnosed() {
         let recorded: Value = serde_json::from_str(&facts).unwrap();
         assert_eq!(faults(&schema, &recorded), [""; 0], "{name}");
         assert!(recorded["source"].as_str().is_some_and(|source| source.len() > 20), "{name}: its source");
-        let (said, code) = diagnosed(&recorded);
-        let findings = said["findings"].as_array().unwrap();
+        let (document, code) = diagnosed(&recorded);
+        let findings = document["findings"].as_array().unwrap();
         let found: Vec<_> = findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect();
-        assert_eq!(found, codes, "{name}: {said}");
+        assert_eq!(found, codes, "{name}: {document}");
         let is_well = findings.iter().all(|finding| finding["severity"] == "note");
         let is_bad =
             findings.iter().any(|finding| ["wrong", "slow"].map(Value::from).contains(&finding["severity"]));
@@ -84,10 +84,10 @@ fn recorded_machines_are_diagnosed() {
         let check = output(&["--check"], &facts);
         let line = text(&check.stdout);
         assert_eq!(line.lines().count(), 1, "{name}: {line}");
-        let (said, check) = (first_line(&shown), check.status.code().unwrap());
+        let (result, check) = (first_line(&shown), check.status.code().unwrap());
         let known: &[i32] = if is_well { &[0, 3] } else { &[1, 2] };
         assert!(known.contains(&check), "{name}: {check}");
-        rows += &format!("| [`{name}`]({FACTS}/{name}.json) | {said} | {} | {check} |\n", code.unwrap());
+        rows += &format!("| [`{name}`]({FACTS}/{name}.json) | {result} | {} | {check} |\n", code.unwrap());
         let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
         // Symptoms: the figure 0 and an unknown source, for machines on which tickline has not run.
         assert_eq!(metrics.contains("\ntickline_fast "), recorded["gates"].is_array(), "{name}: {metrics}");
@@ -135,9 +135,9 @@ fn facts_do_not_steer_the_terminal() {
             r#"{{ "schema": "{schema}", "machine": {machine}, "costs": {costs}, "served_unknown": "{evil}" }}"#
         );
         let output = output(&[], &facts);
-        let said = [output.stdout, output.stderr].map(|out| String::from_utf8(out).unwrap()).concat();
-        assert!(said.contains("]0;title"), "{said}");
-        assert!(said.chars().all(|character| character == '\n' || !character.is_control()), "{said:?}");
-        assert!(!said.contains('\u{202e}'), "{said:?}");
+        let shown = [output.stdout, output.stderr].map(|out| String::from_utf8(out).unwrap()).concat();
+        assert!(shown.contains("]0;title"), "{shown}");
+        assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown:?}");
+        assert!(!shown.contains('\u{202e}'), "{shown:?}");
     }
 }

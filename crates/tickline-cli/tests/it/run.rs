@@ -58,9 +58,9 @@ fn a_closed_file_stays_closed() {
 #[test]
 fn one_line_says_which_clock_the_program_has() {
     let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
-    let said = output(&[&missing[..], &["sh", "-c", "exit 3"]].concat());
-    let line = text(&said.stderr);
-    assert_eq!(said.status.code(), Some(3));
+    let ended = output(&[&missing[..], &["sh", "-c", "exit 3"]].concat());
+    let line = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3));
     assert!(line.starts_with("tickline: sh has the kernel's clock: /nonexistent/library.so: "), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     let quiet = output(&[&missing[..], &["-q", "sh", "-c", "exit 3"]].concat());
@@ -77,9 +77,9 @@ fn names_do_not_steer_the_terminal() {
     std::fs::write(&script, "#!/nonexistent/\u{1b}[2J\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     for program in [script.to_str().unwrap(), "/nonexistent/\u{1b}[2J"] {
-        let said = output(&["--always", "--library", "/nonexistent/\u{1b}[2J", program]);
-        assert!(text(&said.stderr).contains("/nonexistent/\u{fffd}[2J"), "{said:?}");
-        assert!(!said.stderr.contains(&0x1b), "{said:?}");
+        let ended = output(&["--always", "--library", "/nonexistent/\u{1b}[2J", program]);
+        assert!(text(&ended.stderr).contains("/nonexistent/\u{fffd}[2J"), "{ended:?}");
+        assert!(!ended.stderr.contains(&0x1b), "{ended:?}");
     }
 }
 
@@ -119,9 +119,9 @@ fn a_library_that_cannot_be_used_is_refused() {
         let library = library.to_str().unwrap();
         let script = "ulimit -v 1048576; exec \"$0\" run --always --library \"$1\" sh -c 'exit 4'";
         let words = ["-c", script, env!("CARGO_BIN_EXE_tickline"), library];
-        let said = Command::new("sh").args(words).env_remove("TICKLINE").output().unwrap();
-        let line = text(&said.stderr);
-        assert_eq!(said.status.code(), Some(4), "{line}");
+        let ended = Command::new("sh").args(words).env_remove("TICKLINE").output().unwrap();
+        let line = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(4), "{line}");
         assert!(line.contains(&format!("{library}: {expected}")), "{line}");
     }
 }
@@ -130,9 +130,9 @@ fn a_library_that_cannot_be_used_is_refused() {
 fn a_program_that_cannot_be_executed_is_an_error() {
     // Symptom: before the error, a line said that the program has the kernel's clock.
     for program in ["no-such-program-of-tickline", "/nonexistent/program"] {
-        let said = output(&["--", program]);
-        assert_eq!(said.status.code(), Some(127));
-        let line = text(&said.stderr);
+        let ended = output(&["--", program]);
+        assert_eq!(ended.status.code(), Some(127));
+        let line = text(&ended.stderr);
         assert!(line.starts_with(&format!("tickline: {program}: ")) && line.lines().count() == 1, "{line}");
     }
     let folder = tempfile::tempdir().unwrap();

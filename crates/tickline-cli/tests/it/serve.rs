@@ -44,9 +44,9 @@ fn a_server_serves_until_it_is_stopped() {
     assert_fails(&run(&page, &[]), 2, &expected);
     assert_eq!(status(&page).unwrap()["server_pid"], server.0.id(), "the first one goes on");
     server.signal(libc::SIGTERM);
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("stopped: the leases have run out"), "{said}");
+    let (code, messages) = server.ended();
+    assert_eq!(code, Some(0), "{messages}");
+    assert!(messages.contains("stopped: the leases have run out"), "{messages}");
     let shown = status(&page).unwrap();
     assert_eq!((&shown["phase"], &shown["serving"]), (&"no_line".into(), &false.into()), "{shown}");
     assert_eq!(shown["server_pid"], Value::Null);
@@ -95,16 +95,19 @@ fn off_needs_no_server_and_stays_until_on() {
         if !is_dead {
             // A server that resumes late changes nothing.
             server.signal(libc::SIGCONT);
-            let (code, said) = server.ended();
-            let is_off = said.contains("the page is switched off");
-            assert_eq!((code, is_off), (Some(0), true), "{server_is}: {said}");
+            let (code, messages) = server.ended();
+            let is_off = messages.contains("the page is switched off");
+            assert_eq!((code, is_off), (Some(0), true), "{server_is}: {messages}");
         }
         does("off", "was off already");
         // A server that systemd starts after a kill leaves the page off, and exits with 0, so
         // systemd does not start it again.
-        let (code, said) = Server::start(&page).ended();
-        assert!(code == Some(0) && said.contains("the page is switched off"), "{said}");
-        assert!(said.contains("tickline serve on") && !said.contains("serves this page"), "{said}");
+        let (code, messages) = Server::start(&page).ended();
+        assert!(code == Some(0) && messages.contains("the page is switched off"), "{messages}");
+        assert!(
+            messages.contains("tickline serve on") && !messages.contains("serves this page"),
+            "{messages}"
+        );
         assert_eq!(status(&page).unwrap()["phase"], "off");
         does("on", ": a server may serve it again");
         does("on", "was not switched off");
@@ -134,12 +137,13 @@ fn a_fast_slew_is_one_line_of_log() {
     fs::remove_file(&flag).unwrap();
     until("the page is served again", || serves(true));
     server.signal(libc::SIGTERM);
-    let (_, said) = server.ended();
-    let slews = said.lines().filter(|line| line.contains("not served: the kernel slews its clock"));
-    assert_eq!(slews.count(), 1, "{said}");
+    let (_, messages) = server.ended();
+    let slews = messages.lines().filter(|line| line.contains("not served: the kernel slews its clock"));
+    assert_eq!(slews.count(), 1, "{messages}");
     assert!(
-        said.contains("programs ask the OS clock\ntickline: ") && said.matches(": published\n").count() > 1,
-        "{said}"
+        messages.contains("programs ask the OS clock\ntickline: ")
+            && messages.matches(": published\n").count() > 1,
+        "{messages}"
     );
 }
 
@@ -147,7 +151,7 @@ fn a_fast_slew_is_one_line_of_log() {
 /// success.
 #[test]
 fn a_server_whose_page_was_truncated_says_so() {
-    for (bytes, said_of_it) in
+    for (bytes, message) in
         [(&[0][..], "0 bytes, not 4096"), (&[100], "100 bytes"), (&[0, 4096], "truncated")]
     {
         let (_folder, page) = folder();
@@ -156,9 +160,9 @@ fn a_server_whose_page_was_truncated_says_so() {
         let file = File::options().write(true).open(&page).unwrap();
         // This happens between two steps of the server, which are half a second apart.
         bytes.iter().for_each(|bytes| file.set_len(*bytes).unwrap());
-        let (code, said) = server.ended();
-        assert_eq!((code, said.contains(said_of_it)), (Some(2), true), "{bytes:?}: {said}");
-        assert!(!said.contains("switched off"), "{said}");
+        let (code, messages) = server.ended();
+        assert_eq!((code, messages.contains(message)), (Some(2), true), "{bytes:?}: {messages}");
+        assert!(!messages.contains("switched off"), "{messages}");
     }
 }
 
@@ -171,13 +175,13 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
     let mut command = Command::new("unshare");
     command.args(["--time", "--monotonic", "1000", "--fork"]).arg(server.get_program());
     let output = command.args(server.get_args()).output().unwrap();
-    let said = text(&output.stderr);
-    if said.contains("unshare") {
-        eprintln!("SKIPPED: {said}");
+    let message = text(&output.stderr);
+    if message.contains("unshare") {
+        eprintln!("SKIPPED: {message}");
         return;
     }
     assert_fails(&output, 2, "by a server in time namespace");
-    assert!(said.contains("start such a server there"), "{said}");
+    assert!(message.contains("start such a server there"), "{message}");
 }
 
 #[test]
@@ -239,8 +243,8 @@ fn a_user_without_rights_serves_that_users_programs() {
         assert_fails(&run(&page, &["status"]), 2, "user 4711");
     }
     server.signal(libc::SIGTERM);
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, messages) = server.ended();
+    assert_eq!(code, Some(0), "{messages}");
     let output = as_user(&["serve"]).env_remove("XDG_RUNTIME_DIR").output().unwrap();
     assert_fails(&output, 2, "--page PATH");
 }

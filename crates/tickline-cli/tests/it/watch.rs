@@ -72,9 +72,9 @@ fn an_ignored_signal_does_not_end_the_watch() {
     let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
     send(&child, libc::SIGHUP);
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut json = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut json).unwrap();
     child.wait().unwrap();
-    let said: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(said["watch"]["ended_by"], "time");
+    let document: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["watch"]["ended_by"], "time");
 }

@@ -24,9 +24,9 @@ fn child_of(prefix: &[&str], role: &str, page: &Path) {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", "child_role", "--nocapture"]).env(ROLE, role).env(PAGE, page);
     let output = served::behind(prefix, &child).output().unwrap();
-    let (said, failed) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success() && said.contains("1 passed"), "{role}: {output:?}\n{said}{failed}");
-    said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
+    let (shown, failed) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && shown.contains("1 passed"), "{role}: {output:?}\n{shown}{failed}");
+    shown.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
 }
 
 /// Plays a role in the child process.

@@ -162,11 +162,11 @@ fn the_line_says_that_the_page_is_off() {
 /// Asserts that in a situation, the program succeeds after this line, or after one that begins so.
 fn assert_says((situation, mut command, line): (&str, Command, String)) {
     let output = output(&mut command);
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(0), 1), "{situation}: {said}");
-    let said = said.trim_end().trim_start_matches("tickline: ");
-    let is_said = line.strip_suffix("...").map_or(said == line, |beginning| said.starts_with(beginning));
-    assert!(is_said, "{situation}: {said}, not {line}");
+    let message = text(&output.stderr);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(0), 1), "{situation}: {message}");
+    let message = message.trim_end().trim_start_matches("tickline: ");
+    let is_it = line.strip_suffix("...").map_or(message == line, |beginning| message.starts_with(beginning));
+    assert!(is_it, "{situation}: {message}, not {line}");
 }
 
 /// Symptom: SIGSEGV in the program, because the symbols of the moved vDSO still led to the library

@@ -29,20 +29,20 @@ fn a_program_that_may_not_be_traced_is_executed_plainly() {
         let run = |mut command: Command| {
             let run =
                 output(command.env("LD_PRELOAD", &refuses).env("TICKLINE_TEST_ERROR", error.to_string()));
-            let said = text(&run.stderr);
-            assert_eq!(said.lines().count(), 1, "{said}");
-            (run.status.code(), said)
+            let message = text(&run.stderr);
+            assert_eq!(message.lines().count(), 1, "{message}");
+            (run.status.code(), message)
         };
-        let (code, said) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
-        assert_eq!(code, Some(5), "{said}");
+        let (code, message) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
+        assert_eq!(code, Some(5), "{message}");
         assert!(
-            said.contains(
+            message.contains(
                 " has the kernel's clock: the kernel refuses to execute it while tickline traces it: "
             ),
-            "{said}"
+            "{message}"
         );
-        let (code, said) = run(served.run(&[file.to_str().unwrap()]));
-        assert_eq!((code, said.contains("traced")), (Some(126), false), "{said}");
+        let (code, message) = run(served.run(&[file.to_str().unwrap()]));
+        assert_eq!((code, message.contains("traced")), (Some(126), false), "{message}");
     }
 }
 
@@ -67,9 +67,9 @@ fn a_program_whose_preparation_is_refused_runs() {
             served::refuse(&mut command, call, *argument, *value);
         }
         let run = output(&mut command);
-        let said = crate::common::text(&run.stderr);
-        assert_eq!((run.status.code(), said.lines().count()), (Some(5), 1), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let message = crate::common::text(&run.stderr);
+        assert_eq!((run.status.code(), message.lines().count()), (Some(5), 1), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 }
 
@@ -85,10 +85,10 @@ fn a_unit_with_a_filter_is_not_traced() {
         assert_eq!(run.status.code(), Some(5), "{run:?}");
         text(&run.stderr)
     };
-    let said = with("INVOCATION_ID");
-    assert!(said.contains("it cannot be traced: its unit has a filter of system calls"), "{said}");
-    let said = with("OTHER");
-    assert!(said.contains(" has the clock of "), "{said}");
+    let message = with("INVOCATION_ID");
+    assert!(message.contains("it cannot be traced: its unit has a filter of system calls"), "{message}");
+    let message = with("OTHER");
+    assert!(message.contains(" has the clock of "), "{message}");
 }
 
 /// `ProcSubset=pid` hides the boot's id. Symptom: "No such file or directory".
@@ -112,12 +112,12 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
         let paths = [&folder, &served.page].map(|path| path.to_str().unwrap());
         let prefix = [&["unshare", "--mount", "sh", "-c", script, kind], &paths[..]].concat();
         let run = output(&mut served::behind(&prefix, &run));
-        let said = text(&run.stderr);
-        if said.contains("mount") {
-            println!("SKIPPED: {said}");
+        let message = text(&run.stderr);
+        if message.contains("mount") {
+            println!("SKIPPED: {message}");
             return;
         }
-        assert_eq!((run.status.code(), said.contains(expected)), (Some(5), true), "{kind}: {said}");
+        assert_eq!((run.status.code(), message.contains(expected)), (Some(5), true), "{kind}: {message}");
     }
 }
 
@@ -125,10 +125,10 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
 #[test]
 fn a_line_that_cannot_be_written_ends_no_program() {
     let Some(served) = ServedPage::new() else { return };
-    let said = served.folder.path().join("said");
+    let message = served.folder.path().join("message");
     for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
-        let script = "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"";
-        let limited = ["sh", "-c", script, "sh", said.to_str().unwrap()];
+        let script = "ulimit -f 0; message=$1; shift; exec \"$@\" 2>\"$message\"";
+        let limited = ["sh", "-c", script, "sh", message.to_str().unwrap()];
         let run = output(&mut served::behind(&limited, &program));
         assert_eq!(run.status.code(), Some(5), "{program:?}");
     }
@@ -158,10 +158,12 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
         let (plain, run) =
             (output(&mut Command::new(path)), output(&mut served.run(&[path.to_str().unwrap()])));
         assert_eq!(ids(&run), ids(&plain), "{}", path.display());
-        let said = text(&run.stderr);
+        let message = text(&run.stderr);
         match reason {
-            Some(reason) => assert!(said.contains(&format!("{} {reason}", interpreter.display())), "{said}"),
-            None => assert!(said.contains("LD_PRELOAD gives "), "{said}"),
+            Some(reason) => {
+                assert!(message.contains(&format!("{} {reason}", interpreter.display())), "{message}")
+            }
+            None => assert!(message.contains("LD_PRELOAD gives "), "{message}"),
         }
     };
     let set = Some("is set-user-id or set-group-id");

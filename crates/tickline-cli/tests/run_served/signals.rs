@@ -65,10 +65,10 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         thread::sleep(Duration::from_micros(10 * (round % 60)));
         send(&child, signal);
         let status = child.wait().unwrap();
-        let mut said = String::new();
-        io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-        assert_eq!(status.signal(), Some(signal), "round {round}: {status} {said}");
-        assert!(!said.contains("could not be started"), "round {round}, signal {signal}: {said}");
+        let mut message = String::new();
+        io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut message).unwrap();
+        assert_eq!(status.signal(), Some(signal), "round {round}: {status} {message}");
+        assert!(!message.contains("could not be started"), "round {round}, signal {signal}: {message}");
         in_time
     });
 }
