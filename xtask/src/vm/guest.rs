@@ -69,7 +69,7 @@ impl Guest {
 
     /// The steps of the act "systemd", and the programs that run during the act.
     pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
-        let groups = ["step", "handed over"].into_iter().filter_map(|group| self.expect.get(group));
+        let groups = ["step", "served exchange"].into_iter().filter_map(|group| self.expect.get(group));
         groups.flat_map(|phases| phases.split(' '))
     }
 

@@ -17,8 +17,8 @@ const MEMORY_MB: &str = "2048";
 /// The ways in which a program gets its time.
 pub(super) const MODES: [&str; 3] = ["native", "run", "preload"];
 
-/// The phase in which a program reads the clock while the server is killed, started and stopped.
-pub(super) const HANDED_OVER: &str = "handed over";
+/// The phase in which programs exchange readings while the server is killed, started and stopped.
+pub(super) const SERVED_EXCHANGE: &str = "served exchange";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,7 +51,8 @@ pub(super) fn all() -> Result<Vec<Program>, String> {
 }
 
 impl Program {
-    /// The phase of the guest's report in which the program runs in a mode, or is handed over.
+    /// The phase of the guest's report in which the program runs in a mode, or exchanges
+    /// readings.
     pub(super) fn phase_in(&self, mode: &str) -> String {
         format!("{} {mode}", self.name)
     }
@@ -65,7 +66,7 @@ impl Program {
         if !self.is_server {
             phases.iter_mut().for_each(|(_, groups)| groups.push("load of both clocks"));
             phases[1].1.push("load under run");
-            phases.push((HANDED_OVER, vec![HANDED_OVER]));
+            phases.push((SERVED_EXCHANGE, vec![SERVED_EXCHANGE]));
         }
         phases.into_iter().map(|(phase, groups)| (self.phase_in(phase), groups)).collect()
     }

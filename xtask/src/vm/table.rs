@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::guest::Guest;
 use super::image::QEMU;
 use super::judge;
-use super::programs::{HANDED_OVER, MODES, Program};
+use super::programs::{MODES, Program, SERVED_EXCHANGE};
 use super::qemu::Run;
 use crate::files;
 use crate::step::{NotPassed, counts, host_description, output_of, word};
@@ -76,7 +76,7 @@ const PROGRAMS: Table = Table {
     file: "docs/programs.md",
     block: "programs",
     titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
-             handed over | result",
+             served exchange | result",
     starts: |guest| {
         let names = guest.programs.iter().map(|program| program.name.as_str());
         let names = names.chain((!guest.programs.is_empty()).then_some(THE_GUEST));
@@ -167,10 +167,9 @@ impl Row<'_> {
         let counted = modes.each_ref().map(|phase| self.text(phase, "counted.served_clocks"));
         let counted: Vec<&str> = counted.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         let back: f64 = numbers(["monotonic.backward", "realtime.backward"]).iter().sum();
-        let handed_over = program.phase_in(HANDED_OVER);
-        let back_then =
-            ["backward", "below_others"].map(|path| self.number(&handed_over, path).unwrap_or(0.0));
-        let calls = self.number(&handed_over, "calls");
+        let exchange = program.phase_in(SERVED_EXCHANGE);
+        let back_then = ["backward", "below_others"].map(|path| self.number(&exchange, path).unwrap_or(0.0));
+        let calls = self.number(&exchange, "calls");
         let cells = [
             rounded(native),
             rounded(run),
@@ -342,7 +341,7 @@ mod tests {
         let phases = vec![
             json!({ "phase": "unavailable", "what": "not built: Go" }),
             json!({ "phase": "machine", "clocksource": "hpet" }),
-            json!({ "phase": "Go with C handed over", "answers": 4, "backward": 0, "below_others": 0 }),
+            json!({ "phase": "Go with C served exchange", "answers": 4, "backward": 0, "below_others": 0 }),
         ];
         let run = Run { phases, broken: None };
         let rows = PROGRAMS.rows(&[Row { guest, verdict: judge::judge(guest, &run), run }]);
@@ -351,7 +350,7 @@ mod tests {
             rows.lines().find(|row| row.starts_with(&start)).unwrap().rsplit(" | ").next().unwrap()
         };
         assert_eq!([result("Go"), result(THE_GUEST)], ["SKIPPED |", "passed |"]);
-        assert!(result("Go with C").starts_with("FAILED: Go with C handed over: answers is 4"), "{rows}");
+        assert!(result("Go with C").starts_with("FAILED: Go with C served exchange: answers is 4"), "{rows}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tests that run the program as users do.
 //!
-//! The test programs `hand_over` and `run_served` are separate, because they execute themselves.
+//! The test programs `exchange` and `run_served` are separate, because they execute themselves.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,

@@ -5,7 +5,7 @@
 //! reads lines with a number of calls, makes these calls, and answers each line by a line of JSON
 //! (`tests/vm/programs/load.c`).
 
-mod handover;
+mod exchange;
 mod load;
 pub(crate) mod units;
 
@@ -73,7 +73,7 @@ pub(crate) fn run() -> io::Result<()> {
             report::line(&report);
         }
     }
-    handover::run(&programs, server)?;
+    exchange::run(&programs, server)?;
     report::line(&json!({ "phase": "end", "server": fs::read_to_string(LOG).unwrap_or_default() }));
     Ok(())
 }

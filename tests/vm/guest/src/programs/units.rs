@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::handover;
+use super::exchange;
 use super::load::{Load, Mode, PRELOAD, Program, RUN};
 use crate::lab::wait_for;
 use crate::{machine, report};
@@ -107,7 +107,7 @@ fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Valu
     let mut findings = match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
-            let mut findings = json!(handover::watch(phase.to_owned(), &mut load, stop, &AtomicU64::new(0)));
+            let mut findings = json!(exchange::watch(phase.to_owned(), &mut load, stop, &AtomicU64::new(0)));
             findings["is_served"] = is_served.into();
             findings
         }

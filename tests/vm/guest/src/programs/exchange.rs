@@ -1,4 +1,4 @@
-//! Watches programs that read the clock while the server is killed, started, stopped and ended.
+//! Lets programs exchange readings while the server is killed, started, stopped and ended.
 
 use std::io;
 use std::process::Child;
@@ -35,7 +35,7 @@ pub(super) struct Findings {
 const STATES: [&str; 6] = ["killed", "started", "stopped", "continued", "ended", "started"];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
-    let phase = |program: &str| format!("{program} handed over");
+    let phase = |program: &str| format!("{program} served exchange");
     let mut loads = Vec::new();
     for program in programs.iter().filter(|program| !program.is_server) {
         match Load::start(program, RUN) {
@@ -52,7 +52,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
             scope.spawn(move || report::line(&json!(watch(phase(name), &mut load, stop, returned_ns))));
         };
         loads.into_iter().for_each(watch);
-        let done = hand_over(server);
+        let done = change_states(server);
         // ORDERING: Relaxed, the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         done
@@ -91,7 +91,7 @@ pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_
 }
 
 /// Takes the server through its states. Returns whether a page was served at the end of each.
-fn hand_over(mut server: Child) -> io::Result<Vec<bool>> {
+fn change_states(mut server: Child) -> io::Result<Vec<bool>> {
     let mut served = Vec::new();
     for state in STATES {
         match state {
