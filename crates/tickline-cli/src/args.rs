@@ -21,8 +21,8 @@ macro_rules! help {
 
 /// Measures and explains the clocks of this machine.
 ///
-/// Needs no privileges, and changes nothing on the machine; only `doctor --fix` does. Without a
-/// command it runs `tickline doctor`.
+/// Without a command it runs `tickline doctor`. Only `doctor --fix` changes the machine: it
+/// switches the clocksource. Only `doctor --fix` and `who` need root.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
 #[command(after_help = help!("exit_codes_of_a_diagnosis", "program"))]
@@ -90,8 +90,8 @@ pub(crate) struct Doctor {
     pub(crate) check: bool,
 
     /// The largest acceptable error of Unix time, such as 100ms. If the known offset is larger,
-    /// the first line says WRONG. If the NTP daemon claims a larger error or none, it says NOT
-    /// KNOWN RIGHT. By default 128ms for the offset, and 2s for the claim
+    /// the first line says WRONG. If the NTP daemon claims a larger error, or states no error, the
+    /// line says NOT KNOWN RIGHT. The default is 128ms for the offset, and 2s for the claim
     #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
@@ -104,15 +104,15 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
 
-    /// Diagnoses another machine from FILE, which --json wrote there (`-`: standard input);
-    /// measures nothing. Exits with 0 if the doctor finds nothing slow or wrong on that machine,
-    /// else with 1
+    /// Diagnoses another machine by FILE, which --json wrote on that machine (`-`: standard input),
+    /// and measures nothing. Exits with 0 if it finds nothing slow or wrong on that machine, else
+    /// with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
     /// After the diagnosis, switches the kernel to a better clocksource, if one mends a finding.
-    /// First shows the commands, among them the one that takes the switch back; compares the CPUs'
-    /// counters if the new clocksource is tsc; and asks. Needs root
+    /// Before the switch, shows the commands for it and the command that undoes it. If the new
+    /// clocksource is tsc, compares the CPUs' counters. Then asks. Needs root
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 
@@ -147,8 +147,8 @@ pub(crate) struct Explain {
     pub(crate) code: Option<String>,
 }
 
-/// Runs a program, and the dynamic programs that it runs, with the clock that `tickline serve`
-/// publishes in place of a slow system call
+/// Runs a program, and the dynamic programs that it starts, with the clock of `tickline serve`
+/// instead of slow system calls
 ///
 /// The program is not changed, and need not be linked with a library. Its exit code, its signals
 /// and its process number are its own. Where the kernel's clock is fast, or where no page is
@@ -197,17 +197,17 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Rounds over all clocks, of 0.1 ms each (1 to 100000)
+    /// Number of rounds, in each of which every clock is called for 0.1 ms (1 to 100000)
     #[arg(long, value_name = "N", default_value = "200", value_parser = |value: &str| whole(value, 100_000))]
     pub(crate) rounds: u32,
 
-    /// Calls of each clock in the long run (1 to 1000000000)
+    /// Number of calls of each clock in the long run (1 to 1000000000)
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
     pub(crate) calls: u32,
 }
 
-/// Compares the counters of the CPUs: for each pair, the backward steps (warps), and the bounds of
-/// the difference
+/// Compares the counters of the CPUs: finds for each pair the backward steps (warps), and the bounds
+/// of the difference
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warp {
     #[command(flatten)]
@@ -291,7 +291,8 @@ pub(crate) struct Serve {
 /// The actions of `serve` on a page, instead of serving it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ServeAction {
-    /// Prints what the page serves, by whom, for how long, and how far it may be ahead
+    /// Prints what the page serves, by whom, for how long, and how far its time may be
+    /// ahead of the OS clock
     Status,
     /// Switches the page off at once for all programs, also if its server is dead or stopped;
     /// servers that start leave it off
@@ -321,9 +322,9 @@ pub(crate) struct Compare {
     pub(crate) json: Json,
 }
 
-/// Turns the file that a flight recorder left, however its process ended, into a trace
+/// Turns the file of a flight recorder into a trace, however the recorded process has ended
 ///
-/// Programs make such a file by tickline-tracing, flight::FlightRecorderBuilder::create.
+/// A program makes such a file by flight::FlightRecorderBuilder::create of tickline-tracing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flight {
     /// The recorder's file

@@ -115,11 +115,10 @@ fn side(file: &Path, document: &Document, above_percent: f64) -> (Side, Vec<Fact
 /// The comparison as text.
 fn comparison_text(found: &DocumentDiff) -> String {
     let mut screen = Screen::for_stdout();
-    let number = found.differences.len();
-    let difference = if number == 1 { "difference" } else { "differences" };
     let DocumentDiff { equal, above_percent, .. } = found;
     let result = format!(
-        "{number} {difference}, {equal} facts and figures are equal (costs within {above_percent} %)."
+        "Differences: {}. Equal facts and figures: {equal} (costs within {above_percent} %).",
+        found.differences.len()
     );
     screen.say("", &result);
     for (name, side) in [("A", &found.first), ("B", &found.second)] {

@@ -53,7 +53,7 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
-    document.result = "A recorded machine: nothing is measured here.".to_owned();
+    document.result = "This machine was recorded: nothing is measured here.".to_owned();
     write(destinations, args, &document, &json, exit)
 }
 

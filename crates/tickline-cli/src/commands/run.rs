@@ -268,7 +268,7 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
     let candidates = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
     let found = candidates.iter().find(|path| path.is_file()).ok_or_else(|| {
         let folder = folder.display();
-        io::Error::other(format!("no {LIBRARY} in {folder} or {folder}/../lib: name it with --library"))
+        io::Error::other(format!("no {LIBRARY} in {folder} or {folder}/../lib; name it with --library"))
     });
     fs::canonicalize(found?)
 }

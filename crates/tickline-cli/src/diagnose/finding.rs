@@ -102,7 +102,7 @@ impl Finding {
         let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
         let gain_ratio = (!self.fix.is_none).then_some(now_ns / then_ns);
         let evidence = format!(
-            "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
+            "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is attainable"
         );
         Self { gain_ratio, ..self.with_evidence([evidence]) }
     }

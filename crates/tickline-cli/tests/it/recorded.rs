@@ -41,7 +41,7 @@ struct Expected {
 
 /// The sentence about the machine: the wrapped first lines of the text.
 fn first_line(shown: &str) -> String {
-    let rest = shown.find("\nA recorded machine").expect("what follows");
+    let rest = shown.find("\nThis machine was recorded").expect("what follows");
     shown[..rest].replace('\n', " ")
 }
 
