@@ -13,6 +13,7 @@ use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
+use tickline_core::state::WRAP_MASK;
 
 /// The limit of reads of the machine's clocks in one call, including the calls that interrupt it.
 /// An iteration of four attempts takes about 300.
@@ -48,8 +49,8 @@ impl Input {
     }
 }
 
-struct Machine<'a, S> {
-    shared: &'a SharedClock<S>,
+struct Machine<'a> {
+    shared: &'a SharedClock,
     input: &'a Input,
     ticks: Cell<u64>,
     ns: Cell<i64>,
@@ -66,7 +67,7 @@ struct Machine<'a, S> {
     depth: Cell<u32>,
 }
 
-impl<S: StateCell> Machine<'_, S> {
+impl Machine<'_> {
     fn read(&self) {
         self.reads.set(self.reads.get() + 1);
         assert!(self.reads.get() <= MAX_READS, "a call does not return");
@@ -144,7 +145,7 @@ impl<S: StateCell> Machine<'_, S> {
     }
 }
 
-impl<S: StateCell> Counter for &Machine<'_, S> {
+impl Counter for &Machine<'_> {
     fn now(&self) -> u64 {
         self.read();
         self.ticks.get()
@@ -152,7 +153,7 @@ impl<S: StateCell> Counter for &Machine<'_, S> {
     fn barrier(&self) {}
 }
 
-impl<S: StateCell> Reference for &Machine<'_, S> {
+impl Reference for &Machine<'_> {
     fn monotonic_ns(&self) -> i64 {
         self.read();
         self.ns.get()
@@ -166,8 +167,9 @@ impl<S: StateCell> Reference for &Machine<'_, S> {
     }
 }
 
-fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
-    let shared = SharedClock::new(cell);
+fn run(input: &Input) {
+    let kind = input.byte();
+    let shared = SharedClock::new(LineCell::new());
     let fraction = u64::from(input.byte());
     let (shortest, longest) = INTERVAL_RANGE_NS.into_inner();
     let interval_ns = shortest + (longest - shortest) / 255 * fraction;
@@ -221,18 +223,12 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
         assert!(
             !line.state.is_published()
-                || line.slope() > Slope::default()
-                    && (line.start_ticks ^ end_ticks) & !(u64::MAX >> line.shift) == 0,
+                || line.slope() > Slope::default() && (line.start_ticks ^ end_ticks) & !WRAP_MASK == 0,
             "a line that stands still, or wraps"
         );
     }
 }
 
 fuzz_target!(|data: &[u8]| {
-    let input = Input(RefCell::new(Vec::from(data).into_iter()));
-    // A line of a slower counter has a larger shift, so the input chooses one of two.
-    match input.byte() {
-        kind if kind & 8 == 0 => run(LineCell::new(), kind, &input),
-        kind => run(LineCell::<7>::with_shift(), kind, &input),
-    }
+    run(&Input(RefCell::new(Vec::from(data).into_iter())));
 });

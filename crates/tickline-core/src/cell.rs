@@ -31,7 +31,7 @@
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
-use crate::state::{AtomicState, LineState, MAX_SHIFT};
+use crate::state::{AtomicState, LineState};
 use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
@@ -53,8 +53,6 @@ pub struct WindowedState {
     pub start_ticks: u64,
     /// The window: for how long the fast path uses the line, ticks from its start.
     pub window_ticks: u64,
-    /// The shift of the clock's counter.
-    pub shift: u32,
 }
 
 impl WindowedState {
@@ -76,17 +74,17 @@ impl WindowedState {
 
     /// The line at `ticks`, ns, rounded down.
     pub const fn at(&self, ticks: u64) -> i64 {
-        self.state.at(self.shift, ticks)
+        self.state.at(ticks)
     }
 
     /// The line at `ticks`, rounded down to a fraction.
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
-        self.state.fixed_at(self.shift, ticks)
+        self.state.fixed_at(ticks)
     }
 
     /// The line's slope.
     pub const fn slope(&self) -> Slope {
-        self.state.slope(self.shift)
+        self.state.slope()
     }
 }
 
@@ -167,9 +165,6 @@ pub(crate) struct Evidence {
 /// of this crate needs none of them, and has only [`LineCell`]. Tests and the simulator wrap one.
 #[doc(hidden)]
 pub trait StateCell {
-    /// The shift of the counter whose lines these are.
-    const SHIFT: u32;
-
     /// The state: the first load, before the slot is read.
     fn load(&self) -> LineState;
 
@@ -184,7 +179,7 @@ pub trait StateCell {
     fn snapshot(&self) -> WindowedState {
         let state = self.load();
         let Window { start_ticks, window_ticks } = self.slot(state).window();
-        WindowedState { state, start_ticks, window_ticks, shift: Self::SHIFT }
+        WindowedState { state, start_ticks, window_ticks }
     }
 
     /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
@@ -206,21 +201,17 @@ pub trait StateCell {
 /// The memory of one clock's state. It has no functions of its own: put it into a
 /// [`SharedClock`](crate::shared::SharedClock).
 ///
-/// `SHIFT` is the shift of the counter whose lines the cell holds. The counter must have more than
-/// 1 GHz / 2^`SHIFT`. The default is that of the target's own counter: 4 on x86_64 (from 62.5 MHz
-/// up), 7 elsewhere (from 7.9 MHz up).
+/// The counter must have at least 7.9 MHz.
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::SharedClock};
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
-/// // For a counter of 10 MHz, on any target:
-/// static SLOW_COUNTER: SharedClock<LineCell<7>> = SharedClock::new(LineCell::with_shift());
-/// assert_eq!(CLOCK.figures().frequency_hz, SLOW_COUNTER.figures().frequency_hz, "none yet");
+/// assert_eq!(CLOCK.figures().frequency_hz, None, "none yet");
 /// ```
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
+pub struct LineCell {
     state: AtomicState,
     slots: Slots,
     bounds: [BoundsWords; 2],
@@ -381,19 +372,9 @@ impl BoundsWords {
 }
 
 impl LineCell {
-    /// A cell for this target's counter, without a line, and with a high-water mark of 0 ns.
+    /// A cell without a line, and with a high-water mark of 0 ns.
     #[must_use]
     pub const fn new() -> Self {
-        Self::with_shift()
-    }
-}
-
-impl<const SHIFT: u32> LineCell<SHIFT> {
-    /// A cell for a counter with this shift, without a line, and with a high-water mark of 0 ns:
-    /// `LineCell::<7>::with_shift()`.
-    #[must_use]
-    pub const fn with_shift() -> Self {
-        const { assert!(SHIFT <= MAX_SHIFT, "the slope would lie in the tag") };
         Self {
             state: AtomicState::new(),
             slots: Slots {
@@ -406,16 +387,14 @@ impl<const SHIFT: u32> LineCell<SHIFT> {
     }
 }
 
-impl<const SHIFT: u32> Default for LineCell<SHIFT> {
-    /// As [`with_shift`](Self::with_shift).
+impl Default for LineCell {
+    /// As [`new`](Self::new).
     fn default() -> Self {
-        Self::with_shift()
+        Self::new()
     }
 }
 
-impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
-    const SHIFT: u32 = SHIFT;
-
+impl StateCell for LineCell {
     #[inline(always)]
     fn load(&self) -> LineState {
         self.state.load()

@@ -245,9 +245,9 @@ enum NotPublished {
     /// the line.
     StateChanged,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
-    /// ([`wrap_mask`](crate::state::wrap_mask)); the writer tries again later.
+    /// ([`WRAP_MASK`](crate::state::WRAP_MASK)); the writer tries again later.
     TooEarly,
-    /// The counter is too slow for the cell's `SHIFT`.
+    /// The counter is too slow for [`SHIFT`](crate::state::SHIFT).
     CounterTooSlow,
 }
 

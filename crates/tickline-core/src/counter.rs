@@ -44,7 +44,6 @@ mod resolution;
 
 pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
-pub(crate) use arch::SHIFT;
 // Hidden, as CPU_IDS and CpuCounter below: only tickline's own crates have a line for each CPU.
 #[doc(hidden)]
 #[cfg(target_arch = "x86_64")]

@@ -76,11 +76,10 @@ pub(crate) fn meet_old_line(
     at_ticks: u64,
     margin_ticks: u64,
 ) -> LineState {
-    let shift = old.shift;
     // Both lines are straight, so it suffices to compare them at both ends of the overlap.
-    let early = next.b_not_below_line(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
-    let late = next.b_not_below_line(old.state, shift, at_ticks.wrapping_add(margin_ticks));
-    let stepped = steering.step_to.map_or(early, |ns| next.b_not_below_time(shift, at_ticks, ns));
+    let early = next.b_not_below_line(old.state, at_ticks.wrapping_sub(margin_ticks));
+    let late = next.b_not_below_line(old.state, at_ticks.wrapping_add(margin_ticks));
+    let stepped = steering.step_to.map_or(early, |ns| next.b_not_below_time(at_ticks, ns));
     next.with_b(larger(larger(early, late), stepped))
 }
 
@@ -89,14 +88,13 @@ pub(crate) fn meet_old_line(
 /// read of the counter before it loads the state, and so read a tick before `at_ticks`.
 pub(crate) fn recover(
     next: LineState,
-    shift: u32,
     start_ticks: u64,
     high_water_ns: i64,
     at_ticks: u64,
     from: FixedNs,
 ) -> LineState {
-    let above_mark = next.b_not_below_time(shift, start_ticks, FixedNs::from_ns(high_water_ns));
-    next.with_b(larger(next.b_not_below_time(shift, at_ticks, from), above_mark))
+    let above_mark = next.b_not_below_time(start_ticks, FixedNs::from_ns(high_water_ns));
+    next.with_b(larger(next.b_not_below_time(at_ticks, from), above_mark))
 }
 
 /// The larger of two values of `b`, which wrap with the ticks.

@@ -130,9 +130,9 @@ crate::named! {
         Slow => "slow": "reading the counter takes longer than asking the OS",
         /// The counter stood still while its cost was measured.
         Stuck => "stuck": "the counter stands still",
-        /// The counter is so slow that no line of this target fits it
+        /// The counter is so slow that no line fits it
         /// ([`LineCell`](crate::cell::LineCell)).
-        CounterTooSlow => "counter_too_slow": "the counter ticks too slowly for the lines of this target",
+        CounterTooSlow => "counter_too_slow": "the counter ticks too slowly for a line",
         /// Sampling takes so long that samples are too old for a line when they are complete.
         SamplesTooOld => "samples_too_old":
             "sampling the OS clock takes longer here than the interval allows; choose a longer interval",

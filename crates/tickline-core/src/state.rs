@@ -7,10 +7,9 @@
 //! ns = ((ticks << s) * m >> 64) + b
 //! ```
 //!
-//! `ticks` is the counter as it was read, not a difference. The shift `s` is a constant of the
-//! target (`SHIFT` in `counter/`). **`m` is used as it stands, tag included**: the
-//! writer computes `b` for the `m` that it stores, so a reader masks nothing. The tag alters the
-//! rate by less than 1e-12.
+//! `ticks` is the counter as it was read, not a difference. The shift `s` is 7 (`SHIFT`) on every
+//! target. **`m` is used as it stands, tag included**: the writer computes `b` for the `m` that it
+//! stores, so a reader masks nothing. The tag alters the rate by less than 5e-12, up to 10 GHz.
 //!
 //! ```text
 //! 15  6   5         4      3      2           1              0
@@ -91,7 +90,7 @@
 //! |---|---|
 //! | The swap instruction as a load, and only the slow path, for processors that may split a load of 16 bytes | Readings store to a shared cache line. Neoverse N1, Cortex-A72 and every emulated guest have no fast path. In return no reading could mix two states, as in the three conditions above |
 //! | A second load of only `m` | It saves two instructions, but order would rest on the count |
-//! | A shift of 0 on x86_64 | It saves one instruction; but processors whose counter is below 1 GHz (Intel N100: 806 MHz) would have no line |
+//! | A shift for each target: 0 or 4 on x86_64 | The simulator, the fuzzer and most tests would not run the arithmetic that is shipped. 0 saves one instruction; but processors whose counter is below 1 GHz (Intel N100: 806 MHz) would have no line. 4 only makes the wrap of the ticks eight times as rare |
 //! | `casp`, `amocas.q` (aarch64, riscv64) | They gain nothing, because swaps are rare. Zacas has no 16-byte load, and without such a load a reading would write |
 //! | No count of opened gates: each gate change raises the tick instead | If gates change faster than a slow counter ticks, the high-water mark moves seconds ahead |
 //!
@@ -126,9 +125,18 @@ mod tests;
 pub(crate) use native::{AtomicState, has_atomics};
 
 const TAG_BITS: u32 = 16;
-/// The largest shift of a counter. The tag then takes 7 of the slope's 48 binary places. That is
-/// 4.5e-13 of the rate at 1 GHz, and less for slower counters.
-pub(crate) const MAX_SHIFT: u32 = 7;
+/// The number of bits by which a line shifts the ticks before it multiplies them. Each bit more
+/// allows counters of half the frequency, but halves the time until the shifted ticks wrap, and
+/// doubles the tag's share of the rate. With 7,
+///
+/// - a slope is below 2^7 ns a tick, so counters from 7.9 MHz up have a line;
+/// - `ticks << 7` wraps after 2^57 ticks: 333 days at 5 GHz, 1.5 years at 3 GHz, 4.5 years at 1 GHz;
+/// - the tag takes 7 of the slope's 48 binary places, 2^-41 ns a tick: 4.5e-13 of the rate at 1 GHz,
+///   2.3e-12 at 5 GHz, 4.5e-12 at 10 GHz, or 0.0045 ns a second.
+pub const SHIFT: u32 = 7;
+/// The number of ticks after which `ticks << SHIFT` wraps, less one. No line is in use across the
+/// wrap, so a clock then has no line for about 50 us.
+pub const WRAP_MASK: u64 = u64::MAX >> SHIFT;
 
 /// The number of additional binary places of a product's low half, compared with a slope.
 const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
@@ -175,15 +183,14 @@ pub struct LineState {
 
 impl LineState {
     /// The state of a line with this slope and `b` = 0 that follows this state, in the other slot.
-    /// `None` if the slope does not fit `shift`, because the counter is too slow for the target, or
-    /// if the slope is almost 0.
+    /// `None` if the slope does not fit, because the counter is too slow, or if it is almost 0.
     #[must_use]
-    pub fn next_line(self, slope: Slope, shift: u32) -> Option<Self> {
+    pub fn next_line(self, slope: Slope) -> Option<Self> {
         let bits = slope.bits;
-        if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 {
+        if bits >> (FRACTION_BITS + SHIFT) != 0 {
             return None;
         }
-        let m = bits << (UNUSED_BITS.saturating_sub(shift)) & !TAG_MASK;
+        let m = bits << (UNUSED_BITS - SHIFT) & !TAG_MASK;
         if m == 0 {
             return None;
         }
@@ -277,32 +284,32 @@ impl LineState {
         self.m & !(CHANGING | GATE_CLOSED) | fast
     }
 
-    /// A published line at `ticks`, ns, rounded down. Wraps with [`wrap_mask`].
+    /// A published line at `ticks`, ns, rounded down. Wraps with [`WRAP_MASK`].
     #[inline(always)]
-    pub(crate) const fn fast_at(self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) const fn fast_at(self, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
-        high(product(ticks, shift, self.m)).cast_signed().wrapping_add(self.b)
+        high(product(ticks, self.m)).cast_signed().wrapping_add(self.b)
     }
 
-    /// The line of a state in any phase at `ticks`, ns, rounded down. Wraps with [`wrap_mask`].
-    pub(crate) const fn at(self, shift: u32, ticks: u64) -> i64 {
-        Self { m: self.line_m(), b: self.b }.fast_at(shift, ticks)
+    /// The line of a state in any phase at `ticks`, ns, rounded down. Wraps with [`WRAP_MASK`].
+    pub(crate) const fn at(self, ticks: u64) -> i64 {
+        Self { m: self.line_m(), b: self.b }.fast_at(ticks)
     }
 
     /// The line at `ticks`, rounded down to a fraction.
-    pub(crate) fn fixed_at(self, shift: u32, ticks: u64) -> FixedNs {
-        let product = product(ticks, shift, self.line_m());
-        FixedNs::from_parts(self.at(shift, ticks), low(product) >> UNUSED_BITS)
+    pub(crate) fn fixed_at(self, ticks: u64) -> FixedNs {
+        let product = product(ticks, self.line_m());
+        FixedNs::from_parts(self.at(ticks), low(product) >> UNUSED_BITS)
     }
 
     /// The line's slope, its tag rounded off.
-    pub(crate) const fn slope(self, shift: u32) -> Slope {
-        Slope { bits: (self.m & !TAG_MASK) >> UNUSED_BITS.saturating_sub(shift) }
+    pub(crate) const fn slope(self) -> Slope {
+        Slope { bits: (self.m & !TAG_MASK) >> (UNUSED_BITS - SHIFT) }
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
-    pub(crate) fn b_not_below_time(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
-        let product = product(ticks, shift, self.line_m());
+    pub(crate) fn b_not_below_time(self, ticks: u64, ns: FixedNs) -> i64 {
+        let product = product(ticks, self.line_m());
         let (whole_ns, fraction) = ns.parts();
         let up = i64::from(fraction << UNUSED_BITS > low(product));
         whole_ns.wrapping_sub(high(product).cast_signed()).wrapping_add(up)
@@ -310,10 +317,10 @@ impl LineState {
 
     /// The least `b` with which this line is not below the line of `old` at `ticks`, whole
     /// nanoseconds or not (rule 9).
-    pub(crate) fn b_not_below_line(self, old: Self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) fn b_not_below_line(self, old: Self, ticks: u64) -> i64 {
         let (steeper, flatter, sign) =
             if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
-        let product = product(ticks, shift, steeper.line_m().wrapping_sub(flatter.line_m()));
+        let product = product(ticks, steeper.line_m().wrapping_sub(flatter.line_m()));
         // A steeper old line may be above by a fraction of a nanosecond: round up.
         let up = i64::from(sign > 0 && low(product) > 0);
         old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
@@ -327,16 +334,6 @@ impl LineState {
     /// Without a line: the high-water mark, ns, which no reading may be below.
     pub(crate) const fn high_water_ns(self) -> i64 {
         self.b
-    }
-}
-
-/// The number of ticks after which `ticks << shift` wraps, less one. The product wraps every 2^60
-/// ticks on x86_64 (7 years at 5 GHz), and every 2^57 ticks elsewhere (4.5 years at 1 GHz). No line
-/// is in use across the wrap, so a clock then has no line for about 50 us.
-pub(crate) const fn wrap_mask(shift: u32) -> u64 {
-    match u64::MAX.checked_shr(shift) {
-        Some(mask) => mask,
-        None => 0,
     }
 }
 
@@ -358,8 +355,8 @@ pub(crate) fn in_register<T>(value: &T) -> &T {
 }
 
 #[inline(always)]
-const fn product(ticks: u64, shift: u32, m: u64) -> u128 {
-    ((ticks << shift) as u128).wrapping_mul(m as u128)
+const fn product(ticks: u64, m: u64) -> u128 {
+    ((ticks << SHIFT) as u128).wrapping_mul(m as u128)
 }
 
 #[inline(always)]

@@ -195,12 +195,9 @@ impl<F: Fn() -> i64> Reference for FnClock<F> {
     }
 }
 
-/// This shift allows lines of 10 ns a tick.
-const SHIFT: u32 = 7;
-
 /// A cell that lets the machine's hooks run before each of its steps.
 pub(crate) struct HookedCell {
-    inner: LineCell<SHIFT>,
+    inner: LineCell,
     pub(crate) machine: &'static Machine,
 }
 
@@ -211,8 +208,6 @@ impl HookedCell {
 }
 
 impl StateCell for HookedCell {
-    const SHIFT: u32 = SHIFT;
-
     fn load(&self) -> LineState {
         self.machine.hooks.run(Step::Load);
         self.inner.load()

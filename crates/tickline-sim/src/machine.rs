@@ -3,10 +3,9 @@
 //! The counter's rate is constant, and only the reference changes its rate. Both are straight lines
 //! between events, and each event starts a new line.
 
-use crate::scenario::{CounterInSuspend, Machine, Suspend};
+use tickline_core::state::{SHIFT, WRAP_MASK};
 
-/// The shift of the simulated counters. It allows lines from 7.9 MHz up.
-pub(crate) const SHIFT: u32 = 7;
+use crate::scenario::{CounterInSuspend, Machine, Suspend};
 
 /// Binary places of a slope, ns a tick.
 pub(crate) const SLOPE_BITS: u32 = 48;
@@ -188,7 +187,7 @@ impl Clocks {
         // The counter may have had another rate when the writer planned the line.
         let (now, reach) = (self.counter.at(now_ps), reach + reach / 4);
         self.rates.last().is_some_and(|(_, bits)| *bits >= too_slow)
-            || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !(u64::MAX >> SHIFT) != 0
+            || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !WRAP_MASK != 0
     }
 
     /// Carries out the kernel's ticks, and the wander of each second, up to `at_ps`.

@@ -26,7 +26,7 @@ use tickline_core::state::{LineState, Phase};
 
 use crate::cell_record::CellRecord;
 use crate::check::Counts;
-use crate::machine::{Clocks, PS, SHIFT, SLOPE_BITS};
+use crate::machine::{Clocks, PS, SLOPE_BITS};
 use crate::scenario::{Fault, Scenario, TimedFault};
 
 /// Later than the end of every run, ps.
@@ -313,7 +313,7 @@ const COARSE_BITS: u32 = SLOPE_BITS - 16;
 
 /// The real cell, with a step before each access.
 pub(crate) struct SteppedCell {
-    inner: LineCell<SHIFT>,
+    inner: LineCell,
     world: Rc<World>,
     /// The cell's index in the world's cells.
     cell: usize,
@@ -352,7 +352,7 @@ impl SteppedCell {
     fn coarse(&self, from: LineState, line: &WindowedState) -> WindowedState {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
-        let next = from.next_line(Slope { bits: slope }, SHIFT);
+        let next = from.next_line(Slope { bits: slope });
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
         let coarse = WindowedState { state: next, ..*line };
@@ -380,8 +380,6 @@ impl SteppedCell {
 }
 
 impl StateCell for SteppedCell {
-    const SHIFT: u32 = SHIFT;
-
     fn load(&self) -> LineState {
         let state = self.load_state();
         self.world.me().loaded.set(Loaded { state, life: self.cell().lives(state), ..Loaded::default() });

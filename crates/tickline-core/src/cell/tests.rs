@@ -3,8 +3,6 @@
 
 use super::*;
 
-const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
-
 fn bounds(start_ticks: u64, seed: i64) -> Bounds {
     let line = |base_ns| Line { start_ticks, base_ns, slope: Slope { bits: 1 << 47 } };
     Bounds { lower: line(seed), upper: line(seed + 5), unix_offset_ns: seed * 3, unix_bound_ns: 9 }
@@ -12,8 +10,8 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 
 /// A line that follows `from`.
 fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedState {
-    let state = from.next_line(slope, SHIFT).unwrap().with_b(b);
-    WindowedState { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
+    let state = from.next_line(slope).unwrap().with_b(b);
+    WindowedState { state, start_ticks, window_ticks: 1 << 20 }
 }
 
 #[test]
@@ -42,7 +40,7 @@ fn concurrent_readers_never_see_a_mixture() {
         let mut last = 0;
         while last < lines {
             let state = cell.load();
-            let number = state.slope(SHIFT).bits.saturating_sub(1 << 47) >> 8;
+            let number = state.slope().bits.saturating_sub(1 << 47) >> 8;
             let slot = cell.slot(state);
             let (start_ticks, loaded) = (slot.start_ticks(), slot.bounds(state.b));
             if !state.is_published() || !cell.is_still(state) {

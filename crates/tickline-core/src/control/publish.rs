@@ -17,7 +17,7 @@ use crate::line::Slope;
 use crate::reference::Reference;
 use crate::sample::Point;
 use crate::shared::{Event, Figures, SharedClock};
-use crate::state::wrap_mask;
+use crate::state::WRAP_MASK;
 use crate::units::{FixedNs, ticks_between};
 
 /// The parts of the next line.
@@ -108,19 +108,19 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
-        let next = before.state.next_line(slope, before.shift).ok_or(NotPublished::CounterTooSlow)?;
+        let next = before.state.next_line(slope).ok_or(NotPublished::CounterTooSlow)?;
         let state = if self.has_unix_time { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
-        // A line and its margins do not reach across the wrap of `ticks << shift`. A line is valid
+        // A line and its margins do not reach across the wrap of `ticks << SHIFT`. A line is valid
         // for two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
-        let in_wrap = start_ticks & wrap_mask(before.shift);
-        let left_ticks = wrap_mask(before.shift).saturating_sub(in_wrap).saturating_sub(margin_ticks);
+        let in_wrap = start_ticks & WRAP_MASK;
+        let left_ticks = WRAP_MASK.saturating_sub(in_wrap).saturating_sub(margin_ticks);
         let window_ticks = window_ticks.min(left_ticks >> 1);
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(NotPublished::TooEarly);
         }
-        Ok(WindowedState { state, start_ticks, window_ticks, shift: before.shift })
+        Ok(WindowedState { state, start_ticks, window_ticks })
     }
 
     /// The line that replaces `old` at `at_ticks` and follows `steering`.
@@ -276,7 +276,7 @@ impl Control {
             // soon; a line that started now would be ahead of the reference.
             return Err(NotPublished::TooEarly);
         }
-        line.state = recover(line.state, before.shift, line.start_ticks, high_water_ns, at_ticks, from);
+        line.state = recover(line.state, line.start_ticks, high_water_ns, at_ticks, from);
         Ok(line)
     }
 

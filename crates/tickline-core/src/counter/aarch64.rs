@@ -10,10 +10,6 @@ use core::arch::asm;
 use super::Counter;
 use crate::gate::Clocksource;
 
-/// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 7 serves counters from 7.9 MHz
-/// up, for 4.5 years at 1 GHz before a pause of about 50 us.
-pub(crate) const SHIFT: u32 = 7;
-
 /// The generic timer's virtual counter. Creating a value reads nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());

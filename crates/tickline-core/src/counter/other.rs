@@ -3,10 +3,6 @@
 use super::Counter;
 use crate::gate::Clocksource;
 
-/// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 7 serves counters from 7.9 MHz
-/// up, for 4.5 years at 1 GHz before a pause of about 50 us.
-pub(crate) const SHIFT: u32 = 7;
-
 /// A counter that does not exist: there is no value of this type.
 #[derive(Debug, Clone, Copy)]
 pub enum HardwareCounter {}

@@ -10,11 +10,6 @@ use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 use super::{Counter, CpuCounter};
 use crate::gate::Clocksource;
 
-/// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 4 serves counters from 62.5 MHz
-/// up, for 7 years at 5 GHz before a pause of about 50 us. A shift of 0 would save an instruction,
-/// but excludes counters below 1 GHz (Intel N100: 806 MHz; counters that a hypervisor scales down).
-pub(crate) const SHIFT: u32 = 4;
-
 /// The time-stamp counter. Creating a value reads nothing. A read faults if the process has been
 /// denied the counter.
 #[derive(Debug, Clone, Copy)]

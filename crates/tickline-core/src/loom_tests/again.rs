@@ -19,7 +19,6 @@ use crate::state::LineState;
 use crate::testing::FnClock;
 use crate::units::FixedNs;
 
-const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
 const START_TICKS: u64 = 1 << 40;
 
 /// A clock whose lines are made by hand. The reader and the writer each store their last reading
@@ -83,7 +82,7 @@ impl Handmade {
     /// Publishes `state` at `at_ticks`. `None` if another thread has retired the line before it.
     fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedState> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = WindowedState { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
+        let line = WindowedState { state, start_ticks, window_ticks: 1 << 20 };
         self.scene.clock.cell.publish(from, &line, &PlannedBounds::default(), None).then(|| {
             self.next_life();
             line
@@ -99,8 +98,8 @@ fn a_recurring_line_keeps_the_order() {
     check(Some(3), &["the state recurred", "another line", "helped"], |seen| {
         let clock = Handmade::new();
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
-        let first = LineState::default().next_line(ghz, SHIFT).unwrap();
-        let first = first.with_b(first.b_not_below_time(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
+        let first = LineState::default().next_line(ghz).unwrap();
+        let first = first.with_b(first.b_not_below_time(START_TICKS, FixedNs::from_ns(7_000_000)));
         let first = clock.publish(LineState::default(), first, START_TICKS).unwrap();
         let reader = spawn(&clock, move |clock| {
             clock.reader_reads(|| {
@@ -126,8 +125,8 @@ fn a_recurring_line_keeps_the_order() {
             let (replacing, at_ticks) = clock.announce(first.state, first.state.replacing())?;
             // The next line has half the slope. The two lines meet a margin from now.
             let half = Slope { bits: first.slope().bits >> 1 };
-            let next = replacing.next_line(half, SHIFT).unwrap();
-            let next = next.with_b(next.b_not_below_line(replacing, SHIFT, at_ticks + MEETING_MARGIN_NS));
+            let next = replacing.next_line(half).unwrap();
+            let next = next.with_b(next.b_not_below_line(replacing, at_ticks + MEETING_MARGIN_NS));
             let second = clock.publish(replacing, next, at_ticks)?;
             clock.writer_reads();
             clock.scene.time.pass(2 * MEETING_MARGIN_NS);
@@ -169,8 +168,8 @@ fn a_recurring_high_water_mark_keeps_the_order() {
         });
         let retired = (|| {
             let (first, at_ticks) = clock.announce(before, before.first_publication())?;
-            let flat = before.next_line(Slope { bits: 1 << 18 }, SHIFT).unwrap();
-            let flat = flat.with_b(flat.b_not_below_time(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
+            let flat = before.next_line(Slope { bits: 1 << 18 }).unwrap();
+            let flat = flat.with_b(flat.b_not_below_time(at_ticks, FixedNs::from_ns(MARK_NS)));
             let line = clock.publish(first, flat, at_ticks)?;
             assert_eq!(line.at(line.end_ticks()), MARK_NS, "too steep");
             clock.scene.time.jump(MARK_NS);

@@ -13,10 +13,10 @@ use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field contains the number.
 pub(super) fn line(from: LineState, number: i64) -> WindowedState {
-    let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
+    let start_ticks = u64::try_from(number).unwrap() << 20;
     let slope = Slope { bits: start_ticks << 20 };
-    let state = from.next_line(slope, shift).unwrap().with_b(number << 32);
-    WindowedState { state, start_ticks, window_ticks: start_ticks + 1, shift }
+    let state = from.next_line(slope).unwrap().with_b(number << 32);
+    WindowedState { state, start_ticks, window_ticks: start_ticks + 1 }
 }
 
 /// The number of a line, from its state or that of its high-water mark.

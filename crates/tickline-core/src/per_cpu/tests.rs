@@ -179,9 +179,9 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let (old, ticks) = (clock.cell.snapshot(), board.machine.now());
     let replacing = clock.announce(&old).unwrap().state;
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
-    let next = replacing.next_line(slope, old.shift).unwrap();
-    let next = next.with_b(next.b_not_below_time(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = WindowedState { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
+    let next = replacing.next_line(slope).unwrap();
+    let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.at(ticks))));
+    let line = WindowedState { state: next, start_ticks: ticks, window_ticks: 1 << 20 };
     let bounds = clock.cell.slot(old.state).bounds(old.state.b);
     assert!(clock.cell.publish(replacing, &line, &bounds.into(), None));
 }

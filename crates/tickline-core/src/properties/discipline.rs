@@ -6,7 +6,7 @@
 use crate::discipline::{STEP_PPB, Steering, meet_old_line, recover, steer};
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
-use crate::state::wrap_mask;
+use crate::state::WRAP_MASK;
 use crate::units::{FixedNs, NS_PER_S};
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -69,16 +69,15 @@ fn is_exact(ns: FixedNs) -> bool {
     i64::try_from(floor_ns(&units(ns))).is_ok()
 }
 
-/// Whether `ticks << shift` does not wrap between two ticks.
-const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
-    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !wrap_mask(shift) == 0
+/// Whether `ticks << SHIFT` does not wrap between two ticks.
+const fn is_in_one_turn(from_ticks: u64, to_ticks: u64) -> bool {
+    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !WRAP_MASK == 0
 }
 
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
 /// than necessary.
 fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
     let Some(next) = old.next(steering.slope, true) else { return };
-    let shift = old.line.shift;
     let replacement = meet_old_line(&old.line, next.line.state, steering, at_ticks, margin_ticks);
     let (early, late) = (at_ticks.wrapping_sub(margin_ticks), at_ticks.wrapping_add(margin_ticks));
     let stepped = steering.step_to.map(|ns| (at_ticks, units(ns) << 16));
@@ -87,13 +86,13 @@ fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks:
     let Some(b) = least_b(&next, &points).filter(|_| steering.step_to.is_none_or(is_exact)) else { return };
     let story = || format!("{old:?}, {steering:?} at {at_ticks} +- {margin_ticks}: {replacement:?}");
     assert_eq!(replacement, next.line.state.with_b(b), "{}", story());
-    if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(shift, early, late) {
+    if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(early, late) {
         return;
     }
     // Readers see whole nanoseconds.
     let between = early + probe % (late - early).max(1);
     for ticks in [early, at_ticks, between, late.saturating_sub(1).max(early), late] {
-        let above_ns = replacement.at(shift, ticks).wrapping_sub(old.line.at(ticks));
+        let above_ns = replacement.at(ticks).wrapping_sub(old.line.at(ticks));
         assert!(above_ns >= 0, "below the old line at {ticks}: {}", story());
     }
 }
@@ -157,7 +156,7 @@ proptest! {
     ) {
         let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
         let Some(next) = oracle.next(target.slope, true) else { return Ok(()) };
-        let (state, shift) = (next.line.state, next.line.shift);
+        let state = next.line.state;
         let near = oracle.line.at(at).saturating_add(high_water >> 32);
         // A whole `b` meets this limit exactly, but not the next larger limit.
         let exact = next.line.fixed_at(at);
@@ -167,15 +166,15 @@ proptest! {
             (exact, i64::MIN),
             (above(exact, 1), i64::MIN),
         ] {
-            let line = recover(state, shift, start, high_water, at, from);
+            let line = recover(state, start, high_water, at, from);
             let points = [(start, wide(high_water) << 64), (at, units(from) << 16)];
             let Some(b) = least_b(&next, &points).filter(|_| is_exact(from)) else { continue };
             let story = || format!("{from:?}, {high_water}, {next:?}: {line:?}");
             assert_eq!(line, state.with_b(b), "{}", story());
-            assert!(line.at(shift, at).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
+            assert!(line.at(at).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
             for ticks in [start, start.wrapping_add(probe & Line::MAX_DELTA_TICKS)] {
-                let is_above = line.at(shift, ticks).wrapping_sub(high_water) >= 0;
-                let is_comparable = is_in_one_turn(shift, start, ticks);
+                let is_above = line.at(ticks).wrapping_sub(high_water) >= 0;
+                let is_comparable = is_in_one_turn(start, ticks);
                 assert!(is_above || !is_comparable, "below the high-water mark at {ticks}: {}", story());
             }
         }

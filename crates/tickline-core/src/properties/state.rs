@@ -2,7 +2,7 @@
 
 use crate::cell::WindowedState;
 use crate::line::Slope;
-use crate::state::{LineState, MAX_SHIFT, Phase, has_atomics};
+use crate::state::{LineState, Phase, SHIFT, has_atomics};
 use crate::units::FRACTION_BITS;
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -19,34 +19,34 @@ pub(super) struct Oracle {
 
 impl Oracle {
     /// A state without a line: `tag` has the slot, and how often the gate was opened.
-    pub(super) fn without_line(tag: u8, shift: u32) -> Self {
+    pub(super) fn without_line(tag: u8) -> Self {
         let mut state = LineState::default();
         if tag & 8 != 0 {
-            state = state.next_line(Slope { bits: 1 << 20 }, shift).expect("fits").without_line(0);
+            state = state.next_line(Slope { bits: 1 << 20 }).expect("fits").without_line(0);
         }
         for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
         }
-        let line = WindowedState { state, start_ticks: 0, window_ticks: 0, shift };
+        let line = WindowedState { state, start_ticks: 0, window_ticks: 0 };
         Self { line, m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6 }
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
     pub(super) fn next(&self, slope: Slope, has_unix_time: bool) -> Option<Self> {
-        let WindowedState { state, shift, .. } = self.line;
-        let next = state.next_line(slope, shift);
-        assert_eq!(next, state.replacing().next_line(slope, shift), "announced or not");
+        let state = self.line.state;
+        let next = state.next_line(slope);
+        assert_eq!(next, state.replacing().next_line(slope), "announced or not");
         let next = if has_unix_time { next } else { next.map(LineState::without_unix) };
-        let m = slope.bits << (64 - FRACTION_BITS - shift) & !0xffff;
-        let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << shift;
-        assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
+        let m = slope.bits << (64 - FRACTION_BITS - SHIFT) & !0xffff;
+        let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << SHIFT;
+        assert_eq!(next.is_some(), fits, "{slope:?}");
         let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if has_unix_time { 3 } else { 0x21 };
         let line = WindowedState { state: next?, ..self.line };
         Some(Self { line, m: m | tag })
     }
 
     pub(super) fn slope(&self) -> Slope {
-        Slope { bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - self.line.shift) }
+        Slope { bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - SHIFT) }
     }
 
     pub(super) fn with_b(self, b: i64) -> Self {
@@ -55,7 +55,7 @@ impl Oracle {
 
     /// The line in units of 2^-64 ns, if nothing wraps.
     pub(super) fn exact_at(&self, ticks: u64) -> BigInt {
-        (wide(self.line.state.high_water_ns()) << 64) + wide(ticks << self.line.shift) * self.m
+        (wide(self.line.state.high_water_ns()) << 64) + wide(ticks << SHIFT) * self.m
     }
 
     /// The least `b` with which this line is not below `needed` (units of 2^-64 ns) at `ticks`.
@@ -74,13 +74,12 @@ pub(super) fn usual_slope(min_log_hz: f64) -> impl Strategy<Value = Slope> {
     })
 }
 
-/// A state without a line, and a state with the next line, of a counter that is fast enough for the
-/// shift.
+/// A state without a line, and a state with the next line, of a counter that is fast enough.
 fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
-    (any::<u8>(), 0..=MAX_SHIFT, any::<bool>()).prop_flat_map(|(tag, shift, serves)| {
-        let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1 << shift));
-        let slope = prop_oneof![any.prop_map(|bits| Slope { bits }), usual_slope(30.0 - f64::from(shift))];
-        let before = Oracle::without_line(tag & 15, shift);
+    (any::<u8>(), any::<bool>()).prop_flat_map(|(tag, serves)| {
+        let any = number().prop_map(|bits| (bits % (1 << (FRACTION_BITS + SHIFT))).max(1 << SHIFT));
+        let slope = prop_oneof![any.prop_map(|bits| Slope { bits }), usual_slope(30.0 - f64::from(SHIFT))];
+        let before = Oracle::without_line(tag & 15);
         slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
     })
 }
@@ -137,20 +136,20 @@ proptest! {
             (oracle, ticks, on_line),
             (oracle, ticks, above(on_line, 1)),
         ] {
-            let WindowedState { state, shift, .. } = oracle.line;
+            let state = oracle.line.state;
             let exact = oracle.exact_at(ticks) >> 16;
             let (at, fraction) = (wrapped_i64(&floor_ns(&exact)), &exact - floor_ns(&exact) * UNITS_PER_NS);
             let replacing = state.replacing();
             for state in [state, replacing, state.with_gate_closed(), replacing.with_gate_closed()] {
-                assert_eq!(state.at(shift, ticks), at, "{oracle:?} at {ticks}");
-                let found = state.fixed_at(shift, ticks).parts();
+                assert_eq!(state.at(ticks), at, "{oracle:?} at {ticks}");
+                let found = state.fixed_at(ticks).parts();
                 assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{oracle:?} at {ticks}");
-                assert_eq!(state.slope(shift), oracle.slope(), "{oracle:?}");
+                assert_eq!(state.slope(), oracle.slope(), "{oracle:?}");
             }
-            assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{oracle:?} at {ticks}");
+            assert!(!state.allows_fast_path() || state.fast_at(ticks) == at, "{oracle:?} at {ticks}");
             if i64::try_from(floor_ns(&units(ns))).is_ok() {
                 let least = wrapped_i64(&oracle.b_not_below_time(units(ns) << 16, ticks));
-                assert_eq!(state.b_not_below_time(shift, ticks, ns), least, "{oracle:?} through {ns:?}");
+                assert_eq!(state.b_not_below_time(ticks, ns), least, "{oracle:?} through {ns:?}");
             }
         }
     }
@@ -163,7 +162,7 @@ proptest! {
         let near = Slope { bits: old.slope().bits ^ raw >> 32 };
         for slope in [Slope { bits: raw }, old.slope(), near] {
             let Some(new) = old.next(slope, serves) else { continue };
-            let b = new.line.state.b_not_below_line(old.line.state, old.line.shift, ticks);
+            let b = new.line.state.b_not_below_line(old.line.state, ticks);
             let least = wrapped_i64(&new.b_not_below_time(old.exact_at(ticks), ticks));
             assert_eq!(b, least, "{new:?}");
         }

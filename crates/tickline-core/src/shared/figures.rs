@@ -19,7 +19,7 @@ pub struct Figures {
     /// complete. The machine is then too slow for the interval, or the writer never gets a CPU for
     /// long enough.
     pub are_samples_too_old: bool,
-    /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell).
+    /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell).
     /// There is never a line then.
     pub is_counter_too_slow: bool,
     /// Whether the line is off its target after a jump of the reference or the counter, and is

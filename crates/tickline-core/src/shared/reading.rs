@@ -89,7 +89,7 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
         let read_parts = |cell: &S, state| (cell.slot(state).window(), counter.now());
         let (state, ticks) = self.read_with(LineState::allows_fast_path, read_parts)?;
-        Some(state.fast_at(S::SHIFT, ticks))
+        Some(state.fast_at(ticks))
     }
 
     /// An ordered reading by the fast path, ns: reads the counter after every earlier load.
@@ -97,7 +97,7 @@ impl<S: StateCell> SharedClock<S> {
     #[must_use]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.line_and_ticks(counter)?;
-        Some(state.fast_at(S::SHIFT, ticks))
+        Some(state.fast_at(ticks))
     }
 
     /// An ordered read of the counter, ticks. `None` where [`read_ordered`](Self::read_ordered)
@@ -146,7 +146,7 @@ impl<S: StateCell> SharedClock<S> {
             unix_b = slot.unix_b();
             (window, counter.now())
         })?;
-        Some(state.with_b(unix_b).fast_at(S::SHIFT, ticks))
+        Some(state.with_b(unix_b).fast_at(ticks))
     }
 
     /// An ordered reading with the bounds of its line. `None` where
@@ -164,7 +164,7 @@ impl<S: StateCell> SharedClock<S> {
             // window excludes this tick.
             (slot.window(), ticks)
         })?;
-        Some(BoundedReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
+        Some(BoundedReading { ticks, ns: state.fast_at(ticks), bounds })
     }
 
     /// A state that `serves` accepts, and ticks at which it was current. Rule 1: the state must be

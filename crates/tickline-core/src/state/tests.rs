@@ -2,14 +2,12 @@
 
 use super::*;
 
-const SHIFT: u32 = 7;
-
 fn slope_of(hz: u64) -> Slope {
     Slope::from_hz(hz).expect("a frequency")
 }
 
 fn line(slope: Slope) -> LineState {
-    LineState::default().next_line(slope, SHIFT).expect("a slope that fits")
+    LineState::default().next_line(slope).expect("a slope that fits")
 }
 
 /// Rule 10: the count distinguishes states before and after a gate was closed and opened, and the
@@ -18,7 +16,7 @@ fn line(slope: Slope) -> LineState {
 fn rule_10_the_count_tells_lives_apart() {
     const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };
     fn next(state: LineState) -> LineState {
-        state.next_line(slope_of(1_000_000_000), SHIFT).unwrap().with_b(5)
+        state.next_line(slope_of(1_000_000_000)).unwrap().with_b(5)
     }
     // Line follows line; each line ends without a successor; a gate closes and opens.
     let lives: [fn(LineState) -> LineState; 3] = [
@@ -39,7 +37,7 @@ fn rule_10_the_count_tells_lives_apart() {
 /// The states that can follow a state. Their bases come from a set so small that they repeat.
 fn successors(state: LineState) -> Vec<LineState> {
     const BASES: [i64; 2] = [5, 6];
-    let next = state.next_line(Slope { bits: 1 << 47 }, SHIFT).expect("a slope that fits");
+    let next = state.next_line(Slope { bits: 1 << 47 }).expect("a slope that fits");
     let lines = || BASES.map(|b| next.with_b(b));
     let ends = || BASES.map(|b| state.without_line(b));
     let gated = state.with_gate_closed();

@@ -142,7 +142,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     // The slope is the same except for the tag, which changes the time by about 100 ns.
-    let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
+    let Some(next) = old.state.next_line(old.slope()) else { return false };
     let line = WindowedState { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds.into(), None)
 }
