@@ -50,7 +50,8 @@ use crate::time::CounterTime;
 /// have these methods with the measurement [`CounterTime`](crate::CounterTime).
 ///
 /// In an existing benchmark, `bench_function` becomes `bench_pairs`, and `bench_with_input` becomes
-/// `bench_pairs_with_input`; their closures stay as they are.
+/// `bench_pairs_with_input`. A closure that calls one of four methods stays as it is:
+/// [`PairBencher`](crate::PairBencher) names these, and what to do for the others.
 ///
 /// ```
 /// use std::hint::black_box;
@@ -201,8 +202,7 @@ impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
 fn report(collector: &Collector<1>) {
     let Collector { time, collected, interleaving, .. } = collector;
     let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
-    let outcome = Outcome::new(collected, time.settings().counting, scale, iterations);
-    let Some(outcome) = outcome else { return };
+    let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else { return };
     time.settings().messages.beside_criterion(&outcome);
     let files = files::Files {
         stem: "pairs",

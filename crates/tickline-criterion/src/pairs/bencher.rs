@@ -10,9 +10,17 @@ use crate::number::{count, index};
 use crate::pairs::collector::Collector;
 use crate::readings::{Elapsed, PairClock, PairReads};
 
-/// Times a routine by pairs of readings. It has the methods of criterion's
-/// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
-/// need no change. [`BenchPairs`](crate::BenchPairs) has an example.
+/// Times a routine by pairs of readings. [`BenchPairs`](crate::BenchPairs) has an example.
+///
+/// Calls of these methods of criterion's
+/// [`Bencher`](https://docs.rs/criterion/0.8/criterion/struct.Bencher.html) stay as they are:
+/// `iter`, `iter_batched`, `iter_batched_ref` and `iter_with_large_drop`. For the others:
+///
+/// | criterion's | here |
+/// |---|---|
+/// | `iter_with_setup(setup, routine)` | [`iter_batched(setup, routine, BatchSize::PerIteration)`](Self::iter_batched), which is the same |
+/// | `to_async(runner).iter(routine)` | [`iter_async(block_on, routine)`](Self::iter_async) |
+/// | the other methods of `to_async`; `iter_custom`, whose routine times itself | none: keep `bench_function` ([`CounterTime`](crate::CounterTime) shows `iter_custom`) |
 #[derive(Debug)]
 pub struct PairBencher<'a> {
     collector: &'a mut Collector<1>,
@@ -150,14 +158,12 @@ impl<'a> PairBencher<'a> {
         mut routine: impl FnMut(&mut I) -> O,
         size: BatchSize,
     ) {
-        self.iter_batched(
-            setup,
-            |mut input| {
-                let output = routine(&mut input);
-                (output, input)
-            },
-            size,
-        );
+        self.iter_batched(setup, |mut input| (routine(&mut input), input), size);
+    }
+
+    /// Times `routine` without the drop of its output, as `Bencher::iter_with_large_drop` does.
+    pub fn iter_with_large_drop<O>(&mut self, mut routine: impl FnMut() -> O) {
+        self.iter_batched(|| (), |()| routine(), BatchSize::SmallInput);
     }
 
     /// Times the futures of `routine`, each from the call of `routine` until its output is dropped.

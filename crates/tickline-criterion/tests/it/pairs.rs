@@ -49,11 +49,7 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
         .bench_pairs_with_input(BenchmarkId::new("with", 7), &7, |bencher, input| bencher.iter(|| input * 7));
     let mut group = criterion.benchmark_group("group");
     group.bench_pairs("text", |bencher| {
-        bencher.iter_batched(
-            || vec![7_u8; 64],
-            |bytes| bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>(),
-            BatchSize::SmallInput,
-        );
+        bencher.iter_batched(|| vec![7_u8; 64], |bytes| bytes.is_sorted(), BatchSize::SmallInput);
     });
     group.bench_pairs_with_input(BenchmarkId::new("sort", 8), &[3, 1, 2], |bencher, input| {
         bencher.iter_batched_ref(|| *input, |values| values.sort_unstable(), BatchSize::PerIteration);
@@ -62,10 +58,19 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     group.bench_pairs("async", |bencher| {
         bencher.iter_async(|future| runtime.block_on(future), tokio::task::yield_now);
     });
+    struct SlowDrop;
+    impl Drop for SlowDrop {
+        fn drop(&mut self) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    group.bench_pairs("drop", |bencher| bencher.iter_with_large_drop(|| SlowDrop));
     group.finish();
-    for name in ["alone", "with/7", "group/text", "group/sort/8", "group/async"] {
+    for name in ["alone", "with/7", "group/text", "group/sort/8", "group/async", "group/drop"] {
         assert_eq!(check(&directory, name)["iterations_per_pair"], 1);
     }
+    let median_ns = quantiles(&directory.json("group/drop/new/pairs.json"))[0];
+    assert!(median_ns < 100_000.0, "the drop is not timed: {median_ns} ns");
 }
 
 /// criterion's mean is the mean of the pairs that count. If no pair is excluded, it is the mean of
