@@ -80,7 +80,7 @@ impl CounterTimeBuilder {
     }
 
     /// Turns all output off. The same information is in [`CounterTime::calibration`],
-    /// [`CounterTime::fallback_reason`] and [`CounterTime::incidents`].
+    /// [`CounterTime::fallback_error`] and [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
         self.settings.messages = Messages::Hidden;
         self
@@ -107,7 +107,7 @@ impl CounterTimeBuilder {
 
     /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. If `--list`
     /// is among the program's arguments, there is nothing to measure: the call does none of this,
-    /// and the result uses the OS clock. [`CounterTime::fallback_reason`] is then
+    /// and the result uses the OS clock. [`CounterTime::fallback_error`] is then
     /// [`ListMode`](crate::ErrorKind::ListMode).
     ///
     /// If `--include-disturbed` or `--against` is among the arguments, which criterion would
@@ -151,7 +151,7 @@ impl CounterTimeBuilder {
     }
 
     /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
-    /// `WallTime` does. The error is printed, and is available as [`CounterTime::fallback_reason`].
+    /// `WallTime` does. The error is printed, and is available as [`CounterTime::fallback_error`].
     #[must_use]
     pub fn start_or_wall_time(self) -> CounterTime {
         let settings = self.settings.clone();

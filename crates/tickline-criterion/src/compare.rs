@@ -59,7 +59,7 @@ pub struct Comparison {
     /// The number of couples that count. A couple is a time of A and the time of B next to it.
     pub couples_counted: u64,
     /// The number of disturbed couples. They are excluded, unless all pairs are included.
-    pub disturbed: u64,
+    pub couples_disturbed: u64,
     /// The number of iterations of each routine in a couple.
     pub iterations_per_pair: u64,
     rounds_ns: Vec<f64>,
@@ -115,7 +115,7 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { couples_counted, disturbed, iterations_per_pair, .. } = self;
+        let Self { couples_counted, couples_disturbed, iterations_per_pair, .. } = self;
         let verdict = match (self.is_different(), self.difference_ns < 0.0) {
             (true, true) => format!("{} is faster", self.subject),
             (true, false) => format!("{} is slower", self.subject),
@@ -125,7 +125,7 @@ impl fmt::Display for Comparison {
         write!(
             f,
             "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples_counted} couples of \
-             {iterations_per_pair} iterations each, {disturbed} more disturbed and {treatment}",
+             {iterations_per_pair} iterations each, {couples_disturbed} more disturbed and {treatment}",
             Ns(self.median_a_ns),
             Ns(self.median_b_ns),
             self.estimate(),
@@ -281,7 +281,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             low_ns: ns(analysis.difference.low) - placement_ns,
             high_ns: ns(analysis.difference.high) + placement_ns,
             couples_counted: count(self.couples.len()),
-            disturbed: self.disturbances.total(),
+            couples_disturbed: self.disturbances.total(),
             iterations_per_pair,
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
             disturbances: self.disturbances,

@@ -164,7 +164,7 @@ impl CounterTime {
 
     /// The reason why the OS clock measures; `None` if the counter measures.
     #[must_use]
-    pub fn fallback_reason(&self) -> Option<&Error> {
+    pub fn fallback_error(&self) -> Option<&Error> {
         self.shared.session.as_ref().err()
     }
 

@@ -87,7 +87,7 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
             "{error:?}"
         );
         let time = CounterTime::or_wall_time();
-        assert_eq!(time.fallback_reason().expect("switched off").kind(), error.kind());
+        assert_eq!(time.fallback_error().expect("switched off").kind(), error.kind());
         assert_eq!(time.calibration(), None);
         // WallTime measures, and no cost is subtracted.
         let sample = time.end(time.start()) + Elapsed::from(Duration::from_millis(3));
@@ -119,7 +119,7 @@ fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped()
         let time = CounterTime::or_wall_time();
         let cpus = core_affinity::get_core_ids().unwrap_or_default();
         let [from, to, ..] = cpus[..] else { return };
-        if time.fallback_reason().is_some()
+        if time.fallback_error().is_some()
             || cfg!(not(target_arch = "x86_64"))
             || !core_affinity::set_for_current(from)
         {
@@ -153,7 +153,7 @@ fn nothing_is_calibrated_to_list_benchmarks() {
     if is_child() {
         let time = CounterTime::new().expect("no error: nothing is wrong");
         assert_eq!(time.calibration(), None);
-        assert_eq!(time.fallback_reason().expect("a reason").kind(), ErrorKind::ListMode);
+        assert_eq!(time.fallback_error().expect("a reason").kind(), ErrorKind::ListMode);
         drop(CounterTime::or_wall_time());
         return;
     }
