@@ -14,9 +14,9 @@
 
 use std::time::Duration;
 
-use tickline::Clock;
 use tickline::mock::MockClock;
 use tickline::utc::{UtcReading, UtcUnknown};
+use tickline::{Clock, UnixTime};
 
 /// The offset of each machine's clock from UTC, ns, and the error that all of them claim.
 const OFFSETS_NS: [i64; 3] = [0, 4_000_000, -4_000_000];
@@ -58,8 +58,9 @@ impl Machine {
     fn new(offset_ns: i64) -> Self {
         let mock = MockClock::new();
         let clock = mock.clock();
-        mock.step_unix_ns(offset_ns.saturating_sub_unsigned(clock.unix_now().as_nanos()));
-        mock.set_utc_error(Ok(ERROR));
+        let utc_ns = clock.unix_now().as_nanos(); // of each mock the same
+        mock.set_unix_time(UnixTime::from_nanos(utc_ns.saturating_add_signed(offset_ns)));
+        mock.set_utc_bound(ERROR);
         Self { mock, clock, last: Stamp::default() }
     }
 
@@ -97,7 +98,6 @@ fn judge(way: &str, hops: &[[Event; 2]]) {
 
 fn main() -> Result<(), UtcUnknown> {
     let mut machines = OFFSETS_NS.map(Machine::new);
-    pass(&machines, Duration::from_secs(1));
     let (mut sent, mut hops) = (machines[0].event(Stamp::default())?, Vec::new());
     for hop in 1..=AT_ONCE + AFTER_WAIT {
         pass(&machines, DELAY);

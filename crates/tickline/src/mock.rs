@@ -36,6 +36,7 @@ use crate::engine::Engine;
 use crate::options::Driver;
 use crate::reading::Reading;
 use crate::status::ClockState;
+use crate::unix_time::UnixTime;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
 
@@ -55,9 +56,10 @@ thread_local! {
 /// let mock = MockClock::new();
 /// let _active = mock.activate();
 /// let before = UnixTime::now();
-/// mock.step_unix_ns(-1_000); // the OS clock is set back
-/// mock.advance(Duration::from_nanos(2_000));
-/// assert_eq!(UnixTime::now(), before + Duration::from_nanos(1_000));
+/// mock.advance(Duration::from_secs(5));
+/// assert_eq!(UnixTime::now(), before + Duration::from_secs(5));
+/// mock.set_unix_time(UnixTime::from_secs(1_893_456_000)); // the OS clock is set, to 2030
+/// assert_eq!(format!("{:.0}", UnixTime::now()), "2030-01-01T00:00:00Z");
 /// ```
 #[derive(Debug, Clone)]
 pub struct MockClock {
@@ -73,9 +75,9 @@ struct MockTime {
     unix_offset_ns: AtomicI64,
     /// The clock that the mock follows, if any, and its time when the mock was created.
     followed: Option<(fn() -> StdInstant, StdInstant)>,
-    /// The error of Unix time against UTC, or why UTC is unknown.
+    /// The largest error of Unix time against UTC, or why UTC is unknown.
     #[cfg(feature = "utc")]
-    utc_error: Mutex<Result<Duration, UtcUnknown>>,
+    utc_bound: Mutex<Result<Duration, UtcUnknown>>,
 }
 
 impl MockTime {
@@ -119,8 +121,8 @@ impl ClockBackend for MockTime {
 
     #[cfg(feature = "utc")]
     fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        let error = *self.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(UtcReading::from_mock_time(self.now_ns(Timescale::Unix), error?))
+        let bound = *self.utc_bound.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(UtcReading::from_mock_time(self.now_ns(Timescale::Unix), bound?))
     }
 
     #[cfg(feature = "utc")]
@@ -150,7 +152,7 @@ impl MockClock {
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
             followed: clock.map(|now| (now, now())),
             #[cfg(feature = "utc")]
-            utc_error: Mutex::new(Ok(Duration::ZERO)),
+            utc_bound: Mutex::new(Ok(Duration::ZERO)),
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(Arc::<MockTime>::clone(&time));
@@ -209,32 +211,38 @@ impl MockClock {
         self.time.advance(duration);
     }
 
-    /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected.
-    /// Saturates 292 years before and after monotonic time. A number, because std has no signed
-    /// `Duration`.
-    pub fn step_unix_ns(&self, ns: i64) {
-        let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
-        // ORDERING: Relaxed for both, as in `MockTime::advance`.
-        self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
+    /// Sets Unix time, at most to 2262-04-11 (2^63 ns after 1970). Monotonic time is not affected.
+    pub fn set_unix_time(&self, time: UnixTime) {
+        let time_ns = 0_i64.saturating_add_unsigned(time.as_nanos());
+        let offset_ns = time_ns.saturating_sub_unsigned(self.time.monotonic_ns());
+        // ORDERING: Relaxed, as in `MockTime::advance`.
+        self.time.unix_offset_ns.store(offset_ns, Ordering::Relaxed);
     }
 
-    /// Sets the result of [`Clock::utc`](crate::Clock::utc): the error of this mock's Unix time
-    /// against UTC, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
+    /// Sets the largest error of this mock's Unix time against UTC, for
+    /// [`Clock::utc`](crate::Clock::utc). A new mock has an error of 0. Needs the feature `utc`.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tickline::{mock::MockClock, utc::UtcUnknown};
     ///
     /// let mock = MockClock::new();
-    /// mock.set_utc_error(Ok(Duration::from_millis(1)));
+    /// mock.set_utc_bound(Duration::from_millis(1));
     /// assert_eq!(mock.clock().utc()?.width(), Duration::from_millis(2));
-    /// mock.set_utc_error(Err(UtcUnknown::Expired)); // the NTP daemon dies
+    /// mock.set_utc_unknown(UtcUnknown::Expired); // the NTP daemon dies
     /// assert_eq!(mock.clock().utc(), Err(UtcUnknown::Expired));
     /// # Ok::<(), UtcUnknown>(())
     /// ```
     #[cfg(feature = "utc")]
-    pub fn set_utc_error(&self, error: Result<Duration, UtcUnknown>) {
-        *self.time.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    pub fn set_utc_bound(&self, bound: Duration) {
+        *self.time.utc_bound.lock().unwrap_or_else(PoisonError::into_inner) = Ok(bound);
+    }
+
+    /// Makes [`Clock::utc`](crate::Clock::utc) fail with `reason`. Needs the feature `utc`;
+    /// [`set_utc_bound`](Self::set_utc_bound) has an example.
+    #[cfg(feature = "utc")]
+    pub fn set_utc_unknown(&self, reason: UtcUnknown) {
+        *self.time.utc_bound.lock().unwrap_or_else(PoisonError::into_inner) = Err(reason);
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this mock on this

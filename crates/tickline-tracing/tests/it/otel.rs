@@ -9,6 +9,7 @@ use crate::common::{Closed, Hand, UNIX_START_NS};
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
+use tickline::UnixTime;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::otel::{self, TimedTracer};
 use tracing::{debug_span, info, info_span, subscriber};
@@ -155,7 +156,7 @@ fn a_clock_that_is_set_changes_no_duration() {
     let hand = Hand::default();
     let spans = exported(&hand, None, true, |_| {
         info_span!("first").in_scope(|| {
-            hand.0.step_unix_ns(-3_000_000_000);
+            hand.0.set_unix_time(UnixTime::from_nanos(UNIX_START_NS - 3_000_000_000));
             hand.advance_ns(5_000_000_000);
             info!("told");
         });
