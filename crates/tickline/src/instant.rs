@@ -7,13 +7,24 @@ use crate::arithmetic::arithmetic;
 use crate::engine::{Engine, current};
 
 /// [`Instant::now`] as a number: ns of `CLOCK_MONOTONIC` of this process's time namespace.
+///
+/// A reading of another thread or another CPU may be later than this one ([Order](crate#order)).
+/// Subtract with `saturating_sub`, as the operators of [`Instant`] do:
+///
+/// ```
+/// let start_ns = tickline::now_ns();
+/// let spent_ns = tickline::now_ns().saturating_sub(start_ns);
+/// println!("{spent_ns} ns");
+/// ```
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
     current(Engine::now_ns)
 }
 
-/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`.
+/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. With a line for each CPU
+/// ([`LinePerCpu`](crate::LinePerCpu)) the order holds on each CPU, so subtract with
+/// `saturating_sub`.
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
@@ -67,7 +78,9 @@ impl Instant {
     }
 
     /// The current time, in order across threads: if one call was complete before another began,
-    /// the later call returns no smaller instant.
+    /// the later call returns no smaller instant. With a line for each CPU, which the default of
+    /// [`start`](crate::start) allows, the order holds on each CPU
+    /// ([`LinePerCpu`](crate::LinePerCpu)).
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {

@@ -45,10 +45,12 @@
 //! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
-//! This holds across recalibration, start-up, fallback and recovery. Differences of instants
-//! saturate at zero. A separate [`Clock`] has the same readings: [`Clock::now`],
-//! [`Clock::now_ordered`] and so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`]
-//! return readings of the global clock as numbers of ns.
+//! This holds across recalibration, start-up, fallback and recovery. If the CPUs' counters differ
+//! and a clock's thread runs ([`start`]), it holds only on each CPU: see [A line for each
+//! CPU](#a-line-for-each-cpu). Differences of instants saturate at zero. A separate [`Clock`] has
+//! the same readings: [`Clock::now`], [`Clock::now_ordered`] and so on. [`now_ns`],
+//! [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the global clock as numbers
+//! of ns.
 //!
 //! # Guarantees
 //!
@@ -108,8 +110,10 @@
 //! # A line for each CPU
 //!
 //! If the counters have one rate, but were not started together, each CPU can have a line of its
-//! own ([`ClockBuilder::line_per_cpu`]). The table in [Order](#order) then holds on each CPU.
-//! Between two CPUs, a reading may step back by the sum of their bounds.
+//! own ([`ClockBuilder::line_per_cpu`]). By default each CPU gets one if a clock's thread has found
+//! the counters unsynchronised. The table in [Order](#order) then holds on each CPU. Between two
+//! CPUs a reading, even an ordered one, may step back by the sum of their bounds. With
+//! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
 //! # How it works
 //!

@@ -17,6 +17,11 @@ use crate::trust::facts::learn_environment;
 /// reads the time. The call is for programs, not for libraries: a library's readings use the thread
 /// that the program has started.
 ///
+/// If a comparison by the thread finds that the CPUs' counters differ, each CPU gets a line of its
+/// own. Between two CPUs a reading, even an ordered one, may then step back by the sum of the two
+/// bounds ([`LinePerCpu`](crate::LinePerCpu)). For the order on such machines, too, start the
+/// thread with [`LinePerCpu::Off`](crate::LinePerCpu::Off): readings come from the OS clock there.
+///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
 /// the thread. This call, and the drop of a guard, may wait for another thread; neither is for
 /// signal handlers, nor for a seccomp filter that kills single threads for the calls of a start or
