@@ -120,7 +120,7 @@ unsafe impl Send for Clock {}
 // `_owned`.
 unsafe impl Sync for Clock {}
 
-// No method of a clock panics, so a panic of the caller leaves no clock half changed.
+// A panic leaves no clock half changed: only `std_anchor` can panic, which changes nothing.
 impl UnwindSafe for Clock {}
 impl RefUnwindSafe for Clock {}
 

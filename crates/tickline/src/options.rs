@@ -69,7 +69,7 @@ pub enum Probes {
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
     /// clock with full probes before. Minimal probes are for processes whose seccomp filter kills
-    /// them.
+    /// them at any other system call.
     /// [System calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists
     /// the calls to allow.
     ///

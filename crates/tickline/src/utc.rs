@@ -66,11 +66,12 @@
 //!   measurement, though no interval was wrong.
 //! - chronyd leaves the offset that it is slewing away out of the kernel's maximum error, and
 //!   lowers that error with each packet of a server, whether or not it has measured
-//!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, or
-//!   by a step that chronyd has not noticed, if the kernel's answer counts: in a container that
-//!   can't reach chronyd, when chronyd has missed two requests, or if it misses the one at which the
-//!   first report comes, or at which clock-bound is given up. It misses a request that it does not
-//!   answer, and one that it answers by "not synchronised".
+//!   (`update_sync_status` in `reference.c`). While the kernel's answer counts, a reading may
+//!   therefore miss UTC by that offset, or by a step that chronyd has not noticed. The kernel's
+//!   answer counts in a container that can't reach chronyd, and after chronyd has missed two
+//!   requests in a row. One missed request is enough if the first report comes at it, or if
+//!   clock-bound is given up at it. chronyd misses a request that it does not answer, and one that
+//!   it answers by "not synchronised".
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - When the clock is set, the kernel tells programs last, usually after some microseconds. A

@@ -87,10 +87,10 @@ fn unix_time_is_served_by_its_own_verdict() {
     injected::COST.set(None);
 }
 
-/// Symptom: if the program set a policy during a reader's first judgement, the gates ignored the
-/// policy until another fact changed.
+/// Symptom: if the program set a `Trust` during a reader's first judgement, the gates ignored it
+/// until another fact changed.
 #[test]
-fn a_policy_counts_that_is_set_under_the_first_judge() {
+fn a_trust_that_is_set_during_the_first_judgement_counts() {
     let engine = Engine::new(Driver::Reader);
     for trust in Trust::ALL.iter().copied() {
         let judge = |_| {
