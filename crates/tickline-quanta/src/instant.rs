@@ -132,6 +132,9 @@ impl Sub for Instant {
 }
 
 impl AddAssign<Duration> for Instant {
+    /// # Panics
+    ///
+    /// As `+` does.
     #[inline]
     fn add_assign(&mut self, duration: Duration) {
         *self = *self + duration;
@@ -139,6 +142,9 @@ impl AddAssign<Duration> for Instant {
 }
 
 impl SubAssign<Duration> for Instant {
+    /// # Panics
+    ///
+    /// As `-` does.
     #[inline]
     fn sub_assign(&mut self, duration: Duration) {
         *self = *self - duration;

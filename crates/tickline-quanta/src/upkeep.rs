@@ -77,7 +77,8 @@ impl std::error::Error for Error {
 
 impl Upkeep {
     /// An upkeep that stores the time of tickline's clock. The coarse time is older than the
-    /// present by at most `interval` and the time that the OS takes to run the thread.
+    /// present by at most `interval` and the time that the OS takes to run the thread. An interval
+    /// below 1 us counts as 1 us: with an interval of zero the thread would never sleep.
     pub const fn new(interval: Duration) -> Self {
         Self::new_with_clock(interval, Clock::new())
     }
@@ -109,7 +110,7 @@ impl Upkeep {
             // ORDERING: Relaxed: the flag publishes no other memory, and the join orders the rest.
             while !must_stop.load(Ordering::Relaxed) {
                 set_recent(clock.now());
-                thread::park_timeout(interval);
+                thread::park_timeout(interval.max(Duration::from_micros(1)));
             }
         };
         match thread::Builder::new().name("quanta-upkeep".to_owned()).spawn(run) {
