@@ -16,8 +16,7 @@ use std::{env, fs, thread};
 
 use serde_json::Value;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::Tracks;
-use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::flight::{self, FlightRecorder, Tracks};
 use tracing::{Span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 

@@ -35,7 +35,7 @@ impl ClosedSpan<'_> {
     }
 
     /// The text of the last value that was recorded for a field; a string has no quotation marks.
-    /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
+    /// `None` if the span has no such field, or if [`Callback::keep_fields`] does not name it.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.as_ref()?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
     }
@@ -66,7 +66,7 @@ impl Callback {
         Self { call: Box::new(call), fields: &[] }
     }
 
-    /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. At its creation, a span
+    /// Keeps these fields of the spans, for [`ClosedSpan::field`]. At its creation, a span
     /// with any of these fields costs a lookup in the registry and some text. Other spans cost
     /// nothing more.
     ///
@@ -80,11 +80,11 @@ impl Callback {
     ///     }
     /// });
     /// let layer =
-    ///     SpanTimingLayer::new().with_sink(callback.with_fields(&["route", "status"]));
+    ///     SpanTimingLayer::new().with_sink(callback.keep_fields(&["route", "status"]));
     /// let subscriber = tracing_subscriber::registry().with(layer);
     /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
     /// ```
-    pub fn with_fields(self, fields: &'static [&'static str]) -> Self {
+    pub fn keep_fields(self, fields: &'static [&'static str]) -> Self {
         Self { fields, ..self }
     }
 

@@ -119,9 +119,9 @@ pub struct ChromeBuilder {
 impl ChromeBuilder {
     settings!();
 
-    /// The longest time before an event is written to the file, 100 ms by default.
+    /// The longest time before an event is written to the file: 100 ms by default, at least 1 ms.
     pub fn flush_every(self, flush_every: Duration) -> Self {
-        Self { flush_every, ..self }
+        Self { flush_every: flush_every.max(Duration::from_millis(1)), ..self }
     }
 
     /// Makes a thread wait for the writer when its ring is full, so that no record is dropped.
@@ -261,7 +261,9 @@ impl ChromeGuard {
     ///
     /// # Errors
     ///
-    /// The first error of a write. The writer stopped at this error.
+    /// - The first error of a write. The writer stopped at this error.
+    /// - If the writer's thread panicked, as the `output` of [`ChromeBuilder::write_to`] may do.
+    /// - In a forked child, because the file belongs to the parent.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         self.stop()
     }

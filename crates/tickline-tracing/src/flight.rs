@@ -119,7 +119,9 @@ use crate::trace::file::{self, RingFile};
 use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
 use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot, TraceSink};
-use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, settings};
+use crate::trace::{self, Settings, WhenFull, fields, settings};
+
+pub use crate::trace::{TraceSummary, Tracks};
 
 /// 34 MB with the default size of a ring.
 const DEFAULT_THREADS_IN_FILE: usize = 32;
@@ -192,6 +194,8 @@ impl FlightRecorderBuilder {
     ///
     /// - If the file cannot be created with all its blocks, for example on a full disk.
     /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the address space is too small for the
+    ///   rings of so many threads.
     /// - If the process has no memory to prepare for a `fork`.
     /// - On a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
@@ -230,7 +234,11 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written. An older file then stays unchanged.
+    /// - If the file cannot be written.
+    /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
+    ///   a forked child](self#in-a-forked-child)).
+    ///
+    /// An older file then stays unchanged.
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
         self.write_last(path, Duration::MAX)
     }
@@ -283,7 +291,8 @@ impl FlightRecorder {
     ///
     /// # Errors
     ///
-    /// The first error of a write.
+    /// - The first error of a write.
+    /// - In a forked child, if a thread of the parent had the list of rings locked at the fork.
     pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
         self.write_within(Duration::MAX, output)
     }

@@ -11,8 +11,7 @@ use proptest::test_runner::Config;
 use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
-use tickline_tracing::chrome::{TraceSummary, Tracks};
-use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::flight::{self, FlightRecorder, TraceSummary, Tracks};
 use tracing::{info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {

@@ -68,7 +68,7 @@ fn callbacks_see_the_fields_that_they_chose() {
         let field = |name| span.field(name).map(str::to_owned);
         told.send([field("route"), field("status"), field("user")]).unwrap();
     });
-    timed(callback.with_fields(&["route", "status"]), || {
+    timed(callback.keep_fields(&["route", "status"]), || {
         let span = info_span!("request", route = "/", status = 0, user = 7);
         span.record("status", 404);
         drop(span);
