@@ -5,8 +5,10 @@
  * the conditions under which a reader trusts a page. docs/lease.md has the rules R1 to R10.
  *
  *     int64_t page_offset_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
- *     if (tickline_page_attach(page, &context, &page_offset_ns) == TICKLINE_ATTACHED)
+ *     if (tickline_page_attach(page, &context, &page_offset_ns) == TICKLINE_ATTACHED) {
+ *         tickline_page_raise_to_os_clock(page_offset_ns, &os, &high_water_ns);
  *         ns = tickline_page_monotonic(page, page_offset_ns, &os, &high_water_ns).ns;
+ *     }
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -393,7 +395,8 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t pa
 }
 
 /* Attaches to a page of a trusted file, if the page counts for this process. `page` is 4096 bytes at
- * a multiple of 64. Stores this process's CLOCK_MONOTONIC minus the page's time, ns. */
+ * a multiple of 64. Stores this process's CLOCK_MONOTONIC minus the page's time, ns. Before the first
+ * reading, call tickline_page_raise_to_os_clock. */
 static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_boot_context *context,
                                                          int64_t *page_offset_ns) {
     uint64_t magic, head, boot[2], namespace_, offset;
@@ -431,9 +434,10 @@ static inline struct tickline_reading tickline_page_unix(const void *page, const
     return tickline_read(page, 0, os, high_water_ns, 1);
 }
 
-/* Raises the process's high-water mark to the OS clock (R8). A process calls this before its first
- * reading. */
-static inline void tickline_page_begin(int64_t page_offset_ns, const struct tickline_os *os, int64_t *high_water_ns) {
+/* Raises the process's high-water mark to the OS clock (R8). A process calls this after each attach,
+ * before its first reading. */
+static inline void tickline_page_raise_to_os_clock(int64_t page_offset_ns, const struct tickline_os *os,
+                                                   int64_t *high_water_ns) {
     tickline_raise(high_water_ns, tickline_os_ns(os, page_offset_ns, 0));
 }
 

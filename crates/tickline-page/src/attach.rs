@@ -102,7 +102,8 @@ pub struct AttachedPage<'a> {
 
 impl Page {
     /// Attaches to the page, if it counts for this process. Call this only for a trusted file (the
-    /// README's "What a reader must do"), and again in a forked child.
+    /// README's "What a reader must do"), and again in a forked child. Before the first reading,
+    /// call [`AttachedPage::raise_to_os_clock`].
     ///
     /// # Errors
     ///
@@ -178,9 +179,10 @@ impl AttachedPage<'_> {
         read(self.page.cell(), counter, os, process_high_water, Timescale::Unix)
     }
 
-    /// Raises the process's high-water mark to the OS clock (rule R8). Call this before the first
-    /// reading, so that no later monotonic reading is below an earlier read of the OS clock.
-    pub fn begin(&self, os: &impl Reference, process_high_water: &ProcessHighWater) {
+    /// Raises the process's high-water mark to the OS clock (rule R8). Call this after each attach,
+    /// before the first reading: no later monotonic reading is then below an earlier read of the OS
+    /// clock.
+    pub fn raise_to_os_clock(&self, os: &impl Reference, process_high_water: &ProcessHighWater) {
         process_high_water.raise(InPageTime { os, page_offset_ns: self.page_offset_ns }.monotonic_ns());
     }
 }

@@ -25,7 +25,11 @@
 //!
 //! let context = BootContext { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
 //! let page = WritablePage::new(&Header::new(&context).expect("a known offset"));
-//! let reading = page.attach(&context).unwrap().monotonic(&Ticks, &Os, &ProcessHighWater::new());
+//! let attached = page.attach(&context).unwrap();
+//! // The process keeps its mark. Each attach raises the mark before the first reading.
+//! let process_high_water = ProcessHighWater::new();
+//! attached.raise_to_os_clock(&Os, &process_high_water);
+//! let reading = attached.monotonic(&Ticks, &Os, &process_high_water);
 //! assert_eq!((reading.ns, reading.source), (1_000, PageSource::Os));
 //! ```
 

@@ -33,7 +33,7 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     let Ok(context) = file.boot_context() else { return StartResult::OtherMachine };
     let Ok(attached) = file.leak().attach(&context) else { return StartResult::OtherMachine };
     let Some(service) = wiped_on_fork() else { return StartResult::OldKernel };
-    attached.begin(&crate::serve::Original::new(), &state().process_high_water);
+    attached.raise_to_os_clock(&crate::serve::Original::new(), &state().process_high_water);
     // SAFETY: the caller promises that this is the only call, and that there is one thread.
     unsafe { state().attach(attached, service) };
     StartResult::Served

@@ -74,7 +74,7 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
         if NEAR_NS.contains(&distance_ns) {
             // This process may have read the OS clock until now (rule R8).
             service.raise_to(ServiceState::Attaching);
-            attached.begin(os, &state().process_high_water);
+            attached.raise_to_os_clock(os, &state().process_high_water);
             if os.has_failed.get() {
                 return None;
             }

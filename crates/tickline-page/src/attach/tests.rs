@@ -16,7 +16,7 @@ fn a_time_namespace_offsets_the_time() {
     scene.os_jumps(OFFSET_NS);
     let attached = scene.page.attach(&context).unwrap();
     assert_eq!(attached.page_offset_ns(), OFFSET_NS);
-    attached.begin(&scene, &process_high_water);
+    attached.raise_to_os_clock(&scene, &process_high_water);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
     // Past the lease, a reading comes from the OS clock of the namespace.

@@ -163,7 +163,7 @@ impl PageReader {
             file: attached.file,
         };
         // Rule R8: so far the process has read the OS clock.
-        reader.file.attached(page_offset_ns).begin(&reader.os, &reader.process_high_water);
+        reader.file.attached(page_offset_ns).raise_to_os_clock(&reader.os, &reader.process_high_water);
         Ok(reader)
     }
 
@@ -257,7 +257,7 @@ impl PageReader {
             Probes::Full => self.file.boot_context().ok().and_then(|context| {
                 let attached = self.file.page().attach(&context).ok()?;
                 // Rule R8, for a child: another thread of its parent may have read the OS clock.
-                attached.begin(&self.os, &self.process_high_water);
+                attached.raise_to_os_clock(&self.os, &self.process_high_water);
                 Some(attached.page_offset_ns())
             }),
             Probes::Minimal => None,
