@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::host::{LockedPageFile, PageFile, switch_off};
+use tickline_page::host::{AttachedFile, LockedPageFile, switch_off};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -30,7 +30,7 @@ fn entries(folder: &Path) -> Vec<String> {
 /// Checks that a reader and a writer refuse this file, and give the reason.
 #[track_caller]
 fn assert_refused(page: &Path, expected: &str) {
-    for error in [PageFile::attach(page).map(drop), LockedPageFile::create(page).map(drop)] {
+    for error in [AttachedFile::open(page).map(drop), LockedPageFile::create(page).map(drop)] {
         let error = error.expect_err("not trusted");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.source().is_none(), "a caller that prints the chain would repeat {error}");
@@ -44,7 +44,7 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
     fs::write(folder.path().join("page.new"), b"half").unwrap();
     let context = BootContext::current().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
-    let attached = PageFile::attach(&page).unwrap();
+    let attached = AttachedFile::open(&page).unwrap();
     assert_eq!(attached.file.page().header(), Header::new(&context));
     assert_eq!(attached.page().page_offset_ns(), 0);
     let found = fs::metadata(&page).unwrap();
@@ -96,9 +96,9 @@ fn a_file_that_is_not_a_page_is_refused() {
     fs::write(&page, [0; 100]).unwrap();
     assert_refused(&page, "the page has 100 bytes, not 4096");
     fs::write(&page, [0; 4096]).unwrap();
-    let error = PageFile::attach(&page).unwrap_err().to_string();
+    let error = AttachedFile::open(&page).unwrap_err().to_string();
     assert!(error.contains("does not begin with `tickline`"), "{error}");
-    let error = PageFile::attach(folder.path()).unwrap_err().to_string();
+    let error = AttachedFile::open(folder.path()).unwrap_err().to_string();
     assert!(error.contains("is not a regular file (mode 4"), "{error}");
     assert_refused(Path::new("/"), "name of a file");
     let missing = folder.path().join("none/page");

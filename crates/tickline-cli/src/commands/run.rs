@@ -28,7 +28,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::LeasePhase;
-use tickline_page::host::PageFile;
+use tickline_page::host::{AttachedFile, PageFile};
 use tickline_page::program::{
     ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
 };
@@ -174,7 +174,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         }
     };
     // The library would find the same faults in the page, but could not report them.
-    let file = PageFile::attach(&page).map_err(io::Error::other)?.file;
+    let file = AttachedFile::open(&page).map_err(io::Error::other)?.file;
     if machine::kernel_admits_counter() == Some(false) {
         return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
     }

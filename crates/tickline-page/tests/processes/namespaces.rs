@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
-use tickline_page::host::{LockedPageFile, PageFile};
+use tickline_page::host::{AttachedFile, LockedPageFile};
 
 use super::writer::{folder, given_page, output_of};
 
@@ -25,7 +25,7 @@ fn child_opens_a_page() {
     if let Some(page) = given_page() {
         println!(
             "said: {}",
-            PageFile::attach(&page).map_or_else(|error| error.to_string(), |_| "yes".into())
+            AttachedFile::open(&page).map_or_else(|error| error.to_string(), |_| "yes".into())
         );
     }
 }

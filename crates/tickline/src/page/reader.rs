@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::reference::{Reference, Timescale};
-use tickline_page::host::PageFile;
+use tickline_page::host::{AttachedFile, PageFile};
 use tickline_page::{PageReading, PageSource, ProcessHighWater, ReaderOs};
 
 use crate::backend::ClockBackend;
@@ -141,7 +141,7 @@ impl Clock {
 impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes, token: u64) -> Result<Self, Error> {
-        let attached = PageFile::attach(path).map_err(|error| {
+        let attached = AttachedFile::open(path).map_err(|error| {
             let kind = if error.is_not_found() { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
             Error::new(kind, error)
         })?;

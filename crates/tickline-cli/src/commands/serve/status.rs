@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
-use tickline_page::host::{PageFile, writer_pid};
+use tickline_page::host::{AttachedFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
@@ -43,7 +43,7 @@ pub(super) struct PageReport {
 
 impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
-        let attached = PageFile::attach(page).map_err(super::page_error)?;
+        let attached = AttachedFile::open(page).map_err(super::page_error)?;
         let counter =
             HardwareCounter::if_present().filter(|_| machine::kernel_admits_counter() != Some(false));
         let counter =

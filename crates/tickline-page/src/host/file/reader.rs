@@ -1,4 +1,4 @@
-//! The methods of [`PageFile`] that need `std`.
+//! [`AttachedFile`], and the methods of [`PageFile`] that need `std`.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -18,6 +18,25 @@ pub struct AttachedFile {
 }
 
 impl AttachedFile {
+    /// Opens a page ([`PageFile::open`]) and attaches to it ([`Page::attach`](crate::Page::attach)),
+    /// with [`PageFile::boot_context`].
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened or is not trusted, the page does not count for this process, or
+    /// the boot or time namespace of the process cannot be read. The error names the file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, PageError> {
+        let path = path.as_ref();
+        let open = || -> Result<_, ErrorCause> {
+            let file = PageFile::open(path.as_os_str().as_bytes())?;
+            // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
+            let context = file.boot_context().map_err(|error| error.to_string())?;
+            let page_offset_ns = file.page().attach(&context)?.page_offset_ns();
+            Ok(Self { file, page_offset_ns })
+        };
+        open().map_err(|cause| PageError::new(path, cause))
+    }
+
     /// The page, which counts for this process.
     #[inline]
     #[must_use]
@@ -27,25 +46,7 @@ impl AttachedFile {
 }
 
 impl PageFile {
-    /// Opens a page ([`open`](Self::open)) and attaches to it
-    /// ([`Page::attach`](crate::Page::attach)), with [`boot_context`](Self::boot_context).
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be opened or is not trusted, the page does not count for this process, or
-    /// the boot or time namespace of the process cannot be read. The error names the file.
-    pub fn attach(path: &Path) -> Result<AttachedFile, PageError> {
-        let attach = || -> Result<_, ErrorCause> {
-            let file = Self::open(path.as_os_str().as_bytes())?;
-            // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
-            let context = file.boot_context().map_err(|error| error.to_string())?;
-            let page_offset_ns = file.page().attach(&context)?.page_offset_ns();
-            Ok(AttachedFile { file, page_offset_ns })
-        };
-        attach().map_err(|cause| PageError::new(path, cause))
-    }
-
-    /// The page of an earlier [`attach`](Self::attach). `page_offset_ns` is that of its
+    /// The page, which counts for this process: `page_offset_ns` is that of its
     /// [`AttachedFile::page`]. For a caller that stores the offset by itself.
     #[doc(hidden)]
     #[inline]
