@@ -162,28 +162,31 @@ static inline int64_t tickline_at(const struct tickline_line *line, uint64_t tic
     return tickline_signed((uint64_t)line->base + tickline_high((ticks - line->start) << 16, line->slope));
 }
 
-/* The lower limit of a reading, and the largest distance above the OS clock to which the limit may
- * raise the reading, ns. */
-struct tickline_limit {
+/* A line's value or a high-water mark, and its lead: the largest distance above the OS clock to which
+ * it may raise a reading, ns. */
+struct tickline_time {
     int64_t ns, lead;
 };
 
-static inline struct tickline_limit tickline_limit(const void *page, unsigned slot, int64_t ns, int64_t lead,
-                                                   int is_unix) {
-    struct tickline_limit limit = {ns, lead};
+/* The time of a reading that follows from `ns`, a time of the page. For Unix time, offset and lead come
+ * from `slot`. */
+static inline struct tickline_time tickline_in_timescale(const void *page, unsigned slot, int64_t ns, int64_t lead,
+                                                         int is_unix) {
+    struct tickline_time time = {ns, lead};
     if (is_unix) {
         int64_t offset = tickline_signed_field(page, slot, TICKLINE_UNIX_OFFSET);
-        limit.ns = offset == INT64_MIN ? INT64_MIN : tickline_add(ns, offset);
-        limit.lead = offset == INT64_MIN ? 0 : tickline_signed_field(page, slot, TICKLINE_UNIX_LEAD);
+        time.ns = offset == INT64_MIN ? INT64_MIN : tickline_add(ns, offset);
+        time.lead = offset == INT64_MIN ? 0 : tickline_signed_field(page, slot, TICKLINE_UNIX_LEAD);
     }
-    return limit;
+    return time;
 }
 
-static inline int64_t tickline_apply_limit(const struct tickline_limit *limit, int64_t os_ns, int is_unix) {
-    int64_t ahead = tickline_saturating_sub(limit->ns, os_ns);
+/* The reading that follows from `os_ns`, the time of the OS clock. */
+static inline int64_t tickline_apply_time(const struct tickline_time *time, int64_t os_ns, int is_unix) {
+    int64_t ahead = tickline_saturating_sub(time->ns, os_ns);
     if (ahead <= 0) return os_ns;
-    if (ahead <= limit->lead) return limit->ns;
-    return !is_unix && limit->lead > 0 ? tickline_saturating_add(os_ns, limit->lead) : os_ns;
+    if (ahead <= time->lead) return time->ns;
+    return !is_unix && time->lead > 0 ? tickline_saturating_add(os_ns, time->lead) : os_ns;
 }
 
 /* R8: raises a monotonic reading to the process's high-water mark; both are in the page's time. */
@@ -256,18 +259,18 @@ static inline void tickline_pause(const struct tickline_wait *wait, const struct
 static inline enum tickline_attempt_result tickline_try_line(const void *page, uint64_t word,
                                                              const struct tickline_line *line, unsigned slot,
                                                              uint64_t ticks, int is_unix,
-                                                             struct tickline_limit *limit) {
-    *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
+                                                             struct tickline_time *time) {
+    *time = tickline_in_timescale(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
     if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
     /* R5, or Unix time comes from the OS clock. */
-    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_ATTEMPT_ASK_OS;
+    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && time->ns == INT64_MIN)) return TICKLINE_ATTEMPT_ASK_OS;
     return TICKLINE_ATTEMPT_LINE;
 }
 
 /* Makes an attempt with the lines that `word` names (rules R2 to R5). */
 static inline enum tickline_attempt_result tickline_try_lines(const void *page, const struct tickline_os *os,
                                                               uint64_t word, int is_unix,
-                                                              struct tickline_limit *limit) {
+                                                              struct tickline_time *time) {
     unsigned first = (unsigned)(word >> 3 & 7), last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
     struct tickline_line line = tickline_line(page, first), second = tickline_line(page, last);
     unsigned slot = first;
@@ -275,23 +278,24 @@ static inline enum tickline_attempt_result tickline_try_lines(const void *page, 
     if (tickline_is_before(ticks, line.start)) { /* R4: the counter was reset. */
         int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
         int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
-        *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
+        if (other > lead) lead = other;
+        *time = tickline_in_timescale(page, last, tickline_at(&second, second.end), lead, is_unix);
         return TICKLINE_ATTEMPT_ASK_OS;
     }
     if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
         line = second;
         slot = last;
         if (!tickline_is_before(ticks, second.end)) {
-            *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
+            *time = tickline_in_timescale(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
             return TICKLINE_ATTEMPT_ASK_OS;
         }
     }
-    return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit);
+    return tickline_try_line(page, word, &line, slot, ticks, is_unix, time);
 }
 
 /* Tries only the first published line, which suffices for nearly all readings. Returns 0 if not. */
 static inline int tickline_try_first_line(const void *page, const struct tickline_os *os, int is_unix,
-                                          struct tickline_limit *limit) {
+                                          struct tickline_time *time) {
     uint64_t word = tickline_first_load(page), ticks;
     unsigned slot = (unsigned)(word >> 3 & 7);
     struct tickline_line line;
@@ -300,22 +304,22 @@ static inline int tickline_try_first_line(const void *page, const struct ticklin
     ticks = os->counter(os->context);
     /* One comparison checks both ends. */
     if (ticks - line.start >= line.end - line.start) return 0;
-    return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_ATTEMPT_LINE;
+    return tickline_try_line(page, word, &line, slot, ticks, is_unix, time) == TICKLINE_ATTEMPT_LINE;
 }
 
 static inline enum tickline_attempt_result tickline_attempt(const void *page, const struct tickline_os *os,
                                                             uint64_t word, int is_unix, struct tickline_wait *wait,
-                                                            struct tickline_limit *limit) {
+                                                            struct tickline_time *time) {
     unsigned phase = (unsigned)(word & 7), first = (unsigned)(word >> 3 & 7);
     if (phase == TICKLINE_PUBLISHED || phase == TICKLINE_DOUBTED)
-        return tickline_try_lines(page, os, word, is_unix, limit);
-    limit->ns = INT64_MIN;
-    limit->lead = 0;
+        return tickline_try_lines(page, os, word, is_unix, time);
+    time->ns = INT64_MIN;
+    time->lead = 0;
     if (phase == TICKLINE_NO_LINE || phase == TICKLINE_FIRST_PUBLICATION) {
         uint64_t deadline = tickline_field(page, first, TICKLINE_START);
         uint64_t longest = tickline_field(page, first, TICKLINE_SLOPE);
-        *limit = tickline_limit(page, first, tickline_signed_field(page, first, TICKLINE_BASE),
-                                tickline_signed_field(page, first, TICKLINE_LEAD), is_unix);
+        *time = tickline_in_timescale(page, first, tickline_signed_field(page, first, TICKLINE_BASE),
+                                      tickline_signed_field(page, first, TICKLINE_LEAD), is_unix);
         if (phase == TICKLINE_FIRST_PUBLICATION) {
             uint64_t ticks = os->counter(os->context);
             if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
@@ -340,7 +344,7 @@ static inline int tickline_by_line(int64_t ns, const struct tickline_os *os, con
     return 1;
 }
 
-/* The reading that follows from the OS clock with its limit (R8). */
+/* The reading that follows from the OS clock, as the page has raised it (R8). */
 static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *high_water_ns, int is_unix) {
     struct tickline_reading reading;
     reading.ns = tickline_apply_high_water(high_water_ns, ns, is_unix);
@@ -356,10 +360,10 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
     struct tickline_wait wait = {0, 0, 0, 0, 0};
     unsigned starts = 1;
     while (starts < TICKLINE_MAX_STARTS) {
-        struct tickline_limit limit;
+        struct tickline_time time;
         uint64_t word = tickline_first_load(page);
         int64_t os_ns;
-        switch (tickline_attempt(page, os, word, is_unix, &wait, &limit)) {
+        switch (tickline_attempt(page, os, word, is_unix, &wait, &time)) {
         case TICKLINE_ATTEMPT_WAIT:
             tickline_pause(&wait, os);
             continue;
@@ -368,7 +372,7 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
             continue;
         case TICKLINE_ATTEMPT_LINE: {
             struct tickline_reading reading;
-            if (tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading)) return reading;
+            if (tickline_by_line(time.ns, os, high_water_ns, is_unix, &reading)) return reading;
             break;
         }
         case TICKLINE_ATTEMPT_ASK_OS:
@@ -377,7 +381,7 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
         os_ns = tickline_os_ns(os, page_offset_ns, is_unix);
         /* R1: the second load, after the read of the OS clock. */
         if (tickline_is_still(page, word))
-            return tickline_fallback(tickline_apply_limit(&limit, os_ns, is_unix), high_water_ns, is_unix);
+            return tickline_fallback(tickline_apply_time(&time, os_ns, is_unix), high_water_ns, is_unix);
         starts++;
     }
     return tickline_fallback(tickline_os_ns(os, page_offset_ns, is_unix), high_water_ns, is_unix);
@@ -386,10 +390,10 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
 static inline struct tickline_reading tickline_read(const void *page, int64_t page_offset_ns,
                                                     const struct tickline_os *os, int64_t *high_water_ns,
                                                     int is_unix) {
-    struct tickline_limit limit;
+    struct tickline_time time;
     struct tickline_reading reading;
-    if (tickline_try_first_line(page, os, is_unix, &limit) &&
-        tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading))
+    if (tickline_try_first_line(page, os, is_unix, &time) &&
+        tickline_by_line(time.ns, os, high_water_ns, is_unix, &reading))
         return reading;
     return tickline_read_slow(page, page_offset_ns, os, high_water_ns, is_unix);
 }

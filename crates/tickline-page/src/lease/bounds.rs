@@ -38,7 +38,7 @@ pub struct OsBounds {
 impl OsBounds {
     /// These bounds, with a lower one for readings of the OS clock, which may be a resolution
     /// old. A lead is then the largest distance of a line above any such reading.
-    pub(super) fn with_resolution(&self, resolution_ns: i64) -> Self {
+    pub(super) fn with_os_resolution(&self, resolution_ns: i64) -> Self {
         let base_ns = self.lower.base_ns.saturating_sub(resolution_ns);
         Self { lower: Line { base_ns, ..self.lower }, ..*self }
     }

@@ -17,7 +17,7 @@
 use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, Timescale};
 
-use super::slot::{EndingLine, LowerLimit, UnixOffset};
+use super::slot::{EndingLine, TimeWithLead, UnixOffset};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicI64, Ordering};
 
@@ -125,9 +125,9 @@ impl ProcessHighWater {
 /// The result of one attempt.
 enum Attempt {
     /// The line's value; the second load found the word unchanged.
-    Line(LowerLimit),
-    /// The reader must ask the OS. The reading is not below this limit.
-    AskOs(LowerLimit),
+    Line(TimeWithLead),
+    /// The reader must ask the OS, and raises the result to this time.
+    AskOs(TimeWithLead),
     /// A first publication: the reader must try again.
     Wait,
     /// The word has changed: the reader must start again.
@@ -193,7 +193,7 @@ pub fn read(
     timescale: Timescale,
 ) -> PageReading {
     let read = PageRead { memory, counter, os, process_high_water, timescale };
-    match read.try_first_line().and_then(|line| read.by_line(line)) {
+    match read.try_first_line().and_then(|time| read.by_line(time)) {
         Some(reading) => reading,
         None => read_slow(memory, counter, os, process_high_water, timescale),
     }
@@ -209,8 +209,8 @@ pub(crate) fn read_first_line(
 ) -> Option<i64> {
     let timescale = Timescale::Monotonic;
     // The first line is tried without the OS.
-    let line = PageRead { memory, counter, os: &(), process_high_water, timescale }.try_first_line()?;
-    Some(process_high_water.applied_to(line.ns, timescale))
+    let time = PageRead { memory, counter, os: &(), process_high_water, timescale }.try_first_line()?;
+    Some(process_high_water.applied_to(time.ns, timescale))
 }
 
 /// Reads the time where [`PageRead::try_first_line`] does not suffice. The arguments are the fields
@@ -229,12 +229,12 @@ fn read_slow(
     let mut starts = 1_u32;
     while starts < MAX_STARTS {
         let word = memory.word();
-        let limit = match read.attempt(word, &mut wait) {
-            Attempt::Line(line) => match read.by_line(line) {
+        let time = match read.attempt(word, &mut wait) {
+            Attempt::Line(time) => match read.by_line(time) {
                 Some(reading) => return reading,
-                None => line,
+                None => time,
             },
-            Attempt::AskOs(limit) => limit,
+            Attempt::AskOs(time) => time,
             Attempt::Wait => {
                 wait.pause(os);
                 continue;
@@ -247,7 +247,7 @@ fn read_slow(
         let os_ns = timescale.now_ns(os);
         // The second load comes after this read: a new line may already be below it.
         if memory.is_still(word) {
-            return read.fallback(limit.applied_to(os_ns, timescale));
+            return read.fallback(time.applied_to(os_ns, timescale));
         }
         starts = starts.saturating_add(1);
     }
@@ -264,8 +264,8 @@ struct PageRead<'a, M, C, O> {
 }
 
 impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
-    /// The reading that follows from `ns`, the OS clock with its limit: not below the process's
-    /// high-water mark, which it raises (rule R8).
+    /// The reading that follows from `ns`, the OS clock as the page has raised it: not below the
+    /// process's high-water mark, which it raises (rule R8).
     #[inline(always)]
     fn fallback(&self, ns: i64) -> PageReading {
         let ns = self.process_high_water.applied_to(ns, self.timescale);
@@ -275,22 +275,22 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         PageReading { ns, source: PageSource::Os }
     }
 
-    /// The reading that follows from a line. It is not below the process's high-water mark (R8),
-    /// and as Unix time not below the kernel's last tick (R9). `None` if the line is so far above
-    /// that tick that Unix time may have been set back (R10).
+    /// The reading that follows from `time`, a line's value. It is not below the process's
+    /// high-water mark (R8), and as Unix time not below the kernel's last tick (R9). `None` if the
+    /// value is so far above that tick that Unix time may have been set back (R10).
     #[inline(always)]
-    fn by_line(&self, line: LowerLimit) -> Option<PageReading>
+    fn by_line(&self, time: TimeWithLead) -> Option<PageReading>
     where
         O: ReaderOs,
     {
         let ns = match self.timescale {
-            Timescale::Monotonic => line.ns,
+            Timescale::Monotonic => time.ns,
             Timescale::Unix => {
-                let coarse_ns = self.os.coarse_unix_ns().unwrap_or(line.ns);
-                if line.ns.saturating_sub(coarse_ns) > MAX_ABOVE_COARSE_NS {
+                let coarse_ns = self.os.coarse_unix_ns().unwrap_or(time.ns);
+                if time.ns.saturating_sub(coarse_ns) > MAX_ABOVE_COARSE_NS {
                     return None;
                 }
-                line.ns.max(coarse_ns)
+                time.ns.max(coarse_ns)
             }
         };
         let ns = self.process_high_water.applied_to(ns, self.timescale);
@@ -300,7 +300,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     /// Tries only the first published line, which nearly always suffices. The rest needs more
     /// registers.
     #[inline(always)]
-    fn try_first_line(&self) -> Option<LowerLimit> {
+    fn try_first_line(&self) -> Option<TimeWithLead> {
         let word = self.memory.word();
         if word.phase() != LeasePhase::Published {
             return None;
@@ -314,7 +314,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
             return None;
         }
         match self.try_line(word, &line, slot, ticks) {
-            Attempt::Line(line) => Some(line),
+            Attempt::Line(time) => Some(time),
             Attempt::AskOs(_) | Attempt::Wait | Attempt::Changed => None,
         }
     }
@@ -324,9 +324,9 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     #[inline(always)]
     fn attempt(&self, word: LeaseWord, wait: &mut Wait) -> Attempt {
         match word.phase() {
-            LeasePhase::Off => Attempt::AskOs(LowerLimit::NONE),
+            LeasePhase::Off => Attempt::AskOs(TimeWithLead::NONE),
             LeasePhase::NoLine => {
-                Attempt::AskOs(HighWater::load(self.memory, word.first()).limit(self.timescale))
+                Attempt::AskOs(HighWater::load(self.memory, word.first()).time(self.timescale))
             }
             LeasePhase::FirstPublication => {
                 let high_water = HighWater::load(self.memory, word.first());
@@ -336,7 +336,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
                 } else if wait.count_and_keep_waiting(word, ticks, &high_water) {
                     Attempt::Wait
                 } else {
-                    Attempt::AskOs(high_water.limit(self.timescale))
+                    Attempt::AskOs(high_water.time(self.timescale))
                 }
             }
             LeasePhase::Published | LeasePhase::Doubted => self.try_lines(word),
@@ -354,14 +354,14 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
             // R4: the counter was reset.
             let lead_ns = |slot| LeaseLine::load_lead(self.memory, slot);
             let lead_ns = lead_ns(first_slot).max(lead_ns(last_slot));
-            return Attempt::AskOs(self.lower_limit(last_slot, last.end_ns(), lead_ns));
+            return Attempt::AskOs(self.in_timescale(last_slot, last.end_ns(), lead_ns));
         } else if is_before(ticks, first.end_ticks) {
             (first.line, first_slot)
         } else if is_before(ticks, last.end_ticks) {
             (last.line, last_slot)
         } else {
             // R3: the leases have run out.
-            return Attempt::AskOs(self.lower_limit(last_slot, last.end_ns(), i64::MAX));
+            return Attempt::AskOs(self.in_timescale(last_slot, last.end_ns(), i64::MAX));
         };
         self.try_line(word, &line, slot, ticks)
     }
@@ -369,26 +369,25 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     /// Makes an attempt with the line in `slot`, whose lease contains `ticks`.
     #[inline(always)]
     fn try_line(&self, word: LeaseWord, line: &Line, slot: SlotNumber, ticks: u64) -> Attempt {
-        let limit = self.lower_limit(slot, line.at(ticks), i64::MAX);
+        let time = self.in_timescale(slot, line.at(ticks), i64::MAX);
         if !self.memory.is_still(word) {
             Attempt::Changed
-        } else if word.phase() == LeasePhase::Doubted
-            || (self.timescale == Timescale::Unix && limit.is_none())
+        } else if word.phase() == LeasePhase::Doubted || (self.timescale == Timescale::Unix && time.is_none())
         {
             // R5, or Unix time comes from the OS clock.
-            Attempt::AskOs(limit)
+            Attempt::AskOs(time)
         } else {
-            Attempt::Line(limit)
+            Attempt::Line(time)
         }
     }
 
-    /// The lower limit of the reading that follows from `ns`, a time of the page with the lead
-    /// `lead_ns`. For Unix time, offset and lead come from `slot`.
+    /// The time in this reading's timescale of `ns`, a time of the page with the lead `lead_ns`. For
+    /// Unix time, offset and lead come from `slot`.
     #[inline(always)]
-    fn lower_limit(&self, slot: SlotNumber, ns: i64, lead_ns: i64) -> LowerLimit {
+    fn in_timescale(&self, slot: SlotNumber, ns: i64, lead_ns: i64) -> TimeWithLead {
         match self.timescale {
-            Timescale::Monotonic => LowerLimit { ns, lead_ns },
-            Timescale::Unix => UnixOffset::load(self.memory, slot).limit(ns),
+            Timescale::Monotonic => TimeWithLead { ns, lead_ns },
+            Timescale::Unix => UnixOffset::load(self.memory, slot).unix_time(ns),
         }
     }
 }

@@ -85,13 +85,13 @@ impl UnixOffset {
         }
     }
 
-    /// The limit of Unix time that follows from `ns`, a time of the page.
+    /// The Unix time of `ns`, a time of the page, with its lead.
     #[inline(always)]
-    pub(super) const fn limit(&self, ns: i64) -> LowerLimit {
+    pub(super) const fn unix_time(&self, ns: i64) -> TimeWithLead {
         if self.offset_ns == UNIX_BY_OS {
-            return LowerLimit::NONE;
+            return TimeWithLead::NONE;
         }
-        LowerLimit { ns: ns.wrapping_add(self.offset_ns), lead_ns: self.lead_ns }
+        TimeWithLead { ns: ns.wrapping_add(self.offset_ns), lead_ns: self.lead_ns }
     }
 }
 
@@ -227,31 +227,32 @@ impl HighWater {
         ]
     }
 
-    /// The lower limit of readings of `timescale` that follows from the mark.
+    /// The mark in `timescale`, with its lead.
     #[inline(always)]
     #[must_use]
-    pub const fn limit(&self, timescale: Timescale) -> LowerLimit {
+    pub const fn time(&self, timescale: Timescale) -> TimeWithLead {
         match timescale {
-            Timescale::Monotonic => LowerLimit { ns: self.ns, lead_ns: self.lead_ns },
-            Timescale::Unix => self.unix.limit(self.ns),
+            Timescale::Monotonic => TimeWithLead { ns: self.ns, lead_ns: self.lead_ns },
+            Timescale::Unix => self.unix.unix_time(self.ns),
         }
     }
 }
 
-/// The lower limit of a reading, in one timescale.
+/// A line's value or a high-water mark, in one timescale. A reading by the line returns it. A reading
+/// of the OS clock is raised to it, by at most its lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LowerLimit {
-    /// The limit, ns.
+pub struct TimeWithLead {
+    /// The time, ns.
     pub ns: i64,
-    /// The largest distance above the OS clock to which the limit may raise a reading, ns.
+    /// The largest distance above the OS clock to which this time may raise a reading, ns.
     pub lead_ns: i64,
 }
 
-impl LowerLimit {
-    /// No limit.
+impl TimeWithLead {
+    /// No time: readings come from the OS clock alone.
     pub const NONE: Self = Self { ns: i64::MIN, lead_ns: 0 };
 
-    /// Whether there is no limit.
+    /// Whether there is no time.
     #[inline(always)]
     #[must_use]
     pub const fn is_none(&self) -> bool {
@@ -260,9 +261,9 @@ impl LowerLimit {
 
     /// The reading that follows from `os_ns`, the time of the OS clock. Never less than `os_ns`.
     ///
-    /// The result does not fall as `os_ns` rises. So monotonic times by one limit are in order as
-    /// long as the OS clock is. If the limit is above Unix time by more than the lead, Unix time
-    /// was probably set back, so the limit is ignored.
+    /// The result does not fall as `os_ns` rises. So monotonic readings that one time raises are in
+    /// order as long as the OS clock is. If this time is above the OS clock's Unix time by more than
+    /// the lead, the clock was probably set back, so this time is ignored.
     #[inline(always)]
     #[must_use]
     pub const fn applied_to(&self, os_ns: i64, timescale: Timescale) -> i64 {
@@ -285,23 +286,23 @@ mod tests {
     #[test]
     fn a_high_water_is_limited_by_its_lead() {
         let high_water = HighWater { ns: 1_000, lead_ns: 10, ..HighWater::NONE };
-        let over = |os_ns| high_water.limit(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
+        let over = |os_ns| high_water.time(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
         assert_eq!(
             [over(100), over(989), over(995), over(1_000), over(1_001)],
             [110, 999, 1_000, 1_000, 1_001]
         );
-        assert_eq!(LowerLimit::NONE.applied_to(-5, Timescale::Monotonic), -5);
+        assert_eq!(TimeWithLead::NONE.applied_to(-5, Timescale::Monotonic), -5);
     }
 
     #[test]
     fn unix_time_that_was_set_back_has_no_high_water() {
         let unix = UnixOffset { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
         let high_water = HighWater { ns: 1_000, unix, ..HighWater::NONE };
-        let over = |os_ns| high_water.limit(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
+        let over = |os_ns| high_water.time(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
         assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
         assert_eq!(
-            HighWater { unix: UnixOffset::NONE, ..high_water }.limit(Timescale::Unix),
-            LowerLimit::NONE
+            HighWater { unix: UnixOffset::NONE, ..high_water }.time(Timescale::Unix),
+            TimeWithLead::NONE
         );
     }
 }

@@ -30,9 +30,9 @@ pub struct WriterConfig {
     /// The shortest time between two first publications, ns; doubled after each failed one.
     pub pause_ns: u64,
     /// The resolution of the OS clock, ns.
-    pub resolution_ns: i64,
+    pub os_resolution_ns: i64,
     /// The resolution of the counter, ticks.
-    pub counter_ticks: u64,
+    pub counter_resolution_ticks: u64,
 }
 
 impl WriterConfig {
@@ -44,8 +44,8 @@ impl WriterConfig {
         // The promise of `docs/lease.md` holds for CPUs whose counters differ by less.
         cpu_difference_ns: MEETING_MARGIN_NS,
         pause_ns: 1_000_000_000,
-        resolution_ns: 1,
-        counter_ticks: 1,
+        os_resolution_ns: 1,
+        counter_resolution_ticks: 1,
     };
 }
 
@@ -185,8 +185,8 @@ impl Writer {
     }
 
     /// Sets the resolution of the OS clock, ns, after the kernel has changed its clocksource.
-    pub fn set_resolution_ns(&mut self, resolution_ns: i64) {
-        self.config.resolution_ns = resolution_ns;
+    pub fn set_os_resolution_ns(&mut self, os_resolution_ns: i64) {
+        self.config.os_resolution_ns = os_resolution_ns;
     }
 
     /// The word that this writer stored or loaded last.
@@ -223,7 +223,7 @@ impl Writer {
         }
         let basis = match basis {
             _ if self.waits_for_slew => Basis::Doubt,
-            Basis::Bounds(bounds) => Basis::Bounds(bounds.with_resolution(self.config.resolution_ns)),
+            Basis::Bounds(bounds) => Basis::Bounds(bounds.with_os_resolution(self.config.os_resolution_ns)),
             Basis::Nothing | Basis::Doubt => basis,
         };
         match (self.word.phase(), &basis) {
@@ -428,12 +428,13 @@ impl Writer {
         if !bounds.is_consistent_with(os_ns, before_ticks, at_ticks) {
             return self.give_up(memory);
         }
-        let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
+        let since_ticks =
+            at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_resolution_ticks);
         let latest_ns = bounds.latest_after(os_ns, since_ticks);
         let from_ns = high_water
-            .limit(Timescale::Monotonic)
+            .time(Timescale::Monotonic)
             .applied_to(os_ns, Timescale::Monotonic)
-            .max(latest_ns.saturating_add(self.config.resolution_ns));
+            .max(latest_ns.saturating_add(self.config.os_resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(bounds));
         let unix = bounds.unix_after(high_water.unix);
         let line = bounds.line(at_ticks, cpu_difference_ticks, from_ns, end_ticks, unix);

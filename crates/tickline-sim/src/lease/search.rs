@@ -53,8 +53,8 @@ const CONFIG: WriterConfig = WriterConfig {
     wait_ns: 2,
     cpu_difference_ns: 0,
     pause_ns: 0,
-    resolution_ns: 0,
-    counter_ticks: 0,
+    os_resolution_ns: 0,
+    counter_resolution_ticks: 0,
 };
 
 /// Half the width of the bounds, ns. The OS clock begins at the lower bound, and may jump to

@@ -81,8 +81,8 @@ impl Publisher {
         }
         let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
         let config = WriterConfig {
-            resolution_ns: os_resolution_ns(),
-            counter_ticks: resolution_ticks(&counter).max(1),
+            os_resolution_ns: os_resolution_ns(),
+            counter_resolution_ticks: resolution_ticks(&counter).max(1),
             ..WriterConfig::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|PageChanged| Error::page(page.changed_error()))?;
@@ -121,7 +121,7 @@ impl Publisher {
         let basis = basis(engine.state(), bounds);
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_)) {
             // Since the last line the kernel may have changed its clocksource.
-            self.writer.set_resolution_ns(os_resolution_ns());
+            self.writer.set_os_resolution_ns(os_resolution_ns());
         }
         // Rule W10 needs the whole rate, also under a daemon that leaves the slew to the kernel
         // (systemd-timesyncd).

@@ -16,9 +16,9 @@ const LEASE: u64 = WriterConfig::DEFAULT.lease_ns;
 /// lead when the leases ended.
 #[test]
 fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
-    let lead_ns = |resolution_ns| {
+    let lead_ns = |os_resolution_ns| {
         let scene = Scene::without_line();
-        scene.writer().set_resolution_ns(resolution_ns);
+        scene.writer().set_os_resolution_ns(os_resolution_ns);
         scene.does(PublishedFirst);
         let first = scene.last();
         scene.pass(6_000);
@@ -270,7 +270,7 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     };
     assert_eq!(action(80_000_000, 0), Waited, "a server starts during a slew");
     assert_eq!(action(0, 80_000), Waited);
-    scene.writer().set_resolution_ns(280);
+    scene.writer().set_os_resolution_ns(280);
     assert_eq!(action(0, 1_001), Waited);
     assert_eq!(action(0, 999), PublishedFirst);
     // The sum of an NTP daemon's rate and adjtime(3)'s rate is not a fast slew.
