@@ -44,10 +44,10 @@
 extern crate std;
 
 mod attach;
-#[cfg(target_os = "linux")]
-pub mod host;
 mod layout;
 mod lease;
+#[cfg(target_os = "linux")]
+pub mod page_file;
 mod primitive;
 /// For `tickline run` and the preload library of this version. Not part of the API.
 #[cfg(target_os = "linux")]
@@ -62,7 +62,8 @@ pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::reference::Reference;
 
 // The protocol, for tickline's own crates, simulator and tests. It is not part of the API, because
-// every release may change it. Users of a page need only the items above.
+// every release may change it. Users of a page need only the items above. If `lease` itself were
+// public and hidden, rustdoc would leave out the items above that come from it.
 #[doc(hidden)]
 pub mod protocol {
     pub use crate::lease::*;

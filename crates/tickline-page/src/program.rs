@@ -5,7 +5,7 @@ use core::ffi::CStr;
 
 use tickline_core::gate::Clocksource;
 
-use crate::host::read;
+use crate::page_file::read;
 
 /// The name of the library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
@@ -66,7 +66,7 @@ pub enum StartResult {
     AlreadyServed = 1,
     /// There is no page at the path, or the system does not open it.
     NoPage = 2,
-    /// The page's file is not trusted ([`PageFile::open`](crate::host::PageFile::open)).
+    /// The page's file is not trusted ([`PageFile::open`](crate::page_file::PageFile::open)).
     NotTrusted = 3,
     /// The page is of another boot, another counter, or a time namespace that is not known.
     OtherMachine = 4,

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::host::{AttachedFile, LockedPageFile, switch_off};
+use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {

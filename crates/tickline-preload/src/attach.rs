@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU32;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_page::host::{FileError, PageFile};
+use tickline_page::page_file::{FileError, PageFile};
 use tickline_page::program::StartResult;
 
 use crate::state::state;

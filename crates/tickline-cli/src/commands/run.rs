@@ -28,7 +28,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::LeasePhase;
-use tickline_page::host::{AttachedFile, PageFile};
+use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::program::{
     ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
 };

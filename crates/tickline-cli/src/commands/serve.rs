@@ -13,7 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use tickline::page::LeasePhase;
-use tickline_page::host::{self, PageError};
+use tickline_page::page_file::{self, PageError};
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
@@ -61,7 +61,7 @@ fn page_error(error: PageError) -> io::Error {
 }
 
 fn off(page: &Path) -> io::Result<Exit> {
-    let before = host::switch_off(page).map_err(page_error)?;
+    let before = page_file::switch_off(page).map_err(page_error)?;
     let phase = match before {
         LeasePhase::Off => "was off already".to_owned(),
         before => format!("off; it was {}", before.code()),
@@ -70,7 +70,7 @@ fn off(page: &Path) -> io::Result<Exit> {
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
-    let was_off = host::switch_on(page).map_err(page_error)?;
+    let was_off = page_file::switch_on(page).map_err(page_error)?;
     say(page, if was_off { "a server may serve it again; start one" } else { "was not switched off" })
 }
 

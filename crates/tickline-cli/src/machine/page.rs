@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 use serde::Serialize;
-use tickline_page::host::writer_pid;
+use tickline_page::page_file::writer_pid;
 use tickline_page::program::{LIBRARY, PAGE};
 
 /// A process that has the page mapped.

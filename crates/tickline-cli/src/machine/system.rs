@@ -14,7 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
-use tickline_page::host::namespace_offset_ns;
+use tickline_page::page_file::namespace_offset_ns;
 
 use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon, page};
 

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tickline_page::host::LockedPageFile;
+use tickline_page::page_file::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
 use crate::common::{assert_fails, entries, is_root, library, text, tickline, until};

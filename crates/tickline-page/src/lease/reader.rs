@@ -12,7 +12,7 @@
 //! any contents of the page: after [`MAX_ATTEMPTS`] attempts that find first publications, and
 //! after [`MAX_STARTS`] words.
 //!
-//! This module does not decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
+//! This module does not decide whether a page is trusted (`page_file/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, Timescale};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr;
 
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
-use tickline_page::host::{AttachedFile, LockedPageFile};
+use tickline_page::page_file::{AttachedFile, LockedPageFile};
 
 use super::writer::{folder, given_page, output_of};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tickline_page::host::{LockedPageFile, writer_pid};
+use tickline_page::page_file::{LockedPageFile, writer_pid};
 
 /// The environment variable that has the page's path in a child process.
 const PAGE: &str = "TICKLINE_TEST_PAGE";

@@ -7,7 +7,7 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Reason;
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
-use tickline_page::host::LockedPageFile;
+use tickline_page::page_file::LockedPageFile;
 use tickline_page::protocol::{
     Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::reference::{Reference, Timescale};
-use tickline_page::host::{AttachedFile, PageFile};
+use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::{PageReading, PageSource, ProcessHighWater, ReaderOs};
 
 use crate::backend::ClockBackend;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
-use tickline_page::host::{AttachedFile, writer_pid};
+use tickline_page::page_file::{AttachedFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::host::trust::FileError;
+use crate::page_file::trust::FileError;
 
 /// The error of a process that cannot open, make or write to a page's file. The text names the
 /// file, the wrong value and its limit, and the system's error. The error has no source.

@@ -10,17 +10,19 @@
 //! If the page's owner truncates it, SIGBUS ends its readers: this crate does not handle it.
 //!
 //! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The items of
-//! `host/file/` need the feature `file`.
+//! `page_file/with_std/` need the feature `file`.
 
-#[cfg(feature = "file")]
-mod file;
 mod find;
 mod mapped;
 mod trust;
-
 #[cfg(feature = "file")]
-pub use file::{AttachedFile, LockedPageFile, PageError, PageSnapshot, switch_off, switch_on, writer_pid};
+mod with_std;
+
 pub use find::namespace_offset_ns;
 pub(crate) use find::read;
 pub use mapped::PageFile;
 pub use trust::FileError;
+#[cfg(feature = "file")]
+pub use with_std::{
+    AttachedFile, LockedPageFile, PageError, PageSnapshot, switch_off, switch_on, writer_pid,
+};

@@ -6,7 +6,7 @@ use std::string::ToString as _;
 
 use super::error::{ErrorCause, PageError};
 use super::snapshot::PageSnapshot;
-use crate::host::mapped::PageFile;
+use crate::page_file::mapped::PageFile;
 use crate::{AttachedPage, Counter};
 
 /// The file of a page that counts for this process.

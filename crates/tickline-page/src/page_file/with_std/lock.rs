@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use super::error::{ErrorCause, PageError, foreign_owner};
-use crate::host::mapped::PagePath;
-use crate::host::trust::refused;
+use crate::page_file::mapped::PagePath;
+use crate::page_file::trust::refused;
 
 /// Only the owner may open, and so lock, the file.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);

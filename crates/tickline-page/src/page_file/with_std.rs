@@ -6,7 +6,7 @@ mod locked_file;
 mod reader;
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_pointer_width = "64", not(miri))),
-    path = "file/not_restartable.rs"
+    path = "with_std/not_restartable.rs"
 )]
 mod restartable;
 mod snapshot;

@@ -16,12 +16,12 @@ use rustix::mm::{ProtFlags, mlock};
 use super::error::{ErrorCause, PageError, foreign_owner};
 use super::lock::Lock;
 use super::restartable;
-use crate::host::mapped::{Mapping, PagePath};
-use crate::host::trust::{FileError, FileFacts, refused};
 use crate::layout::PAGE_BYTES;
 use crate::lease::{
     Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber, SwapResult,
 };
+use crate::page_file::mapped::{Mapping, PagePath};
+use crate::page_file::trust::{FileError, FileFacts, refused};
 use crate::{BootContext, Counter, Header, WritablePage};
 
 /// All users may read the page; only its owner may write to it.
