@@ -56,8 +56,8 @@ struct tickline_os {
 enum tickline_refusal {
     TICKLINE_ATTACHED = 0,
     TICKLINE_NOT_A_PAGE,
-    TICKLINE_VERSION,
-    TICKLINE_SIZE,
+    TICKLINE_OTHER_VERSION,
+    TICKLINE_OTHER_SIZE,
     TICKLINE_OTHER_BOOT,
     TICKLINE_OTHER_COUNTER,
     TICKLINE_OTHER_NAMESPACE
@@ -409,8 +409,8 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
     head = tickline_load(page, 8);
     memcpy(halves, &head, sizeof halves);
-    if (halves[0] != TICKLINE_LAYOUT_VERSION) return TICKLINE_VERSION;
-    if (halves[1] != TICKLINE_PAGE_BYTES) return TICKLINE_SIZE;
+    if (halves[0] != TICKLINE_LAYOUT_VERSION) return TICKLINE_OTHER_VERSION;
+    if (halves[1] != TICKLINE_PAGE_BYTES) return TICKLINE_OTHER_SIZE;
     boot[0] = tickline_load(page, 16);
     boot[1] = tickline_load(page, 24);
     if (memcmp(boot, context->boot_id, sizeof boot) != 0) return TICKLINE_OTHER_BOOT;

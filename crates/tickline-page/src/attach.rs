@@ -25,12 +25,12 @@ pub enum AttachError {
     /// The page does not begin with `tickline`.
     NotAPage,
     /// The page's layout has another version.
-    Version {
+    OtherVersion {
         /// The version.
         version: u32,
     },
     /// The page has another size.
-    Size {
+    OtherSize {
         /// The size that the page states, bytes.
         bytes: u32,
     },
@@ -57,8 +57,10 @@ impl core::fmt::Display for AttachError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NotAPage => f.write_str("the file does not begin with `tickline`"),
-            Self::Version { version } => write!(f, "the page has layout {version}, not {LAYOUT_VERSION}"),
-            Self::Size { bytes } => write!(f, "the page says {bytes} bytes, not {PAGE_BYTES}"),
+            Self::OtherVersion { version } => {
+                write!(f, "the page has layout {version}, not {LAYOUT_VERSION}")
+            }
+            Self::OtherSize { bytes } => write!(f, "the page says {bytes} bytes, not {PAGE_BYTES}"),
             Self::OtherBoot { page, running } => {
                 // The digits of `/proc/sys/kernel/random/boot_id`, without the hyphens.
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
@@ -71,12 +73,10 @@ impl core::fmt::Display for AttachError {
                 let [page, own] = [*counter_id, COUNTER_ID].map(counter_name);
                 write!(f, "the page is for {page} (id {counter_id}), and this target has {own}")
             }
-            Self::OtherNamespace { namespace } => {
-                write!(
-                    f,
-                    "the page is of time namespace {namespace}, and the offset between that namespace and this one is not known"
-                )
-            }
+            Self::OtherNamespace { namespace } => write!(
+                f,
+                "the page is of time namespace {namespace}, and the offset between that namespace and this one is not known"
+            ),
         }
     }
 }
@@ -111,10 +111,10 @@ impl Page {
     pub fn attach(&self, context: &BootContext) -> Result<AttachedPage<'_>, AttachError> {
         let header = self.header().ok_or(AttachError::NotAPage)?;
         if header.version != LAYOUT_VERSION {
-            return Err(AttachError::Version { version: header.version });
+            return Err(AttachError::OtherVersion { version: header.version });
         }
         if usize::try_from(header.size) != Ok(PAGE_BYTES) {
-            return Err(AttachError::Size { bytes: header.size });
+            return Err(AttachError::OtherSize { bytes: header.size });
         }
         if header.boot_id != context.boot_id {
             return Err(AttachError::OtherBoot { page: header.boot_id, running: context.boot_id });
@@ -125,10 +125,8 @@ impl Page {
         let page_offset_ns = if header.time_namespace == context.time_namespace {
             0
         } else {
-            let own_ns = context
-                .monotonic_offset_ns
-                .ok_or(AttachError::OtherNamespace { namespace: header.time_namespace })?;
-            own_ns.wrapping_sub(header.monotonic_offset_ns)
+            let error = AttachError::OtherNamespace { namespace: header.time_namespace };
+            context.monotonic_offset_ns.ok_or(error)?.wrapping_sub(header.monotonic_offset_ns)
         };
         Ok(AttachedPage { page: self, page_offset_ns })
     }

@@ -27,7 +27,9 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     }
     let file = match PageFile::open(path) {
         Ok(file) => file,
-        Err(FileError::NoName | FileError::Link | FileError::System { .. }) => return StartResult::NoPage,
+        Err(FileError::NoFileName | FileError::SymbolicLink | FileError::System { .. }) => {
+            return StartResult::NoPage;
+        }
         Err(_) => return StartResult::NotTrusted,
     };
     let Ok(context) = file.boot_context() else { return StartResult::OtherMachine };

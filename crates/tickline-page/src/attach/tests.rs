@@ -38,12 +38,12 @@ fn an_attach_error_states_what_the_header_has() {
     for (header, error, text) in [
         (
             Header { version: 2, ..header },
-            AttachError::Version { version: 2 },
+            AttachError::OtherVersion { version: 2 },
             "the page has layout 2, not 1",
         ),
         (
             Header { size: 100, ..header },
-            AttachError::Size { bytes: 100 },
+            AttachError::OtherSize { bytes: 100 },
             "the page says 100 bytes, not 4096",
         ),
         (

@@ -287,10 +287,7 @@ mod tests {
     fn a_high_water_is_limited_by_its_lead() {
         let high_water = HighWater { ns: 1_000, lead_ns: 10, ..HighWater::NONE };
         let over = |os_ns| high_water.time(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
-        assert_eq!(
-            [over(100), over(989), over(995), over(1_000), over(1_001)],
-            [110, 999, 1_000, 1_000, 1_001]
-        );
+        assert_eq!([100, 989, 995, 1_000, 1_001].map(over), [110, 999, 1_000, 1_000, 1_001]);
         assert_eq!(TimeWithLead::NONE.applied_to(-5, Timescale::Monotonic), -5);
     }
 
@@ -299,10 +296,8 @@ mod tests {
         let unix = UnixOffset { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
         let high_water = HighWater { ns: 1_000, unix, ..HighWater::NONE };
         let over = |os_ns| high_water.time(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
-        assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
-        assert_eq!(
-            HighWater { unix: UnixOffset::NONE, ..high_water }.time(Timescale::Unix),
-            TimeWithLead::NONE
-        );
+        assert_eq!([5_979, 5_980, 6_000, 6_001].map(over), [5_979, 6_000, 6_000, 6_001]);
+        let by_os = HighWater { unix: UnixOffset::NONE, ..high_water };
+        assert_eq!(by_os.time(Timescale::Unix), TimeWithLead::NONE);
     }
 }

@@ -25,7 +25,7 @@ impl<'a> PagePath<'a> {
     pub(crate) fn resolve(path: &'a [u8]) -> Result<Self, FileError> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if matches!(name, b"" | b"." | b"..") {
-            return Err(FileError::NoName);
+            return Err(FileError::NoFileName);
         }
         let mut folder = path.strip_suffix(name).filter(|folder| !folder.is_empty()).unwrap_or(b".");
         // If the path ended with a slash, or a slash and a dot, the kernel would follow a link.
@@ -45,7 +45,7 @@ impl<'a> PagePath<'a> {
         // make it the process's controlling terminal.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
-            Errno::LOOP => FileError::Link,
+            Errno::LOOP => FileError::SymbolicLink,
             error => refused("it cannot be opened")(error),
         })?;
         let facts = FileFacts::collect(&file, &self.folder).map_err(refused("its owner cannot be known"))?;

@@ -12,28 +12,28 @@ use crate::PAGE_BYTES;
 #[non_exhaustive]
 pub enum FileError {
     /// The path does not end with a file's name.
-    NoName,
+    NoFileName,
     /// The file is a symbolic link.
-    Link,
+    SymbolicLink,
     /// The file is not a regular file.
-    NotAFile {
+    NotRegular {
         /// The file's mode.
         mode: u32,
     },
     /// The file is too short.
-    Short {
+    TooShort {
         /// The file's size, bytes.
         bytes: u64,
     },
     /// The file or its folder belongs to `owner`, who is neither root nor the `reader`.
-    Owner {
+    ForeignOwner {
         /// The owner.
         owner: u32,
         /// The effective user of the reading process.
         reader: u32,
     },
     /// The group or other users may write to the file or its folder.
-    Writable {
+    WritableByOthers {
         /// The mode.
         mode: u32,
     },
@@ -54,21 +54,21 @@ pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
 impl core::fmt::Display for FileError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::NoName => f.write_str("this is not the name of a file"),
-            Self::Link => f.write_str("this is a symbolic link, and links are not followed"),
-            Self::NotAFile { mode } => write!(f, "the page is not a regular file (mode {mode:o})"),
-            Self::Short { bytes } => write!(
+            Self::NoFileName => f.write_str("this is not the name of a file"),
+            Self::SymbolicLink => f.write_str("this is a symbolic link, and links are not followed"),
+            Self::NotRegular { mode } => write!(f, "the page is not a regular file (mode {mode:o})"),
+            Self::TooShort { bytes } => write!(
                 f,
                 "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, delete it, and `tickline serve` makes a new one"
             ),
-            Self::Owner { owner: UNMAPPED, .. } => write!(
+            Self::ForeignOwner { owner: UNMAPPED, .. } => write!(
                 f,
                 "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands for every user outside of it: mount the page by itself, read-only, in this container"
             ),
-            Self::Owner { owner, reader } => {
+            Self::ForeignOwner { owner, reader } => {
                 write!(f, "the page or its folder belongs to user {owner}, not to root or to user {reader}")
             }
-            Self::Writable { mode } => write!(
+            Self::WritableByOthers { mode } => write!(
                 f,
                 "others may write to the page or its folder: mode {mode:o}, of which 022 must be clear"
             ),
@@ -124,10 +124,10 @@ impl FileFacts {
     /// reader's program as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if !FileType::from_raw_mode(self.mode).is_file() {
-            return Err(FileError::NotAFile { mode: self.mode });
+            return Err(FileError::NotRegular { mode: self.mode });
         }
         if self.size < PAGE_BYTES as u64 {
-            return Err(FileError::Short { bytes: self.size });
+            return Err(FileError::TooShort { bytes: self.size });
         }
         let is_trusted = |owner| match owner {
             0 => true,
@@ -137,8 +137,8 @@ impl FileFacts {
         let foreign = [self.owner, self.folder_owner].into_iter().find(|owner| !is_trusted(*owner));
         let writable = [self.mode, self.folder_mode].into_iter().find(|mode| mode & WRITABLE_BY_OTHERS != 0);
         match (foreign, writable) {
-            (Some(owner), _) => Err(FileError::Owner { owner, reader: self.reader }),
-            (None, Some(mode)) => Err(FileError::Writable { mode }),
+            (Some(owner), _) => Err(FileError::ForeignOwner { owner, reader: self.reader }),
+            (None, Some(mode)) => Err(FileError::WritableByOthers { mode }),
             (None, None) => Ok(()),
         }
     }
@@ -190,14 +190,15 @@ mod tests {
             reader: 1000,
             is_mounted_read_only: false,
         };
-        let foreign = |owner, reader| Err(FileError::Owner { owner, reader });
+        let foreign = |owner, reader| Err(FileError::ForeignOwner { owner, reader });
+        let writable = |mode| Err(FileError::WritableByOthers { mode });
         let unmapped = FileFacts { owner: UNMAPPED, reader: UNMAPPED, ..facts };
         for (facts, expected) in [
             (facts, Ok(())),
             (FileFacts { folder_owner: 1000, ..facts }, Ok(())),
             (FileFacts { owner: 33, ..facts }, foreign(33, 1000)),
             (FileFacts { folder_owner: 33, ..facts }, foreign(33, 1000)),
-            (FileFacts { folder_mode: 0o40_775, ..facts }, Err(FileError::Writable { mode: 0o40_775 })),
+            (FileFacts { folder_mode: 0o40_775, ..facts }, writable(0o40_775)),
             (unmapped, foreign(UNMAPPED, UNMAPPED)),
             (FileFacts { is_mounted_read_only: true, ..unmapped }, Ok(())),
         ] {

@@ -195,8 +195,8 @@ impl Case {
 fn number(error: AttachError) -> i64 {
     match error {
         AttachError::NotAPage => 1,
-        AttachError::Version { .. } => 2,
-        AttachError::Size { .. } => 3,
+        AttachError::OtherVersion { .. } => 2,
+        AttachError::OtherSize { .. } => 3,
         AttachError::OtherBoot { .. } => 4,
         AttachError::OtherCounter { .. } => 5,
         AttachError::OtherNamespace { .. } => 6,

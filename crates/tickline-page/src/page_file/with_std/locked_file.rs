@@ -113,7 +113,7 @@ impl LockedPageFile {
     pub fn check_size(&self) -> Result<(), PageError> {
         let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
             Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
-            Ok(size) => FileError::Short { bytes: size },
+            Ok(size) => FileError::TooShort { bytes: size },
             Err(error) => refused("its size cannot be known")(error),
         };
         Err(PageError::new(&self.path, error))
