@@ -9,8 +9,8 @@
 //!
 //! If the page's owner truncates it, SIGBUS ends its readers: this crate does not handle it.
 //!
-//! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The items of
-//! `page_file/with_std/` need the feature `file`.
+//! [`PageFile::open`] and [`FileError`] need no `std`. The items of `page_file/with_std/` need the
+//! feature `file`.
 
 mod find;
 mod mapped;

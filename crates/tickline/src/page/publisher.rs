@@ -5,11 +5,10 @@ use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Reason;
-use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::page_file::LockedPageFile;
 use tickline_page::protocol::{
-    Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
+    Basis, LeaseMemory, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
 };
 
 use crate::clock::Clock;
@@ -117,8 +116,7 @@ impl Publisher {
 
     fn try_maintain(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
-        let bounds = || if self.is_ending { None } else { engine.lease_bounds() };
-        let basis = basis(engine.state(), bounds);
+        let basis = basis(engine.state(), || if self.is_ending { None } else { engine.lease_bounds() });
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_)) {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_os_resolution_ns(os_resolution_ns());
@@ -154,7 +152,8 @@ impl Publisher {
     }
 
     /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm, or
-    /// did so before the clock's newest samples.
+    /// did so before the clock's newest samples. Only for tickline's program.
+    #[doc(hidden)]
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.writer.waits_for_slew()
@@ -166,14 +165,17 @@ impl Publisher {
         &self.clock
     }
 
-    /// Whether the page is locked in memory, so that a store never waits for a disk.
+    /// Whether the page is locked in memory, so that a store never waits for a disk. Only for
+    /// tickline's program.
+    #[doc(hidden)]
     #[must_use]
     pub const fn is_locked_in_memory(&self) -> bool {
         self.page.is_locked_in_memory()
     }
 
     /// Whether rseq(2) excludes a preemption between the last read of the counter and the store
-    /// that follows (x86-64).
+    /// that follows (x86-64). Only for tickline's program.
+    #[doc(hidden)]
     #[must_use]
     pub fn uses_rseq(&self) -> bool {
         self.page.uses_rseq()
@@ -189,11 +191,10 @@ impl Engine {
         }
         // Only within the readers' window, because a clock whose thread has died is not
         // recalibrated. With a line for each CPU there is no common line to read.
-        let BoundedReading { bounds, .. } = self.read_bounded()?;
+        let bounds = self.read_bounded()?.bounds;
         // The least and the greatest value of Unix time minus monotonic time.
-        let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
-        let interval_ns =
-            (offset_ns.saturating_sub_unsigned(bound_ns), offset_ns.saturating_add_unsigned(bound_ns));
+        let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
+        let interval_ns = (ns.saturating_sub_unsigned(bound_ns), ns.saturating_add_unsigned(bound_ns));
         let unix_offset_ns = (!self.os_serves_unix()).then_some(interval_ns);
         Some(OsBounds { lower: bounds.lower, upper: bounds.upper, unix_offset_ns })
     }
