@@ -24,13 +24,13 @@ pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 /// The value of [`SERVE_VARIABLE`].
 pub const ALWAYS: &str = "always";
 
-/// Flags of the library's `finish`; the caller passes their sum.
+/// Flags of the library's `resume`; the caller passes their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-pub enum FinishFlag {
+pub enum ResumeFlag {
     /// The program ignores SIGTRAP.
     IgnoreTrap = 1,
-    /// The program blocks SIGCHLD, so the end of the helper leaves one pending: `finish` takes it.
+    /// The program blocks SIGCHLD, so the end of the helper leaves one pending: `resume` takes it.
     TakeChild = 2,
 }
 

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use tickline_page::program::{
-    ALWAYS, FinishFlag, OFF, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, StartResult,
+    ALWAYS, OFF, PAGE, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE, StartResult,
     kernels_clock_is_fast,
 };
 
@@ -17,13 +17,13 @@ use crate::vdso::Vdso;
 #[repr(C)]
 struct Entries {
     start: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
-    finish: unsafe extern "C" fn(),
+    resume: unsafe extern "C" fn(),
 }
 
 /// `tickline run` finds the entry points by the name of this section.
 #[used]
 #[unsafe(link_section = ".tickline")]
-static ENTRIES: Entries = Entries { start, finish: tickline_resume_program };
+static ENTRIES: Entries = Entries { start, resume: tickline_resume_program };
 
 /// `tickline run` calls this in a program that has executed no instruction yet. `path` is the
 /// page's path, and `vdso` the value of `AT_SYSINFO_EHDR` or null. Returns a [`StartResult`].
@@ -67,7 +67,7 @@ unsafe extern "C" {
     /// program's start, whose address is in `rbx`. All other registers but the stack's are then
     /// zero, as the kernel sets them (Linux, `asm/elf.h`, `ELF_PLAT_INIT`). `rdi` is the process id
     /// of the helper: the code waits for the helper's end, because until then its files may be
-    /// open, and leaves no zombie. `rbp` has [`FinishFlag`]s.
+    /// open, and leaves no zombie. `rbp` has [`ResumeFlag`]s.
     fn tickline_resume_program();
 }
 
@@ -114,8 +114,8 @@ core::arch::global_asm!(
     "4: .quad 1, 0, 0, 0",
     // SIGCHLD.
     "5: .quad 1 << 16",
-    ignore_trap = const FinishFlag::IgnoreTrap as i32,
-    take_child = const FinishFlag::TakeChild as i32,
+    ignore_trap = const ResumeFlag::IgnoreTrap as i32,
+    take_child = const ResumeFlag::TakeChild as i32,
 );
 
 /// The dynamic linker calls this before the program starts.

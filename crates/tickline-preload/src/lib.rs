@@ -6,17 +6,19 @@
 //! - `LD_PRELOAD`: the dynamic linker loads the library, and runs `loaded` (`entry.rs`) before the
 //!   program. The library's functions replace libc's.
 //! - `tickline run` maps the library into a static program that has just been executed, and calls
-//!   the library's function `start`. The program then begins in the library's function `finish`.
-//!   The section `.tickline` has the addresses of both functions.
+//!   the library's function `start`. The program then begins in the library's `resume`
+//!   (`tickline_resume_program`). The section `.tickline` has the addresses of both functions.
 //!
 //! In both cases the library redirects the vDSO's symbols to itself. Static programs, and programs
 //! that bypass libc, then get the same clock. The vDSO's own code stays as it is, and answers the
 //! calls that the page does not.
 //!
 //! ```text
-//! libc, Go, ...  ->  vDSO's symbol  ->  abi  ->  serve  ->  the page (tickline-page)
-//! LD_PRELOAD     ->  interpose      ->          |   \-->  the vDSO's own code, or a system call
+//! vDSO's symbol  ->  abi  ->  serve  ->  the page (tickline-page)
+//! LD_PRELOAD     ->  interpose  ->  abi
 //! ```
+//!
+//! What the page does not answer goes to `original`: the vDSO's own code, or a system call.
 //!
 //! `--profile preload` builds the library without the standard library, which is possible because
 //! a panic aborts in that profile. Such a library calls only the functions of libc that `entry`

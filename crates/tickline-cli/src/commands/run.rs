@@ -30,7 +30,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::LeasePhase;
 use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::program::{
-    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
+    ALWAYS, LIBRARY, OFF, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
 };
 use tickline_page::{Counter as _, HardwareCounter};
 
@@ -196,7 +196,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         ProgramKind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
-    let payload = Payload { image: &image, page: &page, finish: finish_flags() };
+    let payload = Payload { image: &image, page: &page, resume_flags: resume_flags() };
     let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, reason))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
@@ -225,9 +225,9 @@ fn is_cheaper(call: &str, other: &str) -> bool {
     ticks.is_none_or(|(ticks, other)| ticks.saturating_mul(4) < other.saturating_mul(3))
 }
 
-/// Flags for the library's `finish`, which undoes the helper's effects on the program's signals.
-fn finish_flags() -> i32 {
-    let ignore_trap = if is_ignored(libc::SIGTRAP) { FinishFlag::IgnoreTrap as i32 } else { 0 };
+/// Flags for the library's `resume`, which undoes the helper's effects on the program's signals.
+fn resume_flags() -> i32 {
+    let ignore_trap = if is_ignored(libc::SIGTRAP) { ResumeFlag::IgnoreTrap as i32 } else { 0 };
     // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)
     // has set (Linux, `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
@@ -236,7 +236,7 @@ fn finish_flags() -> i32 {
     let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
     let takes_child = is_blocked && !is_pending && !has_children;
-    ignore_trap | if takes_child { FinishFlag::TakeChild as i32 } else { 0 }
+    ignore_trap | if takes_child { ResumeFlag::TakeChild as i32 } else { 0 }
 }
 
 /// The signals that are pending for this thread.

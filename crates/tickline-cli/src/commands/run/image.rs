@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// gABI, "Dynamic Section").
 const DT_RELR: i64 = 36;
 
-/// The section with the addresses of `start` and `finish`, and its size.
+/// The section with the addresses of `start` and `resume`, and its size.
 const ENTRY_SECTION: &str = ".tickline";
 const ENTRY_SECTION_BYTES: u64 = 16;
 
@@ -45,9 +45,9 @@ pub(super) struct Image {
 #[derive(Debug)]
 pub(super) struct RelocatedImage {
     pub(super) bytes: Vec<u8>,
-    /// The addresses of `start` and `finish` (`tickline-preload`, `entry.rs`).
+    /// The addresses of `start` and `resume` (`tickline-preload`, `entry.rs`).
     pub(super) start: u64,
-    pub(super) finish: u64,
+    pub(super) resume: u64,
 }
 
 type Elf<'a> = ElfBytes<'a, LittleEndian>;
@@ -80,7 +80,7 @@ impl Image {
             }
         }
         // All other relocations name symbols of libc, which a static program does not have.
-        // `start` and `finish` use none of these symbols.
+        // `start` and `resume` use none of these symbols.
         let relocations = file.section_header_by_name(".rela.dyn").ok()??;
         let relocations = file.section_data_as_relas(&relocations).ok()?;
         let relocations = relocations.filter(|relocation| relocation.r_type == R_X86_64_RELATIVE);
@@ -98,8 +98,8 @@ impl Image {
             *word(&mut bytes, *at)? = base.wrapping_add_signed(*addend).to_le_bytes();
         }
         let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
-        let (start, finish) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
-        Some(RelocatedImage { bytes, start, finish })
+        let (start, resume) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
+        Some(RelocatedImage { bytes, start, resume })
     }
 }
 

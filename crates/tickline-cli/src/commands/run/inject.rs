@@ -3,7 +3,7 @@
 //! The program stops at two breakpoints: after it has mapped memory for the library, and after the
 //! library's `start` has returned. All signals are blocked until then. A breakpoint still stops the
 //! program, because the kernel forces SIGTRAP. If the program ignored SIGTRAP, a forced SIGTRAP
-//! resets the action to the default, and the library's `finish` ignores the signal again.
+//! resets the action to the default, and the library's `resume` ignores the signal again.
 
 use std::fs::{self, File};
 use std::io;
@@ -66,8 +66,8 @@ const USER_CODE_64: u64 = 0x33;
 pub(super) struct Payload<'a> {
     pub(super) image: &'a Image,
     pub(super) page: &'a Path,
-    /// The flags for the library's `finish` (`FinishFlag`).
-    pub(super) finish: i32,
+    /// The flags for the library's `resume` (`ResumeFlag`).
+    pub(super) resume_flags: i32,
 }
 
 /// The outcome of the library's start in a program.
@@ -111,7 +111,7 @@ impl Outcome {
 }
 
 /// Starts the library in a program that is stopped at its exec. Then restores the program's code,
-/// registers and signal mask, or leaves the registers to `finish`. If this fails, the result is
+/// registers and signal mask, or leaves the registers to `resume`. If this fails, the result is
 /// [`Outcome::Unrestored`], and the program must not go on.
 pub(super) fn inject(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Outcome> {
     let mut program = StoppedProgram::attach(tracee)?;
@@ -147,7 +147,7 @@ impl<'a> StoppedProgram<'a> {
         Ok(Self { tracee, memory, registers, code, blocked: tracee.signal_mask()? })
     }
 
-    /// Returns the outcome, and the registers with which the program resumes in `finish`.
+    /// Returns the outcome, and the registers with which the program begins in `resume`.
     fn start_library(&self, payload: Payload<'_>) -> io::Result<(Outcome, libc::user_regs_struct)> {
         self.write_code(&CODE)
             .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
@@ -179,10 +179,10 @@ impl<'a> StoppedProgram<'a> {
         // The error of mprotect, or the `int` that `start` has returned, in the lower half.
         let [number @ .., _, _, _, _] = syscall_result(called.rax)?.to_le_bytes();
         let mut resume_registers = self.registers;
-        resume_registers.rip = placed.finish;
+        resume_registers.rip = placed.resume;
         resume_registers.rbx = self.registers.rip;
         resume_registers.rdi = bits(getpid().as_raw());
-        resume_registers.rbp = bits(payload.finish);
+        resume_registers.rbp = bits(payload.resume_flags);
         Ok((Outcome::from_number(i32::from_le_bytes(number)), resume_registers))
     }
 

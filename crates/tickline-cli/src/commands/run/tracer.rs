@@ -11,7 +11,7 @@
 //! ```
 //!
 //! So the program is this process, with the same process number, parent and exit code. The
-//! library's `finish` waits for the helper's exit before the program's first instruction. By then
+//! library's `resume` waits for the helper's exit before the program's first instruction. By then
 //! the helper's files are closed, and the program has no child that it did not start.
 
 #![allow(unsafe_code, reason = "fork, while this process has one thread")]
