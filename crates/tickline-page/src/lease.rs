@@ -6,22 +6,19 @@
 //! above the upper bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for readers and
 //! W1 to W10 for the writer, with their reasons.
 //!
-//! | word | meaning | in DESIGN.md |
-//! |---|---|---|
-//! | lease | the validity of a line, to its end E | validity |
-//! | published | readers return a line's time | published |
-//! | doubted | readers return the larger of line and OS clock (R5) | none: such a line is retired (rule 4) |
-//! | no line | readers return the larger of OS clock and high-water mark (R6) | no line (rule 6) |
-//! | first publication | readers wait for the first line (R7, W5) | first publication (rule 7) |
-//! | off | readers return the OS clock | gate closed (rule 8) |
-//! | high-water mark, F | the smallest time that a reading without a line returns: the line's value at E, which is fixed when the line is published | high-water mark (rule 5), computed when the line is retired |
-//! | a process's high-water mark | the largest time of the OS clock that the process has read (R8) | none: a first line begins above all earlier readings (rule 7) |
-//! | deadline, D | the tick at which readers stop waiting for a first publication | none |
-//! | lead | the largest distance of a line above the OS clock | none: a line is between its bounds |
-//! | bounds | the two lines between which the OS clock must be ([`OsBounds`]) | bounds |
-//! | second load | a reader's second load of the word, after all its other reads (R1) | second load (rule 1) |
-//! | attempt | a reader's steps from the first load of the word to the second one; a reading repeats them if the word changes or a first publication lasts (R1, R7) | attempt of the slow path |
-//! | doubt, end | to store `Doubted`; to store `NoLine` (W3, W4) | retire |
+//! `docs/lease.md` also defines the words. DESIGN.md has other words, or none, for some of them:
+//!
+//! | here | in DESIGN.md |
+//! |---|---|
+//! | lease, to its end E | validity |
+//! | doubted | none: such a line is retired (rule 4) |
+//! | first publication, with its deadline D | first publication (rule 7), which has no deadline |
+//! | off | gate closed (rule 8) |
+//! | high-water mark, F: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
+//! | a process's high-water mark | none: a first line begins above all earlier readings (rule 7) |
+//! | lead | none: a line is between its bounds |
+//! | attempt (R1, R7) | attempt of the slow path |
+//! | doubt, end: to store `Doubted`, to store `NoLine` (W3, W4) | retire |
 //!
 //! ```text
 //!              W5                           W2, again and again

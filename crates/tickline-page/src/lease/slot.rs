@@ -1,15 +1,6 @@
 //! The contents of a slot: a line with its end, or a high-water mark.
 //!
-//! | word | line | high-water mark |
-//! |---|---|---|
-//! | 0 | first tick | deadline of a first publication, ticks |
-//! | 1 | time at the first tick, ns | high-water mark, ns |
-//! | 2 | slope, 2^-48 ns a tick | longest wait for a first publication, ticks |
-//! | 3 | end: the first tick at which the line no longer counts | 0 |
-//! | 4 | lead: largest distance of the line above the OS clock, ns | lead: largest distance of readings above the OS clock, ns |
-//! | 5 | Unix time minus the line, ns | the last line's value |
-//! | 6 | largest distance of Unix time above the OS clock's Unix time, ns | the last line's value |
-//! | 7 | smallest possible value of word 5, ns; only for the writer | the last line's value |
+//! The README's "Layout, version 1" has the contents of each word. [`Field`] names the words.
 
 use tickline_core::reference::Timescale;
 

@@ -100,7 +100,6 @@ impl LeaseWord {
             2 => LeasePhase::FirstPublication,
             3 => LeasePhase::Published,
             4 => LeasePhase::Doubted,
-
             _ => LeasePhase::Off,
         }
     }
