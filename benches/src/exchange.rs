@@ -26,7 +26,7 @@ use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::{Cadence, Config, Control, Outcome};
+use tickline_core::control::{Cadence, Config, Control};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
@@ -197,9 +197,6 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     // ORDERING: Relaxed: the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
         let iteration = control.maintain(clock, &counter, &Bent);
-        if iteration.outcome == Outcome::Recovered {
-            _ = control.maintain(clock, &counter, &Bent);
-        }
         match random.u64(0..RARELY) {
             0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
             1 => {

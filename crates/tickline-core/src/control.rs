@@ -11,8 +11,8 @@
 //! | a line (rule 2) | published -> replacing | the counter | -> published |
 //! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for about 150 us |
 //!
-//! After a recovery the caller runs a second iteration at once, whose line has a proven slope and a
-//! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
+//! After a recovery the next iteration is due at once. Its line has a proven slope and a full
+//! window. The writer publishes slower and faster lines alike through `Replacing`, so there is
 //! one path to prove.
 //!
 //! Start-up and a change of rate are handled alike. The interval is half of the time for which the
@@ -142,7 +142,7 @@ pub struct Config {
 pub enum Outcome {
     /// A line was published.
     Published,
-    /// A short first line was published: run another iteration at once.
+    /// A first line was published. It is short, so the next iteration is due at once.
     Recovered,
     /// No line yet, because the samples do not suffice. If they contradicted the previous line,
     /// this iteration has ended it.
@@ -163,8 +163,21 @@ pub enum Outcome {
 pub struct Iteration {
     /// Its result.
     pub outcome: Outcome,
-    /// Time until the next iteration, ns.
+    /// Time until the next iteration, ns. 0: it is due at once.
     pub next_in_ns: u64,
+}
+
+impl Iteration {
+    /// Runs an iteration, and a second one if that is due at once. After these the driver waits, at
+    /// least for [`MIN_INTERVAL_NS`]: other threads may void each first line.
+    pub(crate) fn once_or_twice(mut iterate: impl FnMut() -> Option<Self>) -> Option<Self> {
+        let mut iteration = iterate()?;
+        if iteration.next_in_ns == 0 {
+            iteration = iterate()?;
+        }
+        iteration.next_in_ns = iteration.next_in_ns.max(MIN_INTERVAL_NS);
+        Some(iteration)
+    }
 }
 
 /// The writer's memory. Only the holder of the clock's lock reaches it.

@@ -143,10 +143,7 @@ impl<S> DrivenClock<S> {
         cadence: Cadence,
     ) -> Option<Iteration> {
         (control.config.cadence, control.config.interval_ns) = (cadence, platform.interval_ns());
-        let mut iteration = platform.iterate(control)?;
-        if iteration.outcome == Outcome::Recovered {
-            iteration = platform.iterate(control)?;
-        }
+        let iteration = Iteration::once_or_twice(|| platform.iterate(control))?;
         if iteration.outcome == Outcome::GateClosed && self.keeper.request_judgement_if_open() {
             return None; // the next iteration judges the gates first
         }

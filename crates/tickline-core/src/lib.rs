@@ -22,7 +22,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Cadence, Config, Control, Outcome};
+//! use tickline_core::control::{Cadence, Config, Control};
 //! use tickline_core::counter::Counter;
 //! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 //! use tickline_core::shared::SharedClock;
@@ -59,12 +59,10 @@
 //!
 //! // The main loop, here for two seconds.
 //! while now_ns(&clock, &machine) < 2_000_000_000 {
-//!     // An iteration, when it is due; behind a first, short line another one at once.
+//!     // An iteration, when it is due. Behind the first line, which is short, that is at once.
 //!     while now_ns(&clock, &machine) >= due_ns {
 //!         let iteration = control.maintain(&clock, &machine, &machine);
-//!         if iteration.outcome != Outcome::Recovered {
-//!             due_ns = now_ns(&clock, &machine) + iteration.next_in_ns as i64;
-//!         }
+//!         due_ns = now_ns(&clock, &machine) + iteration.next_in_ns as i64;
 //! #         iterations += 1;
 //!     }
 //!     machine.0.set(machine.0.get() + 50_000); // other work

@@ -93,9 +93,7 @@ impl Scene {
             if iteration.outcome == wanted {
                 return (scene, control);
             }
-            let due_in_ns =
-                if iteration.outcome == Outcome::Recovered { 2_000 } else { iteration.next_in_ns };
-            scene.time.pass(due_in_ns);
+            scene.time.pass(iteration.next_in_ns);
         }
         panic!("no iteration was {wanted:?}");
     }

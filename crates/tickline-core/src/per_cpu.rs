@@ -33,7 +33,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, StateCell, WindowedState};
-use crate::control::{Cadence, Config, Control, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter};
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -171,10 +171,7 @@ impl CpuControl {
         control.config = Config { cadence: Cadence::Pinned, ..*config };
         let mut iteration = None;
         for _ in 0..STAY_ITERATIONS {
-            iteration = iterate(control);
-            if iteration.is_some_and(|iteration| iteration.outcome == Outcome::Recovered) {
-                iteration = iterate(control);
-            }
+            iteration = Iteration::once_or_twice(|| iterate(control));
             let next_in_ns = iteration.map_or(u64::MAX, |iteration| iteration.next_in_ns);
             if next_in_ns > STAY_NS.min(config.interval_ns >> 1) || !wait(next_in_ns) {
                 break;

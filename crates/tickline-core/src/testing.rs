@@ -8,7 +8,7 @@
 use core::cell::{Cell, RefCell};
 
 use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
-use crate::control::{Cadence, Config, Control, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration};
 use crate::counter::Counter;
 use crate::reference::{Reference, ReferenceKind, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
@@ -286,9 +286,6 @@ impl HookedClock {
         let mut steady = 0;
         for _ in 0..200 {
             let iteration = self.maintain(control);
-            if iteration.outcome == Outcome::Recovered {
-                continue;
-            }
             if iteration.next_in_ns == INTERVAL_NS {
                 steady += 1;
                 if steady == STEADY_ITERATIONS {

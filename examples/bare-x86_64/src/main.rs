@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Cadence, Config, Control, Outcome};
+use tickline_core::control::{Cadence, Config, Control};
 use tickline_core::counter::resolution_ticks;
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
@@ -62,9 +62,7 @@ impl Driver {
     fn serve(&mut self, hpet: &Hpet) {
         while now_ns(hpet) >= self.due_ns {
             let iteration = self.control.maintain(&CLOCK, &TSC, hpet);
-            if iteration.outcome != Outcome::Recovered {
-                self.due_ns = now_ns(hpet) + i64::try_from(iteration.next_in_ns).unwrap_or(i64::MAX);
-            }
+            self.due_ns = now_ns(hpet) + i64::try_from(iteration.next_in_ns).unwrap_or(i64::MAX);
         }
     }
 }

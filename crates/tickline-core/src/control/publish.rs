@@ -6,8 +6,8 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Access, Cadence, Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
-    UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
+    Access, Cadence, Control, Iteration, MAX_WINDOW_TICKS, NotPublished, Outcome, UNKNOWN_SLOPE,
+    WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
@@ -306,7 +306,7 @@ impl Control {
         self.is_disrupted =
             !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, access.shared, interval_ns);
-        Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
+        Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: 0 })
     }
 
     /// The steps of rule 7. Returns the line's offset from its target.
