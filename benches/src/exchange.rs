@@ -25,11 +25,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
-use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::{Cadence, Config, Control};
+use tickline_core::cell::StateCell;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
-use tickline_core::shared::{Event, SharedClock};
+use tickline_core::shared::Event;
+use tickline_core::{Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 
 /// The rate by which the reference is bent to either side, ppm. Two bends in opposite directions
@@ -112,11 +111,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
         while !clock.cell.load().is_published() {
             std::thread::yield_now();
         }
-        let count = exchange(time, |_| {
-            // Like `now_ordered_ns`, this takes the fast path, or otherwise the slow path.
-            let ns = clock.read_ordered(&counter);
-            ns.unwrap_or_else(|| clock.read_slow(&counter, &Bent).ns).unsigned_abs()
-        });
+        let count = exchange(time, |_| clock.now_ordered_ns(&counter, &Bent).unsigned_abs());
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         let events = Event::ALL.iter().map(|event| (event.code(), clock.event_count(*event)));

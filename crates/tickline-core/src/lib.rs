@@ -21,11 +21,9 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Cadence, Config, Control};
-//! use tickline_core::counter::Counter;
-//! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
-//! use tickline_core::shared::SharedClock;
+//! use tickline_core::{
+//!     Cadence, Config, Control, Counter, LineCell, Reference, ReferenceKind, Resolutions, SharedClock,
+//! };
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -36,11 +34,6 @@
 //! impl Reference for Machine {
 //!     fn monotonic_ns(&self) -> i64 { self.now() as i64 }
 //!     fn unix_ns(&self) -> i64 { self.now() as i64 + 1_000_000 }
-//! }
-//!
-//! /// The time, ns, by the counter if possible, else by the reference. It never decreases.
-//! fn now_ns(clock: &SharedClock, machine: &Machine) -> i64 {
-//!     clock.read_ordered(machine).unwrap_or_else(|| clock.read_slow(machine, machine).ns)
 //! }
 //!
 //! let machine = Machine(Cell::new(5_000_000));
@@ -54,19 +47,23 @@
 //!     },
 //!     cadence: Cadence::Scheduled,
 //! });
-//! let mut due_ns = now_ns(&clock, &machine); // by the reference: there is no line yet
+//!
+//! // The time, ns: by the counter if possible, else by the reference. It never decreases.
+//! let now_ns = || clock.now_ordered_ns(&machine, &machine);
+//!
+//! let mut due_ns = now_ns(); // by the reference: there is no line yet
 //! # let (mut iterations, mut readings, mut last_ns) = (0, 0, due_ns);
 //!
 //! // The main loop, here for two seconds.
-//! while now_ns(&clock, &machine) < 2_000_000_000 {
+//! while now_ns() < 2_000_000_000 {
 //!     // An iteration, when it is due. Behind the first line, which is short, that is at once.
-//!     while now_ns(&clock, &machine) >= due_ns {
+//!     while now_ns() >= due_ns {
 //!         let iteration = control.maintain(&clock, &machine, &machine);
-//!         due_ns = now_ns(&clock, &machine) + iteration.next_in_ns as i64;
+//!         due_ns = now_ns() + iteration.next_in_ns as i64;
 //! #         iterations += 1;
 //!     }
 //!     machine.0.set(machine.0.get() + 50_000); // other work
-//! #   let ns = now_ns(&clock, &machine);
+//! #   let ns = now_ns();
 //! #   assert!(last_ns <= ns && ns.abs_diff(machine.0.get() as i64) < 200, "after {last_ns}");
 //! #   last_ns = ns;
 //! #   readings += u32::from(clock.read_ordered(&machine).is_some());
@@ -77,15 +74,15 @@
 //! // Without its driver the clock goes on: the line ends, and the reference serves.
 //! machine.0.set(machine.0.get() + 10_000_000_000);
 //! assert_eq!(clock.read(&machine), None);
-//! assert!(now_ns(&clock, &machine).abs_diff(machine.0.get() as i64) < 200);
+//! assert!(now_ns().abs_diff(machine.0.get() as i64) < 200);
 //! ```
 //!
 //! | bring | and see |
 //! |---|---|
-//! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
-//! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read_ordered`](shared::SharedClock::read_ordered), or within one thread [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
-//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
+//! | a [`Counter`] | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
+//! | a [`Reference`] | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`] has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
+//! | a [`SharedClock`] | static memory, valid from the start. Readers call [`now_ordered_ns`](SharedClock::now_ordered_ns). [`read`](SharedClock::read) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](SharedClock::read_slow) |
+//! | a [`Control`], and its driver | one caller of [`maintain`](Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`] says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
 //! On targets without 64-bit atomics (thumbv7em), a clock is not [`Sync`]. Only one context of
@@ -94,12 +91,12 @@
 //!
 //! # Guarantees
 //!
-//! Take two times by any methods of [`SharedClock`](shared::SharedClock) except
-//! [`read`](shared::SharedClock::read) and [`read_unix`](shared::SharedClock::read_unix), on any
-//! threads, where one is complete before the other begins. With synchronised counters the earlier
-//! one is never larger. This holds across recalibration, start-up, fallback and recovery. Two
-//! things are *not* promised. One is that the counters are synchronised: a gate decides that. The
-//! other is order between threads for the two plain methods: the CPU may read its counter early.
+//! Take two times by any methods of [`SharedClock`] except [`read`](SharedClock::read) and
+//! [`read_unix`](SharedClock::read_unix), on any threads, where one is complete before the other
+//! begins. With synchronised counters the earlier one is never larger. This holds across
+//! recalibration, start-up, fallback and recovery. Two things are *not* promised. One is that the
+//! counters are synchronised: a gate decides that. The other is order between threads for the two
+//! plain methods: the CPU may read its counter early.
 //!
 //! # The model
 //!
@@ -164,3 +161,9 @@ mod testing;
 #[doc(hidden)]
 pub mod try_lock;
 mod units;
+
+pub use cell::LineCell;
+pub use control::{Cadence, Config, Control, Iteration, Outcome};
+pub use counter::Counter;
+pub use reference::{Reference, ReferenceKind, Resolutions};
+pub use shared::SharedClock;

@@ -52,13 +52,9 @@ mod state;
 
 use std::sync::Arc;
 
-use crate::cell::LineCell;
-use crate::control::{Config, Control, Iteration, Outcome};
-use crate::counter::Counter;
 use crate::gate::keeper::LineGate;
-use crate::reference::Reference;
-use crate::shared::SharedClock;
 use crate::testing::CONFIG;
+use crate::{Config, Control, Counter, Iteration, LineCell, Outcome, Reference, SharedClock};
 use harness::{Coverage, Time, View, check, new_shared, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;
@@ -153,5 +149,5 @@ impl LineGate for Scene {
 
 /// An ordered reading, as the crate `tickline` makes it.
 fn reading(clock: &Clock, view: &View<'_>) -> i64 {
-    clock.read_ordered(view).unwrap_or_else(|| clock.read_slow(view, view).ns)
+    clock.now_ordered_ns(view, view)
 }

@@ -7,12 +7,10 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
-use crate::control::{Cadence, Config, Control, Iteration};
-use crate::counter::Counter;
-use crate::reference::{Reference, ReferenceKind, Resolutions};
+use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
+use crate::{Cadence, Config, Control, Counter, Iteration, LineCell, Reference, ReferenceKind, Resolutions};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,11 +29,8 @@ use core::panic::PanicInfo;
 
 use clocks::{Hpet, TSC};
 use port::End;
-use tickline_core::cell::LineCell;
-use tickline_core::control::{Cadence, Config, Control};
 use tickline_core::counter::resolution_ticks;
-use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
-use tickline_core::shared::SharedClock;
+use tickline_core::{Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.
 static CLOCK: SharedClock = SharedClock::new(LineCell::new());
@@ -46,10 +43,7 @@ const MS: i64 = 1_000_000;
 
 /// The time, ns, from the counter if possible, otherwise from the HPET. It never decreases.
 fn now_ns(hpet: &Hpet) -> i64 {
-    match CLOCK.read_ordered(&TSC) {
-        Some(ns) => ns,
-        None => CLOCK.read_slow(&TSC, hpet).ns,
-    }
+    CLOCK.now_ordered_ns(&TSC, hpet)
 }
 
 /// The manual driver: makes an iteration when one is due.

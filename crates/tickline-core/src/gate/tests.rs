@@ -2,9 +2,7 @@
 //! missing lines.
 
 use super::*;
-use crate::cell::LineCell;
-use crate::reference::ReferenceKind;
-use crate::shared::SharedClock;
+use crate::{LineCell, ReferenceKind, SharedClock};
 use toml::{Table, Value};
 
 const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 8 };

@@ -100,6 +100,30 @@ impl<S: StateCell> SharedClock<S> {
         Some(state.fast_at(ticks))
     }
 
+    /// The time, ns: an ordered reading, by the fast path or else by the slow path. Never below an
+    /// earlier ordered reading of this clock, on any thread.
+    ///
+    /// ```
+    /// use tickline_core::{Counter, LineCell, Reference, SharedClock};
+    ///
+    /// # struct Machine;
+    /// # impl Counter for Machine {
+    /// #     fn now(&self) -> u64 { 5_000 }
+    /// #     fn barrier(&self) {}
+    /// # }
+    /// # impl Reference for Machine {
+    /// #     fn monotonic_ns(&self) -> i64 { 7_000 }
+    /// #     fn unix_ns(&self) -> i64 { 7_000 }
+    /// # }
+    /// # let (counter, reference) = (Machine, Machine);
+    /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
+    /// assert_eq!(CLOCK.now_ordered_ns(&counter, &reference), 7_000, "no line yet: by the reference");
+    /// ```
+    #[must_use]
+    pub fn now_ordered_ns(&self, counter: &impl Counter, reference: &impl Reference) -> i64 {
+        self.read_ordered(counter).unwrap_or_else(|| self.read_slow(counter, reference).ns)
+    }
+
     /// An ordered read of the counter, ticks. `None` where [`read_ordered`](Self::read_ordered)
     /// returns `None`.
     #[inline]
