@@ -1,10 +1,11 @@
 //! The estimator: computes the lines that are consistent with every sample, and from these the
 //! reference's present time.
 //!
-//! Each sample has a point above the true line and one below it. The lines that pass between all of
-//! them form a convex polygon in (slope, offset). After all samples, the largest value is on the
-//! line of the largest feasible slope, and the smallest value on that of the smallest slope. So two
-//! slopes describe the polygon as far as the present is concerned:
+//! Each sample has a point above the true line and one below it. A line that passes between the two
+//! points of each sample is feasible. The feasible lines form a polygon in the plane of slope and
+//! offset. At a tick after the samples, the feasible line of the largest slope has the largest
+//! value, and the one of the smallest slope has the smallest value. So these two slopes are enough
+//! to bound the present:
 //!
 //! ```text
 //! slope_max = min over (i older, j newer) of (upper_j - lower_i) / (ticks between)

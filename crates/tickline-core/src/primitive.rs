@@ -5,8 +5,8 @@
 //! same methods. The plain cells are not `Sync`, so the compiler keeps such a clock in one
 //! execution context.
 //!
-//! In core's models (`loom_tests`, by `--cfg loom`) every atomic is one of loom's, and a spin loop
-//! yields. As a dependency of other models, core has its usual atomics.
+//! With `--cfg loom`, core's own tests (`loom_tests`) get loom's atomics, and a spin loop that
+//! yields. The loom models of other crates depend on core with its usual atomics.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use core::hint::spin_loop;

@@ -29,7 +29,8 @@
 //!
 //! # A state is its own proof
 //!
-//! A thread that holds a state needs nothing else to convert ticks, to help, or to retire the line.
+//! A thread that has loaded a state, and the slot that it names, needs no other thread to convert
+//! ticks, to help, or to retire the line.
 //!
 //! A **life** of a state lasts from the swap that sets it to the swap that replaces it. For a
 //! reading, **each life of a state means the same**. Suppose that a reader loads state S, is
@@ -47,12 +48,13 @@
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2, and
-//! emulators, may load two halves. On x86_64 the second load always loads two halves. No reading
-//! uses a mixture of two states. A state's life begins with the swap that sets it, and ends with
-//! the next swap. Each swap changes `m`, whose count rises with each line. So two loads that return
-//! the same `m` belong to one life of a state, with two exceptions: they may be 1,024 lines apart
-//! (rule 10), or belong to different first publications that were given up, which leave `b` as it
-//! was. A reading counts only if both loads also return the same `b`.
+//! emulators, may load two halves. On x86_64 the second load always loads two halves. A reading
+//! uses a mixture of two states only on aarch64 without LSE2, and only under the three conditions
+//! below. A state's life begins with the swap that sets it, and ends with the next swap. Each swap
+//! changes `m`, whose count rises with each line. So two loads that return the same `m` belong to
+//! one life of a state, with two exceptions: they may be 1,024 lines apart (rule 10), or belong to
+//! different first publications that were given up, which leave `b` as it was. A reading counts
+//! only if both loads also return the same `b`.
 //!
 //! - On x86_64 the second load reads `b` before `m`, so this `b` was read between the two reads of
 //!   `m`, and belongs to that `m`. The order in which the first load read its halves does not

@@ -5,8 +5,8 @@
 //! the rate. On some platforms the instruction traps into firmware, which takes microseconds; the
 //! cost gate closes there.
 //!
-//! Only a `fence` orders a read of a CSR with loads; to the `fence` it is device input, `i`
-//! (volume I, Zicsr, "CSR Access Ordering").
+//! A hart may execute loads and a read of a CSR in any order. A `fence` puts them in order. It
+//! counts the read of the CSR as device input, `i` (volume I, Zicsr, "CSR Access Ordering").
 
 use core::arch::asm;
 

@@ -1,5 +1,5 @@
-//! Models of the CPUs' lines: another thread than their maker may find them, and the program
-//! switches them off.
+//! Models of the CPUs' lines: one thread makes them, another one finds them, and the program
+//! switches the counter off meanwhile. A third model is of the figures that a status shows.
 
 use std::sync::Arc;
 
