@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Status};
-use tickline_core::reference::{kernel_rate_ppb, steering_ppb};
+use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 
 pub(crate) use cpuid::Cpuid;
 #[cfg(target_os = "linux")]
@@ -136,7 +136,8 @@ impl Ntp {
     /// The whole correction of the clock's rate, ppb. Leaves out a slew of `offset_ns` whose time
     /// constant is unknown.
     pub(crate) fn rate_ppb(&self) -> i64 {
-        kernel_rate_ppb(steering_ppb(self.frequency_ppb, self.tick_us), self.offset_ns, self.time_constant)
+        let steering_ppb = steering_from_timex_ppb(self.frequency_ppb, self.tick_us);
+        kernel_rate_ppb(steering_ppb, self.offset_ns, self.time_constant)
     }
 }
 

@@ -26,7 +26,8 @@ pub struct CounterDifference {
 }
 
 impl CounterDifference {
-    /// The interval before the first exchange.
+    /// The interval before the first exchange, which only tickline's own crates make.
+    #[doc(hidden)]
     pub const UNKNOWN: Self = Self { min_ticks: i64::MIN, max_ticks: i64::MAX };
 
     /// Adds a baton that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by

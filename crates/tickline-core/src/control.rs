@@ -107,19 +107,20 @@ const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
-/// When the driver of a control loop comes. The lines differ in three ways:
+/// When the driver of a control loop comes. The lines differ:
 ///
 /// | | window, intervals | starts | may be short to keep the bound narrow |
 /// |---|---|---|---|
 /// | `Scheduled` | 2 | 5 us before its publication | yes |
-/// | `Pinned` | 4 | with its publication | yes |
 /// | `OnDemand` | 1 | 5 us before its publication | until the range of the kernel's dither is known |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
     /// A thread, a timer or the program comes when the next iteration is due.
     Scheduled,
     /// A thread comes when the next iteration is due, but must first get onto the CPU of the line,
-    /// which may be busy.
+    /// which may be busy. The window lasts 4 intervals, and starts with the publication. Only
+    /// tickline's own crates have a line for each CPU.
+    #[doc(hidden)]
     Pinned,
     /// A reader comes when it finds that the window has passed.
     OnDemand,
@@ -137,13 +138,26 @@ pub struct Config {
 }
 
 /// The result of an iteration.
+///
+/// ```
+/// use tickline_core::Outcome;
+///
+/// fn in_a_word(outcome: Outcome) -> &'static str {
+///     match outcome {
+///         Outcome::Published | Outcome::PublishedFirst => "the counter serves",
+///         Outcome::Unsupported => "the counter will never serve",
+///         _ => "the reference serves for now",
+///     }
+/// }
+/// assert_eq!(in_a_word(Outcome::Calibrating), "the reference serves for now");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A line was published.
     Published,
     /// A first line was published. It is short, so the next iteration is due at once.
-    Recovered,
+    PublishedFirst,
     /// No line yet, because the samples do not suffice. If they contradicted the previous line,
     /// this iteration has ended it.
     Calibrating,
@@ -216,7 +230,7 @@ impl Iteration {
 /// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
-/// control.has_unix_time = false;
+/// control.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
 /// assert_eq!(control.maintain(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_none());
@@ -227,7 +241,7 @@ pub struct Control {
     pub config: Config,
     /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or
     /// leave that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub has_unix_time: bool,
+    pub serves_unix_time: bool,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -270,7 +284,7 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
-            has_unix_time: true,
+            serves_unix_time: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::UNKNOWN,
             slope: None,
@@ -289,7 +303,7 @@ impl Control {
     pub fn begin_anew(&mut self, config: Config) {
         static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
         self.config = config;
-        self.has_unix_time = true;
+        self.serves_unix_time = true;
         // Without optimisation an assignment would copy the monitor to the stack, and the monitor
         // is too large for that.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
@@ -319,7 +333,7 @@ impl Control {
     ) -> Iteration {
         let iteration = self.sample_and_publish(&Access { shared, counter, reference });
         self.iterations_without_line = match iteration.outcome {
-            Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
+            Outcome::Published | Outcome::PublishedFirst | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
         };
         iteration
@@ -361,7 +375,7 @@ impl Control {
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&snapshot, access)),
+                        .and_then(|()| self.publish_first_line(&snapshot, access)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };

@@ -86,7 +86,7 @@ pub(crate) fn meet_old_line(
 /// The first line after a time without a line, in use from `start_ticks` on. At `at_ticks` it is
 /// not below `from`. It is nowhere below the high-water mark, because a CPU may execute a plain
 /// read of the counter before it loads the state, and so read a tick before `at_ticks`.
-pub(crate) fn recover(
+pub(crate) fn first_line_above(
     next: LineState,
     start_ticks: u64,
     high_water_ns: i64,

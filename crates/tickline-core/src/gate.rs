@@ -13,8 +13,8 @@
 //! *If compared*: the counters of all CPUs that the process may use have been
 //! [compared](CounterComparison), and are synchronised. If the last comparison found counters that
 //! differ, [`Gate::Synchronised`] is closed in every row. A comparison takes a thread, so a clock
-//! that readers drive never compares. [`needs_comparison`] says when a thread compares. Trust does
-//! not change the verdict of any other gate.
+//! that readers drive never compares. A thread compares unless the kernel has (`needs_comparison`).
+//! Trust does not change the verdict of any other gate.
 //!
 //! Readings use the counter if every gate except [`Gate::UnixCost`] is open. `UnixCost` concerns
 //! only Unix time. A closed gate names its [`Reason`], whose code is stable. A status shows the
@@ -231,7 +231,8 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// Whether the counters should be compared on this machine. A kernel that keeps time with the
 /// counter has compared them itself, except under a hypervisor, where it may have skipped its
 /// checks. If an earlier comparison found that they differ, only another one can open the gate: the
-/// kernel may have switched to the counter since.
+/// kernel may have switched to the counter since. Only tickline's own crates compare counters.
+#[doc(hidden)]
 #[must_use]
 pub const fn needs_comparison(facts: &Facts) -> bool {
     let differed = matches!(facts.comparison, CounterComparison::Unsynchronised { .. });
@@ -286,7 +287,7 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 }
 
 /// Judges one gate. [`Calibration`](Gate::Calibration) is about the line, not about the machine:
-/// this function finds it open, and [`judge_missing_line`] judges it.
+/// this function finds it open. [`Figures`] say why there is no line.
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed_by = match gate {
@@ -311,7 +312,9 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 
 /// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. The
 /// gate is closed on a machine that is too slow to make a line. Iterations go on, and the first one
-/// that makes a line opens the gate. The gate warns if there was a line before.
+/// that makes a line opens the gate. The gate warns if there was a line before. Only tickline's own
+/// crates show this verdict.
+#[doc(hidden)]
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;

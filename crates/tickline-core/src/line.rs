@@ -64,7 +64,8 @@ impl Slope {
     }
 
     /// The excess of this slope over `other`, in ppb, rounded toward zero; saturating, also if
-    /// `other` is 0.
+    /// `other` is 0. Only tickline's own crates need it.
+    #[doc(hidden)]
     #[must_use]
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));

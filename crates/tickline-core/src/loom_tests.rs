@@ -120,7 +120,7 @@ impl Scene {
     /// A clock without a line, with enough samples for one: its gate was closed and opened, and the
     /// high-water mark's margin has passed.
     fn without_line() -> (Self, Control) {
-        let (scene, control) = Self::after(Outcome::Recovered);
+        let (scene, control) = Self::after(Outcome::PublishedFirst);
         scene.close();
         scene.open();
         scene.time.pass(13_000);

@@ -33,7 +33,7 @@ pub trait Reference {
     /// The monotonic time, ns. Never decreases.
     fn monotonic_ns(&self) -> i64;
 
-    /// Unix time, ns. May step.
+    /// Unix time, ns. May step. Without a date, return [`monotonic_ns`](Self::monotonic_ns).
     fn unix_ns(&self) -> i64;
 
     /// The correction by which the kernel steers the monotonic clock off its nominal rate, ppb;
@@ -95,12 +95,12 @@ pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 12
 /// own crates need. The arguments are `freq` of adjtimex(2) in ppb, and its `tick`: the length of a
 /// hundredth of a second, us. One microsecond more is 100 ppm.
 #[doc(hidden)]
-pub const fn steering_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
+pub const fn steering_from_timex_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
     frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
 }
 
 /// The whole correction of a Linux kernel's rate, ppb, which only tickline's own crates need: the
-/// sum of [`steering_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
+/// sum of [`steering_from_timex_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
 /// `time_constant` are those that adjtimex(2) returns; without a constant the slew counts as 0. A
 /// slew by adjtime(3), of 500 ppm, is not included, because adjtimex(2) does not show it.
 #[doc(hidden)]
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_kernels_rate_is_of_the_steering_and_the_offset() {
-        let steering_ppb = steering_ppb(-30_000, 10_833);
+        let steering_ppb = steering_from_timex_ppb(-30_000, 10_833);
         let rate_ppb = |offset_ns, constant| kernel_rate_ppb(steering_ppb, offset_ns, constant);
         assert_eq!(rate_ppb(300_000_000, None), 83_270_000);
         assert_eq!(rate_ppb(300_000_000, Some(0)), 183_270_000, "and a quarter of 0.4 s");

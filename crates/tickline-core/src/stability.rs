@@ -5,7 +5,7 @@
 //!
 //! | the sample | means | consequence |
 //! |---|---|---|
-//! | is inside | nothing | the assumed change of rate halves with each interval's time |
+//! | is inside | the rate is as assumed | the assumed change of rate halves, once an interval |
 //! | is inside, but no line passes through this and the older samples | the rate changed a little | the assumed change doubles, up to 200 ppb |
 //! | is outside by little | the rate changed by more than was assumed | a bound violation is counted; the assumed change grows by twice the excess, to 200 ppb at least |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | the monitor starts anew |
@@ -103,10 +103,12 @@ pub(crate) struct StabilityMonitor {
     since_ticks: u64,
     /// The number of successive samples that were consistent with each other.
     confirmations: u32,
-    rate_change_ppb: u64,
-    /// The tick since which nothing has contradicted `rate_change_ppb`.
+    /// The assumed change of the reference's rate, ppb.
+    assumed_rate_change_ppb: u64,
+    /// The tick since which nothing has contradicted the assumed change.
     stable_since_ticks: u64,
-    steering_ppb: Option<i64>,
+    /// The kernel's steering at the newest sample, ppb; `None` if it was unknown.
+    last_steering_ppb: Option<i64>,
     pub(crate) dither: Dither,
     /// The feasible slopes, as of the last fit.
     slopes: Option<(Slope, Slope)>,
@@ -124,9 +126,9 @@ impl StabilityMonitor {
             bounds: None,
             since_ticks: 0,
             confirmations: 0,
-            rate_change_ppb: INITIAL_RATE_CHANGE_PPB,
+            assumed_rate_change_ppb: INITIAL_RATE_CHANGE_PPB,
             stable_since_ticks: 0,
-            steering_ppb: None,
+            last_steering_ppb: None,
             dither: Dither::new(),
             slopes: None,
             target: None,
@@ -194,8 +196,8 @@ impl StabilityMonitor {
                 return false;
             }
             let doubled = u64::try_from(contradiction.rate_ppb().saturating_mul(2)).unwrap_or(u64::MAX);
-            self.rate_change_ppb = self
-                .rate_change_ppb
+            self.assumed_rate_change_ppb = self
+                .assumed_rate_change_ppb
                 .saturating_add(doubled)
                 .clamp(CONTRADICTED_RATE_CHANGE_PPB, MAX_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
@@ -209,7 +211,7 @@ impl StabilityMonitor {
         }
         let stable_ticks = ticks_since(self.stable_since_ticks, sample.lower.ticks);
         if stable_ticks >= slope.ticks_in(interval_ns) {
-            self.rate_change_ppb = (self.rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
+            self.assumed_rate_change_ppb = (self.assumed_rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
         }
         true
@@ -218,11 +220,11 @@ impl StabilityMonitor {
     /// A change of the kernel's steering raises the assumed change of rate by its size, and
     /// shortens the next interval to a sixteenth.
     fn add_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
-        if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
+        if let (Some(before), Some(now)) = (self.last_steering_ppb, steering_ppb)
             && before != now
         {
             let widened = before.abs_diff(now).saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
-            self.rate_change_ppb = self.rate_change_ppb.max(widened).min(MAX_RATE_CHANGE_PPB);
+            self.assumed_rate_change_ppb = self.assumed_rate_change_ppb.max(widened).min(MAX_RATE_CHANGE_PPB);
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
             let short_ticks = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
@@ -230,7 +232,7 @@ impl StabilityMonitor {
                 self.since_ticks = now_ticks.wrapping_sub(short_ticks);
             }
         }
-        self.steering_ppb = steering_ppb;
+        self.last_steering_ppb = steering_ppb;
     }
 
     /// The departure of `sample` from the last target, as evidence of the dither. `None` while the
@@ -298,7 +300,7 @@ impl StabilityMonitor {
         self.since_ticks = now_ticks;
         self.stable_since_ticks = now_ticks;
         self.confirmations = 0;
-        self.rate_change_ppb = INITIAL_RATE_CHANGE_PPB;
+        self.assumed_rate_change_ppb = INITIAL_RATE_CHANGE_PPB;
     }
 
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict the
@@ -333,8 +335,8 @@ impl StabilityMonitor {
         if let (Some(now_ticks), true) = (newest_ticks, no_line_fits) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
-            let doubled = self.rate_change_ppb.saturating_mul(2).min(CONTRADICTED_RATE_CHANGE_PPB);
-            self.rate_change_ppb = self.rate_change_ppb.max(doubled);
+            let doubled = self.assumed_rate_change_ppb.saturating_mul(2).min(CONTRADICTED_RATE_CHANGE_PPB);
+            self.assumed_rate_change_ppb = self.assumed_rate_change_ppb.max(doubled);
             self.stable_since_ticks = now_ticks;
         }
         if dropped > 0 {
@@ -389,7 +391,7 @@ impl StabilityMonitor {
     /// be anything; otherwise the next sample would look like a jump.
     fn rate_drift_ppb(&self, fit: Option<&Fit>) -> u64 {
         let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MAX_RATE_CHANGE_PPB };
-        self.rate_change_ppb.saturating_add(uncertainty_ppb)
+        self.assumed_rate_change_ppb.saturating_add(uncertainty_ppb)
     }
 
     /// The allowances of bounds that are to hold for `over_ns`.

@@ -284,11 +284,9 @@ impl HookedClock {
         let mut steady = 0;
         for _ in 0..200 {
             let iteration = self.maintain(control);
-            if iteration.next_in_ns == INTERVAL_NS {
-                steady += 1;
-                if steady == STEADY_ITERATIONS {
-                    return self.cell.machine.pass(INTERVAL_NS / 5);
-                }
+            steady += u32::from(iteration.next_in_ns == INTERVAL_NS);
+            if steady == STEADY_ITERATIONS {
+                return self.cell.machine.pass(INTERVAL_NS / 5);
             }
             self.cell.machine.pass(iteration.next_in_ns);
         }

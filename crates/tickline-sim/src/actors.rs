@@ -524,7 +524,7 @@ unsafe impl Platform for Context {
         // Where threads close and open the gate all the time, the driver must not replace first
         // lines or judge the gate. So this call hides both outcomes from it.
         let hides_outcome = self.world.scenario.clock.gate_ns != 0;
-        if !hides_outcome || !matches!(iteration.outcome, Outcome::Recovered | Outcome::GateClosed) {
+        if !hides_outcome || !matches!(iteration.outcome, Outcome::PublishedFirst | Outcome::GateClosed) {
             return Some(iteration);
         }
         Some(Iteration { outcome: Outcome::RetrySoon, next_in_ns: iteration.next_in_ns.max(MIN_INTERVAL_NS) })

@@ -345,7 +345,7 @@ impl Engine {
     /// The counter, read after every earlier load; `None` if the common line does not serve.
     #[inline]
     fn read_ticks(&self) -> Option<u64> {
-        COUNTER.and_then(|counter| self.clock.shared.read_ticks(&counter))
+        COUNTER.and_then(|counter| self.clock.shared.read_ordered_ticks(&counter))
     }
 }
 

@@ -6,12 +6,12 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Access, Cadence, Control, Iteration, MAX_WINDOW_TICKS, NotPublished, Outcome, UNKNOWN_SLOPE,
-    WAIT_FOR_HIGH_WATER_NS,
+    Access, Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
+    NotPublished, Outcome, UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
-use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, meet_old_line, recover, steer};
+use crate::discipline::{Steering, first_line_above, meet_old_line, steer};
 use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
@@ -109,7 +109,7 @@ impl Control {
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
         let next = before.state.next_line(slope).ok_or(NotPublished::CounterTooSlow)?;
-        let state = if self.has_unix_time { next } else { next.without_unix() };
+        let state = if self.serves_unix_time { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << SHIFT`. A line is valid
         // for two windows.
@@ -276,7 +276,7 @@ impl Control {
             // soon; a line that started now would be ahead of the reference.
             return Err(NotPublished::TooEarly);
         }
-        line.state = recover(line.state, line.start_ticks, high_water_ns, at_ticks, from);
+        line.state = first_line_above(line.state, line.start_ticks, high_water_ns, at_ticks, from);
         Ok(line)
     }
 
@@ -284,7 +284,7 @@ impl Control {
     /// once more, between two reads of the counter, and starts the line no lower than the reference
     /// may be at the second read. No later reading of the reference counts.
     #[inline(never)]
-    pub(super) fn recover_line(
+    pub(super) fn publish_first_line(
         &mut self,
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
@@ -299,19 +299,19 @@ impl Control {
         // The reference is not read yet: with the least value, the result is the target.
         let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
         self.first_line(before, now_ticks, from)?;
-        let offset = self.publish_first(before, access)?;
+        let offset = self.swap_in_first_line(before, access)?;
         access.shared.events.count(Event::Recovery);
         self.has_proven_slope = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.is_disrupted =
             !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, access.shared, interval_ns);
-        Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: 0 })
+        Ok(Iteration { outcome: Outcome::PublishedFirst, next_in_ns: 0 })
     }
 
     /// The steps of rule 7. Returns the line's offset from its target.
     #[inline(never)]
-    fn publish_first(
+    fn swap_in_first_line(
         &self,
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,

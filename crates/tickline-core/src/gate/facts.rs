@@ -32,6 +32,12 @@ crate::named! {
 }
 
 /// The kernel's clock: the counter or timer with which it keeps time.
+///
+/// ```
+/// use tickline_core::gate::Clocksource;
+///
+/// assert_eq!(Clocksource::from_name(b"arch_sys_counter\n"), Clocksource::ArchSysCounter);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Clocksource {

@@ -1,5 +1,5 @@
-//! Models of the gate: threads switch the counter off and on, and set a policy, while the holder of
-//! the clock's lock judges and runs iterations. The models assert the conclusions from the rules of
+//! Models of the gate: threads switch the counter off and on, or ask for a judgement by new facts,
+//! while the holder of the clock's lock judges and runs iterations. The models assert the conclusions from the rules of
 //! `gate::keeper`. The keeper's tests cover other changes at each moment of a judgement.
 
 use core::cell::Cell;
@@ -141,9 +141,9 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
     });
 }
 
-/// A policy that closes a gate takes effect even if a judgement by the last policy was under way.
+/// A fact that closes the gate takes effect even if a judgement by the earlier facts was under way.
 #[test]
-fn a_policy_is_set_under_a_judge() {
+fn a_fact_changes_under_a_judge() {
     check(Some(3), &["None"], |seen| {
         let gated = Judged::closed();
         let setter = spawn(&gated, |gated| {

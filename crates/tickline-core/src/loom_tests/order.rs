@@ -126,7 +126,7 @@ fn rule_4_a_validity_ends_under_a_writer() {
 /// line.
 #[test]
 fn rule_6_a_clock_recovers_under_a_reader_without_a_line() {
-    check(Some(5), &["Recovered", "no line first"], |seen| {
+    check(Some(5), &["PublishedFirst", "no line first"], |seen| {
         let (scene, mut control) = Scene::without_line();
         let reader = spawn(&scene, move |scene| {
             let view = scene.time.view(500);
@@ -178,5 +178,5 @@ fn rule_8_a_gate_closes_under_a_writer() {
 /// Rule 8: a gate closes, and a writer that was about to publish a first line does not open it.
 #[test]
 fn rule_8_a_gate_closes_under_a_recovery() {
-    a_gate_closes_under(&["Recovered", "GateClosed"], Scene::without_line);
+    a_gate_closes_under(&["PublishedFirst", "GateClosed"], Scene::without_line);
 }

@@ -269,7 +269,7 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     let iterate = |control: &mut Control| {
         assert_eq!(control.config.cadence, Cadence::Pinned);
         outcomes.set(outcomes.get() + 1);
-        Some(Iteration { outcome: crate::control::Outcome::Recovered, next_in_ns: 0 })
+        Some(Iteration { outcome: crate::control::Outcome::PublishedFirst, next_in_ns: 0 })
     };
     let stop = |_| {
         assert_eq!(outcomes.get(), 2);

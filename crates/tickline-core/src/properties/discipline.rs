@@ -3,7 +3,7 @@
 //! The functions compare exact values where these fit. Saturated values of `FixedNs` or `i64` have
 //! no promise.
 
-use crate::discipline::{STEP_PPB, Steering, meet_old_line, recover, steer};
+use crate::discipline::{STEP_PPB, Steering, first_line_above, meet_old_line, steer};
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
 use crate::state::WRAP_MASK;
@@ -166,7 +166,7 @@ proptest! {
             (exact, i64::MIN),
             (above(exact, 1), i64::MIN),
         ] {
-            let line = recover(state, start, high_water, at, from);
+            let line = first_line_above(state, start, high_water, at, from);
             let points = [(start, wide(high_water) << 64), (at, units(from) << 16)];
             let Some(b) = least_b(&next, &points).filter(|_| is_exact(from)) else { continue };
             let story = || format!("{from:?}, {high_water}, {next:?}: {line:?}");

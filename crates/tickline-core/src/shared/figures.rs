@@ -4,6 +4,13 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// The control loop's latest figures. A reader loads them one by one, so two of them may be from
 /// two iterations.
+///
+/// ```
+/// use tickline_core::{LineCell, SharedClock};
+///
+/// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
+/// assert_eq!(CLOCK.figures().frequency_hz, None, "no `Control` has measured the counter yet");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {

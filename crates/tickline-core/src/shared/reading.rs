@@ -60,6 +60,17 @@ impl SlowReading {
 }
 
 /// A reading from a line together with the bounds published with it.
+///
+/// ```
+/// use tickline_core::{Counter, SharedClock};
+///
+/// /// The largest distance of a reading from the reference, ns; `None` without a line.
+/// fn largest_error_ns(clock: &SharedClock, counter: &impl Counter) -> Option<i64> {
+///     let reading = clock.read_bounded(counter)?;
+///     let (earliest_ns, latest_ns) = reading.bounds_ns();
+///     Some((reading.ns - earliest_ns).max(latest_ns - reading.ns))
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoundedReading {
     /// The counter, ticks.
@@ -125,10 +136,11 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// An ordered read of the counter, ticks. `None` where [`read_ordered`](Self::read_ordered)
-    /// returns `None`.
+    /// returns `None`. Only tickline's own crates convert ticks by themselves.
+    #[doc(hidden)]
     #[inline]
     #[must_use]
-    pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
+    pub fn read_ordered_ticks(&self, counter: &impl Counter) -> Option<u64> {
         Some(self.line_and_ticks(counter)?.1)
     }
 
@@ -141,9 +153,9 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// A plain reading of Unix time, ns. `None` as for [`read`](Self::read), and if the line leaves
-    /// Unix time to the reference ([`has_unix_time`](crate::control::Control::has_unix_time)). The caller
-    /// then calls [`Reference::unix_ns`]. Unix time follows the reference's steps and has no
-    /// high-water mark, so there is no slow path for it.
+    /// Unix time to the reference ([`serves_unix_time`](crate::Control::serves_unix_time)). The caller then
+    /// calls [`Reference::unix_ns`]. Unix time follows the reference's steps and has no high-water
+    /// mark, so there is no slow path for it.
     ///
     /// ```
     /// # use tickline_core::{cell::LineCell, counter::Counter, reference::Reference, shared::SharedClock};

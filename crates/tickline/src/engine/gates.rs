@@ -147,7 +147,7 @@ impl Engine {
                     found.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
                 locked.control.begin_anew(Config { resolutions, ..locked.control.config });
-                locked.control.has_unix_time = found.unix_closed_by.is_none();
+                locked.control.serves_unix_time = found.unix_closed_by.is_none();
                 return Judgement::Open;
             }
             // The kernel decides about the counter within seconds of boot.

@@ -91,7 +91,7 @@ fn calibrate(
         || OsClock.monotonic_ns(),
     );
     match iteration {
-        Some(Iteration { outcome: Outcome::Published | Outcome::Recovered, .. }) => {
+        Some(Iteration { outcome: Outcome::Published | Outcome::PublishedFirst, .. }) => {
             // ORDERING: Relaxed, for display.
             record.published_ns.store(OsClock.monotonic_ns(), Ordering::Relaxed);
         }

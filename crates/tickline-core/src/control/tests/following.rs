@@ -158,7 +158,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
         let iteration = clock.maintain(&mut control);
-        let expected = if waits { Outcome::RetrySoon } else { Outcome::Recovered };
+        let expected = if waits { Outcome::RetrySoon } else { Outcome::PublishedFirst };
         assert_eq!(iteration.outcome, expected, "{ahead_ns} ns");
         machine.pass(iteration.next_in_ns);
         assert_ne!(clock.maintain(&mut control).outcome, Outcome::RetrySoon);
@@ -178,7 +178,7 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
     // With what the iterations above have set, no field has its first value.
-    (control.has_unix_time, control.has_proven_slope, control.iterations_without_line) = (false, true, 7);
+    (control.serves_unix_time, control.has_proven_slope, control.iterations_without_line) = (false, true, 7);
     control.config.interval_ns = 7;
     control.begin_anew(CONFIG);
     assert_eq!(format!("{control:?}"), format!("{:?}", Control::new(CONFIG)), "it forgets everything");
