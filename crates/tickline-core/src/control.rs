@@ -129,7 +129,9 @@ pub enum Cadence {
 /// The settings of a control loop. All of them are here: another one would break callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// The interval in the steady state, ns. Within [`INTERVAL_RANGE_NS`].
+    /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
+    /// raises a value below 50 us to 50 us, and lowers one above the range to its end. Between 50 us
+    /// and 1 ms readings are in order, too, but a driver that is a little late loses the line.
     pub interval_ns: u64,
     /// Resolutions of counter and reference.
     pub resolutions: Resolutions,
@@ -234,6 +236,13 @@ impl Iteration {
 /// machine.wait_ns(iteration.next_in_ns);
 /// assert_eq!(control.maintain(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_none());
+///
+/// // An iteration limits the interval.
+/// for (interval_ns, limited_ns) in [(0, 50_000), (u64::MAX, 10_000_000_000)] {
+///     control.config.interval_ns = interval_ns;
+///     _ = control.maintain(&clock, &machine, &machine);
+///     assert_eq!(control.config.interval_ns, limited_ns);
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Control {
@@ -331,6 +340,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
+        self.config.interval_ns = self.config.interval_ns.clamp(MIN_INTERVAL_NS, *INTERVAL_RANGE_NS.end());
         let iteration = self.sample_and_publish(&Access { shared, counter, reference });
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::PublishedFirst | Outcome::GateClosed => 0,
