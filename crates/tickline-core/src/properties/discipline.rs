@@ -1,4 +1,4 @@
-//! Properties of `steer`, `meet_old_line` and `recover`, on which the order rests.
+//! Properties of `steer`, `meet_old_line` and `first_line_above`, on which the order rests.
 //!
 //! The functions compare exact values where these fit. Saturated values of `FixedNs` or `i64` have
 //! no promise.
