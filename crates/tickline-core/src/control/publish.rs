@@ -11,7 +11,7 @@ use super::{
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
-use crate::discipline::{Steering, first_line_above, meet_old_line, steer};
+use crate::discipline::{Course, course_to, first_line_above, meet_old_line};
 use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
@@ -123,26 +123,26 @@ impl Control {
         Ok(WindowedState { state, start_ticks, window_ticks })
     }
 
-    /// The line that replaces `old` at `at_ticks` and follows `steering`.
+    /// The line that replaces `old` at `at_ticks` and follows `course`.
     #[inline(never)]
     fn next_line(
         &self,
         old: &WindowedState,
-        steering: &Steering,
+        course: &Course,
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
-        let mut line = self.line_from(old, steering.slope, at_ticks, window_ticks)?;
+        let mut line = self.line_from(old, course.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
-        line.state = meet_old_line(old, line.state, steering, at_ticks, margin_ticks);
+        line.state = meet_old_line(old, line.state, course, at_ticks, margin_ticks);
         Ok(line)
     }
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and discards it.
     #[inline(never)]
     fn warm_up(&self, old: &WindowedState, at_ticks: u64, window_ticks: u64) -> Result<(), NotPublished> {
-        let steering = steer(old, at_ticks, &self.plan.target, window_ticks);
-        self.next_line(old, &steering, at_ticks, window_ticks).map(|_| ())
+        let course = course_to(old, at_ticks, &self.plan.target, window_ticks);
+        self.next_line(old, &course, at_ticks, window_ticks).map(|_| ())
     }
 
     /// The newest sample's lower point, lowered by the reference's resolution.
@@ -177,9 +177,9 @@ impl Control {
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
         self.warm_up(old, before_ticks, window_ticks)?;
-        let steering = self.swap_lines(old, access, window_ticks)?;
+        let course = self.swap_lines(old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
-        self.record_replacement(&steering, shared, offset, interval_ns);
+        self.record_replacement(&course, shared, offset, interval_ns);
         Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
     }
 
@@ -188,19 +188,19 @@ impl Control {
     #[inline(never)]
     fn record_replacement<S>(
         &mut self,
-        steering: &Steering,
+        course: &Course,
         shared: &SharedClock<S>,
         offset: FixedNs,
         interval_ns: u64,
     ) {
         shared.events.count(Event::Replacement);
-        if steering.step_to.is_some() {
+        if course.step_to.is_some() {
             shared.events.count(Event::StepForward);
         }
-        let is_back = steering.step_to.is_some() || self.is_usual(offset, self.plan.target.slope);
+        let is_back = course.step_to.is_some() || self.is_usual(offset, self.plan.target.slope);
         self.is_disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.is_disrupted &= !is_back;
-        self.record(steering.offset, shared, interval_ns);
+        self.record(course.offset, shared, interval_ns);
     }
 
     /// The three steps of rule 2: announce, read the counter, publish.
@@ -210,19 +210,19 @@ impl Control {
         old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
-    ) -> Result<Steering, NotPublished> {
+    ) -> Result<Course, NotPublished> {
         let Access { shared, counter, reference } = *access;
         let Some(replacing) = shared.announce(old) else { return Err(NotPublished::StateChanged) };
         let at_ticks = counter.now_ordered();
         // The bend removes the offset by the end of the window, not of the interval. A line may be
         // in use until its validity ends. With a bend for the interval, it would be off by several
         // times the offset by then.
-        let steering = steer(old, at_ticks, &self.plan.target, window_ticks);
-        match self.next_line(old, &steering, at_ticks, window_ticks) {
+        let course = course_to(old, at_ticks, &self.plan.target, window_ticks);
+        match self.next_line(old, &course, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let bounds = &self.plan.bounds;
                 let published = shared.cell.publish(replacing.state, &line, bounds, self.suspended_ns);
-                if published { Ok(steering) } else { Err(NotPublished::StateChanged) }
+                if published { Ok(course) } else { Err(NotPublished::StateChanged) }
             }
             _ => {
                 shared.help_at(&replacing, || at_ticks, self.newest_lower_point(), reference);
