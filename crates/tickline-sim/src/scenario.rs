@@ -277,7 +277,10 @@ impl Scenario {
                 cpus,
                 counter_hz,
                 counter_resolution_ticks: if counter_hz > SECOND { pick(rng, &[1, 26, 100]) } else { 1 },
-                counter_origin: pick(rng, &[0, 1 << 40, (anywhere | WRAP_MASK) - counter_hz, anywhere]),
+                counter_origin: pick(
+                    rng,
+                    &[0, 1 << 40, u64::MAX - counter_hz, (anywhere | WRAP_MASK) - counter_hz, anywhere],
+                ),
                 cpu_difference_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
                 same_counter,
                 resolution_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279, 4_000_000]) },

@@ -7,7 +7,7 @@
 
 use super::{
     Access, Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
-    NotPublished, Outcome, UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
+    MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
@@ -138,11 +138,11 @@ impl Control {
         Ok(line)
     }
 
-    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and discards it.
+    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and returns its window, ticks.
     #[inline(never)]
-    fn warm_up(&self, old: &WindowedState, at_ticks: u64, window_ticks: u64) -> Result<(), NotPublished> {
+    fn warm_up(&self, old: &WindowedState, at_ticks: u64, window_ticks: u64) -> Result<u64, NotPublished> {
         let course = course_to(old, at_ticks, &self.plan.target, window_ticks);
-        self.next_line(old, &course, at_ticks, window_ticks).map(|_| ())
+        self.next_line(old, &course, at_ticks, window_ticks).map(|line| line.window_ticks)
     }
 
     /// The newest sample's lower point, lowered by the reference's resolution.
@@ -176,11 +176,16 @@ impl Control {
         // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
-        self.warm_up(old, before_ticks, window_ticks)?;
+        let line_ticks = self.warm_up(old, before_ticks, window_ticks)?;
         let course = self.swap_lines(old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
         self.record_replacement(&course, shared, offset, interval_ns);
-        Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
+        // Before the ticks wrap, windows become shorter than the interval (`line_from`).
+        let line_ns = old_slope.over(line_ticks.cast_signed()).floor_ns().unsigned_abs();
+        Ok(Iteration {
+            outcome: Outcome::Published,
+            next_in_ns: interval_ns.min(line_ns).max(MIN_INTERVAL_NS),
+        })
     }
 
     /// Records the replacement of a line that was off by `offset`, and stores the new line's

@@ -11,6 +11,10 @@
 //!   the slow path no later than that gap after another one.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
+//!
+//! A reader of Unix time that the OS serves must read the monotonic clock to find out whether a
+//! judgement is due. So that most of its readings stay one call of the OS, it does so only in a part
+//! of the time ([`may_judge_at`](ReaderSchedule::may_judge_at)).
 
 use crate::gate::keeper::GateKeeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
@@ -28,6 +32,11 @@ const STREAK: u64 = 8;
 /// seconds at the default interval. A review takes about 10 us, too long for each iteration of a
 /// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
+
+/// Readers of Unix time may judge for 270 ms in 2.1 s: long enough for frequent calls to make a
+/// streak. Powers of 2, so that a reading needs no division, ns.
+const JUDGING_NS: i64 = 1 << 28;
+const JUDGING_PERIOD_NS: i64 = 1 << 31;
 
 /// The schedule of a clock whose readers run the iterations.
 #[derive(Debug)]
@@ -59,6 +68,12 @@ impl ReaderSchedule {
                 keeper.is_due(keeper.stage(), reference_ns) && self.count_reading(reference_ns, max_gap_ns)
             }
         }
+    }
+
+    /// Whether a reader that has got this Unix time from the OS may find out if a judgement is due.
+    #[must_use]
+    pub const fn may_judge_at(unix_ns: i64) -> bool {
+        unix_ns & (JUDGING_PERIOD_NS - 1) < JUDGING_NS
     }
 
     /// Counts a reading by the slow path. Returns whether enough came in a row.
@@ -120,6 +135,14 @@ mod tests {
             ns += MAX_GAP_NS + 1;
             assert!(!by_reference(&schedule, ns), "calls that are too rare never pay");
         }
+    }
+
+    #[test]
+    fn a_reader_of_unix_time_may_judge_in_an_eighth_of_the_time() {
+        let may_judge = |since_ns| ReaderSchedule::may_judge_at(1_700_000_000 * JUDGING_PERIOD_NS + since_ns);
+        assert!(may_judge(0) && may_judge(JUDGING_NS - 1) && may_judge(JUDGING_PERIOD_NS));
+        assert!(!may_judge(JUDGING_NS) && !may_judge(JUDGING_PERIOD_NS - 1));
+        assert_eq!(JUDGING_NS * 8, JUDGING_PERIOD_NS);
     }
 
     #[test]

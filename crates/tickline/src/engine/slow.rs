@@ -5,7 +5,7 @@
 //!
 //! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
 //! |---|---|---|---|---|
-//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read`, `read_ordered`, else `now_by_cpus_or_os` | `now_by_common_line` | within 2 and 3 |
+//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read`, `read_ordered`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix`, else `unix_by_os` | `unix_by_common_line` | within 3 |
 //! | `reading_slow` | `ClockBackend::reading` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
 //!
@@ -13,6 +13,7 @@
 //! (`tests/stack.rs`).
 
 use tickline_core::control::Cadence;
+use tickline_core::driver::ReaderSchedule;
 use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
@@ -23,12 +24,6 @@ use crate::per_cpu::CpuLines;
 use crate::reading::Reading;
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
-
-/// Where the OS clock serves Unix time, its readers judge in 8 of 64 slices of 34 ms: for 270 ms in
-/// 2.1 s, in which frequent calls make a row (`ReaderSchedule`).
-const SLICE_BITS: u32 = 25;
-const SLICES: i64 = 64;
-const JUDGING_SLICES: i64 = 8;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -55,6 +50,48 @@ impl Engine {
         self.monotonic_slow(CpuLines::read_ordered)
     }
 
+    /// The monotonic time, by the first of these that exists: a backend, the CPUs' lines, the
+    /// common line.
+    fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
+        if let Some(ns) = self.now_by_backend(Timescale::Monotonic) {
+            return ns;
+        }
+        match self.cpu_lines() {
+            Some(cpu_lines) => match read(cpu_lines) {
+                Some(ns) => to_unsigned(ns),
+                None => self.now_by_cpus_or_common_line(cpu_lines),
+            },
+            None => self.now_by_common_line(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_by_cpus_or_common_line(&self, cpu_lines: &CpuLines) -> u64 {
+        match self.read_by_cpus_or_request_line(cpu_lines) {
+            Some(reading) => saturating_unsigned(reading.ns),
+            None => self.now_by_common_line(),
+        }
+    }
+
+    /// The monotonic time by the common line while it is valid, or by the OS clock.
+    #[cold]
+    #[inline(never)]
+    fn now_by_common_line(&self) -> u64 {
+        let Some(counter) = COUNTER else {
+            // There is nothing to calibrate, but a judgement gives the status its reason.
+            if !self.is_judged() && self.driver() == Driver::Reader {
+                self.maintain(Cadence::OnDemand);
+            }
+            return saturating_unsigned(OsClock.monotonic_ns());
+        };
+        let mut reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
+        if self.maintain_as_reader(&reading) {
+            reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
+        }
+        saturating_unsigned(reading.ns)
+    }
+
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn unix_slow(&self) -> u64 {
@@ -67,25 +104,69 @@ impl Engine {
         }
     }
 
+    /// The OS clock's Unix time, for a CPU without a line.
+    #[cold]
+    #[inline(never)]
+    fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
+        // A program that reads only Unix time needs the line, too.
+        let _monotonic = self.read_by_cpus_or_request_line(cpu_lines);
+        saturating_unsigned(OsClock.unix_ns())
+    }
+
+    /// Unix time by the common line while it is valid, or by the OS clock.
+    #[cold]
+    #[inline(never)]
+    fn unix_by_common_line(&self) -> u64 {
+        // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
+        // be read.
+        let stays_by_os = match self.clock.keeper.stage() {
+            Stage::Unjudged => false,
+            Stage::Closed | Stage::Disabled => true,
+            Stage::Open => self.os_serves_unix(),
+            // Readers must judge again when that is due, and need the monotonic clock for that.
+            Stage::Waiting if self.os_serves_unix() => {
+                let unix_ns = OsClock.unix_ns();
+                if !ReaderSchedule::may_judge_at(unix_ns) {
+                    return saturating_unsigned(unix_ns);
+                }
+                false
+            }
+            Stage::Waiting => false,
+        };
+        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
+            let reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
+            let iterated = self.maintain_as_reader(&reading);
+            if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
+                && !self.os_serves_unix()
+                && let Some(reading) = self.read_bounded_while_valid()
+            {
+                return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
+            }
+        }
+        saturating_unsigned(OsClock.unix_ns())
+    }
+
     /// A separate function, so that its frame is freed before the rest of the slow path.
     #[inline(never)]
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
         self.backend.as_ref().map(|backend| backend.now_ns(timescale))
     }
 
-    /// The monotonic time, by the first of these that exists: a backend, the CPUs' lines, the
-    /// common line.
-    fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
-        if let Some(ns) = self.now_by_backend(Timescale::Monotonic) {
-            return ns;
+    /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
+    /// Without a line on the CPU, requests one from the thread. Without a thread, leaves the CPUs'
+    /// lines.
+    #[inline(never)]
+    fn read_by_cpus_or_request_line(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
+        let reading = cpu_lines.read_slow()?;
+        if let ReadingSource::Reference { reference_ns } = reading.source
+            && !self.has_thread()
+            && cpu_lines.are_all_at_most(reference_ns)
+        {
+            // In a forked child, or after the thread's end, no thread renews the CPUs' lines. A
+            // child may also have lost the right to read the counter.
+            self.leave_per_cpu();
         }
-        match self.cpu_lines() {
-            Some(cpu_lines) => match read(cpu_lines) {
-                Some(ns) => to_unsigned(ns),
-                None => self.now_by_cpus_or_os(cpu_lines),
-            },
-            None => self.now_by_common_line(),
-        }
+        Some(reading)
     }
 
     /// A time with its bounds.
@@ -115,6 +196,10 @@ impl Engine {
         self.read_bounded_by_cpu().map(|bounded| Reading::from_bounded(&bounded, timescale))
     }
 
+    pub(crate) fn read_bounded_by_cpu(&self) -> Option<BoundedReading> {
+        self.cpu_lines().and_then(CpuLines::read_bounded)
+    }
+
     /// A reading with bounds after the slow path, which may have published a line.
     #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
@@ -133,95 +218,5 @@ impl Engine {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
         let ns = if timescale == Timescale::Unix { os_ns } else { monotonic_ns };
         Reading::from_os_bracket(ns, [os_ns; 2])
-    }
-
-    pub(crate) fn read_bounded_by_cpu(&self) -> Option<BoundedReading> {
-        self.cpu_lines().and_then(CpuLines::read_bounded)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn now_by_cpus_or_os(&self, cpu_lines: &CpuLines) -> u64 {
-        match self.read_by_cpus_or_request_line(cpu_lines) {
-            Some(reading) => saturating_unsigned(reading.ns),
-            None => self.now_by_common_line(),
-        }
-    }
-
-    /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
-    /// Without a line on the CPU, requests one from the thread. Without a thread, leaves the CPUs'
-    /// lines.
-    #[inline(never)]
-    fn read_by_cpus_or_request_line(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
-        let reading = cpu_lines.read_slow()?;
-        if let ReadingSource::Reference { reference_ns } = reading.source
-            && !self.has_thread()
-            && cpu_lines.are_all_at_most(reference_ns)
-        {
-            // In a forked child, or after the thread's end, no thread renews the CPUs' lines. A
-            // child may also have lost the right to read the counter.
-            self.leave_per_cpu();
-        }
-        Some(reading)
-    }
-
-    /// The OS clock's Unix time, for a CPU without a line.
-    #[cold]
-    #[inline(never)]
-    fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
-        // A program that reads only Unix time needs the line, too.
-        let _monotonic = self.read_by_cpus_or_request_line(cpu_lines);
-        saturating_unsigned(OsClock.unix_ns())
-    }
-
-    /// The monotonic time by the common line while it is valid, or by the OS clock.
-    #[cold]
-    #[inline(never)]
-    fn now_by_common_line(&self) -> u64 {
-        let Some(counter) = COUNTER else {
-            // There is nothing to calibrate, but a judgement gives the status its reason.
-            if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(Cadence::OnDemand);
-            }
-            return saturating_unsigned(OsClock.monotonic_ns());
-        };
-        let mut reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
-        if self.maintain_as_reader(&reading) {
-            reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
-        }
-        saturating_unsigned(reading.ns)
-    }
-
-    /// Unix time by the common line while it is valid, or by the OS clock.
-    #[cold]
-    #[inline(never)]
-    fn unix_by_common_line(&self) -> u64 {
-        // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
-        // be read.
-        let stays_by_os = match self.clock.keeper.stage() {
-            Stage::Unjudged => false,
-            Stage::Closed | Stage::Disabled => true,
-            Stage::Open => self.os_serves_unix(),
-            // Readers must judge again when that is due, and need the monotonic clock for that.
-            Stage::Waiting if self.os_serves_unix() => {
-                let unix_ns = OsClock.unix_ns();
-                if (unix_ns >> SLICE_BITS) % SLICES >= JUDGING_SLICES {
-                    return saturating_unsigned(unix_ns);
-                }
-                false
-            }
-            Stage::Waiting => false,
-        };
-        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
-            let reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
-            let iterated = self.maintain_as_reader(&reading);
-            if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
-                && !self.os_serves_unix()
-                && let Some(reading) = self.read_bounded_while_valid()
-            {
-                return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
-            }
-        }
-        saturating_unsigned(OsClock.unix_ns())
     }
 }
