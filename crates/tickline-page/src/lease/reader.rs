@@ -182,8 +182,8 @@ impl Wait {
 
 /// Reads the time of `timescale`, ns. This reading is ordered: a reading that begins after this one
 /// is complete is not smaller, in any process that reads the same page. `docs/lease.md` has the
-/// exceptions. `os` must return times of the page's time namespace. Never panics; waits for at most
-/// 1 ms, during a first publication.
+/// exceptions. `os` must return times of the page's time namespace. Never panics; during a first
+/// publication waits for at most 1 ms, and for the end of a [`pause`](ReaderOs::pause).
 #[inline(always)]
 pub fn read(
     memory: &impl LeaseMemory,

@@ -34,16 +34,18 @@ const DISABLED: u8 = 2;
 /// The OS clocks of this process.
 #[derive(Debug, Clone, Copy)]
 struct PageOs {
+    /// The system calls that a reading may make.
+    probes: Probes,
     /// Whether the vDSO serves the coarse clocks. A vDSO does so with every clocksource.
     has_coarse: bool,
 }
 
 impl PageOs {
-    fn find() -> Self {
+    fn find(probes: Probes) -> Self {
         // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter.
         // SAFETY: the call takes a number, and reads no memory that changes.
         let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
-        Self { has_coarse }
+        Self { probes, has_coarse }
     }
 }
 
@@ -66,7 +68,10 @@ impl ReaderOs for PageOs {
     }
 
     fn pause(&self) {
-        std::thread::yield_now();
+        match self.probes {
+            Probes::Full => std::thread::yield_now(),
+            Probes::Minimal => core::hint::spin_loop(),
+        }
     }
 }
 
@@ -75,7 +80,6 @@ impl ReaderOs for PageOs {
 pub(crate) struct PageReader {
     file: PageFile,
     os: PageOs,
-    probes: Probes,
     /// The token of the process that has attached.
     token: AtomicU64,
     /// How far the `CLOCK_MONOTONIC` of that process is ahead of the page's, ns; or [`NO_PAGE`].
@@ -100,7 +104,7 @@ impl Clock {
     /// exceptions. Readings may be ahead of the OS clock by the page's lead, which `tickline serve
     /// status` shows. If the page has no line, because its server has ended or the counter can't be
     /// trusted, readings come from the OS clock, in order. While the server publishes its first
-    /// line, a reading may wait for up to 1 ms. Unix time comes from the page, too.
+    /// line, a reading may wait for up to 1 ms, or until other threads leave it the CPU. Unix time comes from the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
     /// process installs a seccomp filter. Make it before the process starts other clocks with
@@ -153,8 +157,7 @@ impl PageReader {
             _ => None,
         };
         let reader = Self {
-            os: PageOs::find(),
-            probes,
+            os: PageOs::find(probes),
             token: AtomicU64::new(token),
             page_offset_ns: AtomicI64::new(page_offset_ns),
             process_high_water: ProcessHighWater::new(),
@@ -253,7 +256,7 @@ impl PageReader {
     #[inline(never)]
     fn attach_again(&self) -> i64 {
         let _errno = sys::PreserveErrno::new();
-        let page_offset_ns = match self.probes {
+        let page_offset_ns = match self.os.probes {
             Probes::Full => self.file.boot_context().ok().and_then(|context| {
                 let attached = self.file.page().attach(&context).ok()?;
                 // Rule R8, for a child: another thread of its parent may have read the OS clock.
