@@ -147,7 +147,8 @@ pub struct Config {
 /// fn in_a_word(outcome: Outcome) -> &'static str {
 ///     match outcome {
 ///         Outcome::Published | Outcome::PublishedFirst => "the counter serves",
-///         Outcome::Unsupported => "the counter will never serve",
+///         Outcome::Unsupported => "the counter cannot serve",
+///         Outcome::RetrySoon => "what served before serves on",
 ///         _ => "the reference serves for now",
 ///     }
 /// }
@@ -163,13 +164,14 @@ pub enum Outcome {
     /// No line yet, because the samples do not suffice. If they contradicted the previous line,
     /// this iteration has ended it.
     Calibrating,
-    /// No line yet, for a reason that passes soon. Another thread changed the state, the writer was
-    /// preempted too often, or the reference has not passed the high-water mark.
+    /// No line was published, for a reason that passes by itself; an earlier line, if there is one,
+    /// stays in use. Another thread changed the state, the writer was preempted too often, or the
+    /// reference has not passed the high-water mark.
     RetrySoon,
     /// No line: a gate is closed.
     GateClosed,
-    /// There is no line, and never will be: the processor can't swap the state, or the counter is
-    /// too slow.
+    /// There is no line: the processor can't swap the state, or the counter is too slow. The next
+    /// iteration tries again.
     Unsupported,
 }
 
@@ -260,7 +262,7 @@ pub struct Control {
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
     /// the first one after a recovery.
     has_proven_slope: bool,
-    /// Iterations in a row without a line.
+    /// Iterations in a row that published no line.
     iterations_without_line: u32,
     /// Bursts so far.
     burst_count: u32,

@@ -13,7 +13,7 @@
 //! *If compared*: the counters of all CPUs that the process may use have been
 //! [compared](CounterComparison), and are synchronised. If the last comparison found counters that
 //! differ, [`Gate::Synchronised`] is closed in every row. A comparison takes a thread, so a clock
-//! that readers drive never compares. A thread compares unless the kernel has (`needs_comparison`).
+//! that readers drive never compares. `needs_comparison` says when a thread compares.
 //! Trust does not change the verdict of any other gate.
 //!
 //! Readings use the counter if every gate except [`Gate::UnixCost`] is open. `UnixCost` concerns

@@ -211,7 +211,8 @@ impl MockClock {
         self.time.advance(duration);
     }
 
-    /// Sets Unix time, at most to 2262-04-11 (2^63 ns after 1970). Monotonic time is not affected.
+    /// Sets Unix time, at most to 2262-04-11 (2^63 ns after 1970), and to no more than 292 years
+    /// before monotonic time. Monotonic time is not affected.
     pub fn set_unix_time(&self, time: UnixTime) {
         let time_ns = 0_i64.saturating_add_unsigned(time.as_nanos());
         let offset_ns = time_ns.saturating_sub_unsigned(self.time.monotonic_ns());

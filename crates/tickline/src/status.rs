@@ -144,8 +144,8 @@ pub struct Status {
     /// Whether the machine has a hypervisor, by CPUID. `false` if the architecture has no CPUID.
     pub is_virtual: bool,
     /// The result of the last comparison of the CPUs' counters in this process. A clock's thread
-    /// compares them in the background if the result matters: under a hypervisor, or if the kernel
-    /// keeps time with another clocksource.
+    /// compares them in the background if the result matters: under a hypervisor, if the kernel
+    /// keeps time with another clocksource, or if the last comparison found a difference.
     pub comparison: CounterComparison,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,

@@ -27,7 +27,7 @@ pub struct Figures {
     /// long enough.
     pub are_samples_too_old: bool,
     /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell).
-    /// There is never a line then.
+    /// There is no line then.
     pub is_counter_too_slow: bool,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
     /// still being slewed back.
@@ -51,7 +51,8 @@ pub(crate) struct AtomicFigures {
     is_disrupted: AtomicU64,
 }
 
-// ORDERING for all figures but the frequency: Relaxed, each is a figure on its own for display.
+// ORDERING for all figures but the frequency: Relaxed. Each is a figure on its own, and orders no
+// memory: a reading's bounds keep their promise without it.
 const RELAXED: Ordering = Ordering::Relaxed;
 
 impl AtomicFigures {

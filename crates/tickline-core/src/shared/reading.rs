@@ -111,8 +111,8 @@ impl<S: StateCell> SharedClock<S> {
         Some(state.fast_at(ticks))
     }
 
-    /// The time, ns: an ordered reading, by the fast path or else by the slow path. Never below an
-    /// earlier ordered reading of this clock, on any thread.
+    /// The time, ns: an ordered reading, by the fast path or else by the slow path. With
+    /// synchronised counters, never below an earlier ordered reading of this clock, on any thread.
     ///
     /// ```
     /// use tickline_core::{Counter, LineCell, Reference, SharedClock};
