@@ -104,7 +104,8 @@ impl Clock {
     /// exceptions. Readings may be ahead of the OS clock by the page's lead, which `tickline serve
     /// status` shows. If the page has no line, because its server has ended or the counter can't be
     /// trusted, readings come from the OS clock, in order. While the server publishes its first
-    /// line, a reading may wait for up to 1 ms, or until other threads leave it the CPU. Unix time comes from the page, too.
+    /// line, a reading may wait for up to 1 ms, or until other threads leave it the CPU. Unix time
+    /// comes from the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
     /// process installs a seccomp filter. Make it before the process starts other clocks with
