@@ -126,7 +126,7 @@ pub enum Cadence {
     OnDemand,
 }
 
-/// The settings of a control loop. All of them are here: another one would break callers.
+/// The settings of a control loop, except [`Control::serves_unix_time`], which a judgement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
@@ -148,7 +148,7 @@ pub struct Config {
 ///     match outcome {
 ///         Outcome::Published | Outcome::PublishedFirst => "the counter serves",
 ///         Outcome::Unsupported => "the counter cannot serve",
-///         Outcome::RetrySoon => "what served before serves on",
+///         Outcome::RetrySoon => "the next iteration may publish a line",
 ///         _ => "the reference serves for now",
 ///     }
 /// }
@@ -164,14 +164,14 @@ pub enum Outcome {
     /// No line yet, because the samples do not suffice. If they contradicted the previous line,
     /// this iteration has ended it.
     Calibrating,
-    /// No line was published, for a reason that passes by itself; an earlier line, if there is one,
-    /// stays in use. Another thread changed the state, the writer was preempted too often, or the
-    /// reference has not passed the high-water mark.
+    /// No line was published, for a reason that passes by itself: another thread changed the state,
+    /// the writer was preempted too often, or the reference has not passed the high-water mark. An
+    /// earlier line stays in use, unless this iteration has found that it no longer counts.
     RetrySoon,
     /// No line: a gate is closed.
     GateClosed,
-    /// There is no line: the processor can't swap the state, or the counter is too slow. The next
-    /// iteration tries again.
+    /// No line was published: the processor can't swap the state, or the counter is too slow. The
+    /// next iteration tries again.
     Unsupported,
 }
 

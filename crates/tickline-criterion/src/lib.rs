@@ -215,7 +215,7 @@
 //!
 //! Other libraries of this project do not print. This crate prints distributions and comparisons on
 //! the standard output, below criterion's line. All other output goes to the standard error stream.
-//! The line about the counter, at the top of this page, is printed once in a process. Each time
+//! The line about the counter, at the top of this documentation, is printed once in a process. Each time
 //! that the crate uses `WallTime` instead, a line states the reason. When the last clone of a
 //! [`CounterTime`] is dropped, the crate prints a line for each kind of incident that happened.
 //! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]

@@ -37,9 +37,10 @@
 //! | feature `flaky_tests` | runs more of its own tests | has no effect |
 //!
 //! `raw` is in nanoseconds because programs keep one raw value, and compute differences from it
-//! for as long as they run. Governor, for example, computes the time since the raw value 0. If the values were ticks, such
-//! differences would step back when the clock learns a better rate. quanta avoids this by keeping
-//! the first rate for ever, and therefore drifts. A conversion is one multiplication.
+//! for as long as they run. Governor, for example, computes the time since the raw value 0. If the
+//! values were ticks, such differences would step back when the clock learns a better rate. quanta
+//! avoids this by keeping the first rate for ever, and therefore drifts. A conversion is one
+//! multiplication.
 //!
 //! # Order
 //!

@@ -2,8 +2,8 @@
 //! clock's engine.
 //!
 //! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `utc.rs` the
-//! calls about UTC, `convert.rs` those that make anchors, `page/reader.rs` `open_page` (on other
-//! systems than Linux `page/other.rs` has one that fails).
+//! calls about UTC, `convert.rs` those that make anchors, `page/reader.rs` `open_page` (on
+//! systems other than Linux `page/other.rs` has one that fails).
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};

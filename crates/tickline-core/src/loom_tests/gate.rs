@@ -1,6 +1,6 @@
 //! Models of the gate: threads switch the counter off and on, or ask for a judgement by new facts,
-//! while the holder of the clock's lock judges and runs iterations. The models assert the conclusions from the rules of
-//! `gate::keeper`. The keeper's tests cover other changes at each moment of a judgement.
+//! while the holder of the clock's lock judges and runs iterations. The models assert the
+//! conclusions from the rules of `gate::keeper`. The keeper's tests cover other changes at each moment of a judgement.
 
 use core::cell::Cell;
 use std::sync::Arc;

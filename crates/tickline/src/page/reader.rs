@@ -93,7 +93,7 @@ pub(crate) struct PageReader {
 
 impl Clock {
     /// A clock that reads the time from the page at `path`, which another process serves
-    /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux
+    /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). On systems other than Linux
     /// the call is an error of the kind [`PageUnusable`](crate::ErrorKind::PageUnusable), and the
     /// module [`page`](crate::page) is empty.
     ///

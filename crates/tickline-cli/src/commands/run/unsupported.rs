@@ -1,4 +1,4 @@
-//! `tickline run` on other systems than Linux on x86_64, where it cannot serve a program.
+//! `tickline run` on systems other than Linux on x86_64, where it cannot serve a program.
 
 use std::io;
 
