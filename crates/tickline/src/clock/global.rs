@@ -84,8 +84,13 @@ struct GlobalThread {
 /// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The pause between two attempts to take the lock. The holder creates or joins a thread.
+/// The pause before the second attempt to take the lock. Each further pause is twice as long, up to
+/// [`LONGEST_LOCK_RETRY`]. The holder creates or joins a thread, which seldom takes a millisecond.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
+
+/// An attempt takes 30 to 50 us of CPU time, most of it to fall asleep and to wake up. With one every
+/// millisecond, a start that waits would use 5 % of a CPU.
+const LONGEST_LOCK_RETRY: Duration = Duration::from_millis(16);
 
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it
 /// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
@@ -93,6 +98,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
     // It sleeps on a futex, without a read of the clock.
     let sleep = StoppableSleep::plain();
+    let mut pause = LOCK_RETRY;
     let mut slot = loop {
         // If the lock was held at a fork, the value may be half written: overwrite it without a
         // drop.
@@ -102,8 +108,9 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
         // ancestor's. No signal handler calls this function.
         match unsafe { GLOBAL_THREAD.try_lock(sys::token(), reset) } {
             Some(slot) => break slot,
-            None => sleep.wait(LOCK_RETRY),
+            None => sleep.wait(pause),
         };
+        pause = (pause * 2).min(LONGEST_LOCK_RETRY);
     };
     if GLOBAL.driver() != Driver::Thread {
         drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
