@@ -133,9 +133,9 @@ impl Machine<'_> {
     /// Makes a call that any thread may make at any time. The call must return.
     fn call(&self) {
         match self.input.byte() % 8 {
-            0 => _ = self.shared.read(&self),
-            1 => _ = self.shared.read_ordered(&self),
-            2 => _ = self.shared.read_unix(&self),
+            0 => _ = self.shared.read_ns(&self),
+            1 => _ = self.shared.read_ordered_ns(&self),
+            2 => _ = self.shared.read_unix_ns(&self),
             3 => _ = self.shared.read_bounded(&self).map(|reading| reading.bounds_ns()),
             4 => _ = self.shared.read_bounded_while_valid(&self, &self).map(|reading| reading.bounds_ns()),
             5 => _ = self.shared.close_gate(&self, &self),

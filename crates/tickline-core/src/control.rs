@@ -231,13 +231,13 @@ impl Iteration {
 ///     machine.wait_ns(iteration.next_in_ns);
 ///     iteration = control.maintain(&clock, &machine, &machine);
 /// }
-/// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_some());
+/// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
 /// control.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
 /// assert_eq!(control.maintain(&clock, &machine, &machine).outcome, Outcome::Published);
-/// assert!(clock.read(&machine).is_some() && clock.read_unix(&machine).is_none());
+/// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
 ///
 /// // An iteration limits the interval.
 /// for (interval_ns, limited_ns) in [(0, 50_000), (u64::MAX, 10_000_000_000)] {

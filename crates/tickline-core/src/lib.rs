@@ -66,14 +66,14 @@
 //! #   let ns = now_ns();
 //! #   assert!(last_ns <= ns && ns.abs_diff(machine.0.get() as i64) < 200, "after {last_ns}");
 //! #   last_ns = ns;
-//! #   readings += u32::from(clock.read_ordered(&machine).is_some());
+//! #   readings += u32::from(clock.read_ordered_ns(&machine).is_some());
 //! }
 //! # assert!(iterations < 150 && readings > 39_800, "{iterations} iterations, {readings} readings by a line");
-//! assert!(clock.read(&machine).is_some(), "the counter serves");
+//! assert!(clock.read_ns(&machine).is_some(), "the counter serves");
 //!
 //! // Without its driver the clock goes on: the line ends, and the reference serves.
 //! machine.0.set(machine.0.get() + 10_000_000_000);
-//! assert_eq!(clock.read(&machine), None);
+//! assert_eq!(clock.read_ns(&machine), None);
 //! assert!(now_ns().abs_diff(machine.0.get() as i64) < 200);
 //! ```
 //!
@@ -81,7 +81,7 @@
 //! |---|---|
 //! | a [`Counter`] | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`] | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`] has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`] | static memory, valid from the start. Readers call [`now_ordered_ns`](SharedClock::now_ordered_ns). [`read`](SharedClock::read) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](SharedClock::read_slow) |
+//! | a [`SharedClock`] | static memory, valid from the start. Readers call [`now_ordered_ns`](SharedClock::now_ordered_ns). [`read_ns`](SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](SharedClock::read_slow) |
 //! | a [`Control`], and its driver | one caller of [`maintain`](Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`] says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
@@ -91,9 +91,9 @@
 //!
 //! # Guarantees
 //!
-//! Take two times by any methods of [`SharedClock`] except [`read`](SharedClock::read) and
-//! [`read_unix`](SharedClock::read_unix), on any threads, where one is complete before the other
-//! begins. With synchronised counters the earlier one is never larger. This holds across
+//! Take two times by any methods of [`SharedClock`] except [`read_ns`](SharedClock::read_ns) and
+//! [`read_unix_ns`](SharedClock::read_unix_ns), on any threads, where one is complete before the
+//! other begins. With synchronised counters the earlier one is never larger. This holds across
 //! recalibration, start-up, fallback and recovery. Two things are *not* promised. One is that the
 //! counters are synchronised: a gate decides that. The other is order between threads for the two
 //! plain methods: the CPU may read its counter early.

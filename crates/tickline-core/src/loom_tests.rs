@@ -22,7 +22,7 @@
 //!
 //! - a counter that the CPU reads early or late. A read of the modelled time sees all effects from
 //!   before an earlier read returned, so fences, barriers,
-//!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read` are not tested.
+//!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read_ns` are not tested.
 //!   For the same reason an ordering that only the counter needs could be weakened unnoticed (its
 //!   comment says "No test sees");
 //! - the machine code of a clock's state. `state/modelled.rs` has the documented orderings of the

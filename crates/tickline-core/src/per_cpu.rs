@@ -45,7 +45,7 @@ const _: () = assert!(
 
 /// The clock of the CPU whose counter was just read by [`CpuCounter::now`] or
 /// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read, for the fast
-/// readings: `clock.read(&read)`. `None` if the caller must take the slow path.
+/// readings: `clock.read_ns(&read)`. `None` if the caller must take the slow path.
 #[inline(always)]
 pub fn cpu_clock<S>(
     clocks: &[SharedClock<S>],

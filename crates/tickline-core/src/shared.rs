@@ -43,7 +43,7 @@ pub use reading::{BoundedReading, ReadingSource, SlowReading};
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
 ///
 /// // Until a `Control` has published a line, the reference answers.
-/// assert_eq!(CLOCK.read_ordered(counter), None);
+/// assert_eq!(CLOCK.read_ordered_ns(counter), None);
 /// let reading = CLOCK.read_slow(counter, reference);
 /// assert!(matches!(reading.source, ReadingSource::Reference { reference_ns } if reference_ns == reading.ns));
 /// ```

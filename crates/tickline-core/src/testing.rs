@@ -317,7 +317,7 @@ impl HookedClock {
 
     /// A reading by the line, if there is one, ns.
     pub(crate) fn by_line(&self) -> Option<i64> {
-        self.read_ordered(self.cell.machine)
+        self.read_ordered_ns(self.cell.machine)
     }
 
     /// Changes the state as another thread would that is then stopped for good.

@@ -295,7 +295,7 @@ impl Context {
         let complete = || self.world.step(Step::End);
         let now = || CpuCounter::now(&access);
         let now_ordered = || CpuCounter::now_ordered(&access);
-        let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read(&read));
+        let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read_ns(&read));
         let ns = match (kind, self.is_per_cpu()) {
             (ReadKind::Bounds, _) => {
                 let Some(reading) = self.read_bounded() else { return false };
@@ -306,8 +306,8 @@ impl Context {
             }
             (ReadKind::Unix, per_cpu) => {
                 let by_cpu =
-                    || per_cpu::cpu_clock(clocks, now()).and_then(|(clock, read)| clock.read_unix(&read));
-                let Some(ns) = (if per_cpu { by_cpu() } else { shared.read_unix(&access) }) else {
+                    || per_cpu::cpu_clock(clocks, now()).and_then(|(clock, read)| clock.read_unix_ns(&read));
+                let Some(ns) = (if per_cpu { by_cpu() } else { shared.read_unix_ns(&access) }) else {
                     return false;
                 };
                 // No step has come after the reading's second load of the state, so this bound
@@ -319,9 +319,9 @@ impl Context {
                 return true;
             }
             (ReadKind::Slow, _) => None,
-            (ReadKind::Plain, false) => shared.read(&access),
+            (ReadKind::Plain, false) => shared.read_ns(&access),
             (ReadKind::Plain, true) => by_cpu(now()),
-            (ReadKind::Ordered, false) => shared.read_ordered(&access),
+            (ReadKind::Ordered, false) => shared.read_ordered_ns(&access),
             (ReadKind::Ordered, true) => by_cpu(now_ordered()),
         };
         let Some(ns) = ns else { return false };

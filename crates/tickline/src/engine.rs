@@ -1,8 +1,9 @@
 //! The engine of one clock: the data that its readers and its driver share, and the fast path of
 //! every reading.
 //!
-//! The fast path is one call of [`SharedClock::read`] or of a similar method. If that call returns
-//! `None`, the slow path takes over: [`Engine::now_slow`] and similar functions (`engine/slow.rs`).
+//! The fast path is one call of [`SharedClock::read_ns`] or of a similar method. If that call
+//! returns `None`, the slow path takes over: [`Engine::now_slow`] and similar functions
+//! (`engine/slow.rs`).
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -116,17 +117,17 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read(|counter| self.clock.shared.read(counter), Self::now_slow)
+        self.read(|counter| self.clock.shared.read_ns(counter), Self::now_slow)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read(|counter| self.clock.shared.read_ordered(counter), Self::now_ordered_slow)
+        self.read(|counter| self.clock.shared.read_ordered_ns(counter), Self::now_ordered_slow)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read(|counter| self.clock.shared.read_unix(counter), Self::unix_slow)
+        self.read(|counter| self.clock.shared.read_unix_ns(counter), Self::unix_slow)
     }
 
     /// The time by the common line, or by `slow_path` if the fast path returns `None`. `slow_path`

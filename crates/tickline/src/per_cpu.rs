@@ -121,21 +121,21 @@ impl CpuLines {
     // frames are freed before the slow path.
 
     #[inline(never)]
-    pub(crate) fn read(&self) -> Option<i64> {
+    pub(crate) fn read_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
-        clock.read(&read)
+        clock.read_ns(&read)
     }
 
     #[inline(never)]
-    pub(crate) fn read_ordered(&self) -> Option<i64> {
+    pub(crate) fn read_ordered_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
-        clock.read(&read)
+        clock.read_ns(&read)
     }
 
     #[inline(never)]
-    pub(crate) fn read_unix(&self) -> Option<i64> {
+    pub(crate) fn read_unix_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
-        clock.read_unix(&read)
+        clock.read_unix_ns(&read)
     }
 
     #[inline(never)]

@@ -103,7 +103,7 @@ impl Counts {
         say!(
             "{:>5} ms, {phase}: by the {}; {} Hz, drift at most {} ppb, bounds {:?}",
             now_ns(hpet) / MS,
-            if CLOCK.read(&TSC).is_some() { "TSC" } else { "HPET" },
+            if CLOCK.read_ns(&TSC).is_some() { "TSC" } else { "HPET" },
             figures.frequency_hz.unwrap_or(0),
             figures.max_drift_ppb,
             CLOCK.read_bounded(&TSC).map(|reading| reading.bounds_ns()),
@@ -131,7 +131,7 @@ extern "C" fn main() -> ! {
 
     counts.watch("without a driver", None, &hpet, 20);
     // Wait for the first line.
-    while CLOCK.read(&TSC).is_none() {
+    while CLOCK.read_ns(&TSC).is_none() {
         driver.serve(&hpet);
     }
     let max_drift_ppb = CLOCK.figures().max_drift_ppb;
@@ -139,7 +139,7 @@ extern "C" fn main() -> ! {
     let has_converged = CLOCK.figures().max_drift_ppb < max_drift_ppb;
     // The validity of a line is 4 intervals.
     counts.watch("the driver has stopped", None, &hpet, 1_000);
-    let has_ended = CLOCK.read(&TSC).is_none();
+    let has_ended = CLOCK.read_ns(&TSC).is_none();
     let driven_again = counts.watch("the driver is back", Some(&mut driver), &hpet, 500);
 
     let Counts { readings, by_counter, backward, outside, .. } = counts;

@@ -106,7 +106,7 @@ fn a_recurring_line_keeps_the_order() {
                     read_in.set(clock.life());
                     view.now_ordered()
                 });
-                let Some(now) = clock.scene.clock.read_ordered(&counter) else {
+                let Some(now) = clock.scene.clock.read_ordered_ns(&counter) else {
                     return clock.scene.clock.read_slow(&counter, &view).ns;
                 };
                 // The first load was no later than the read of the counter. The second load was the

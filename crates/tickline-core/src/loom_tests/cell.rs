@@ -138,7 +138,7 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
     a_reader_of_a_clock(
         &ACCEPTED,
         wide,
-        |clock, counter| clock.read_unix(counter),
+        |clock, counter| clock.read_unix_ns(counter),
         |line| line.at(NOW_TICKS) + bounds_of(line).unix_offset_ns,
     );
 }
@@ -149,7 +149,7 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
 fn a_window_of_a_reading_is_never_a_mixture() {
     type Read = fn(&Clock, &FnClock<fn() -> u64>) -> Option<i64>;
     let reads: [Read; 2] =
-        [|clock, counter| clock.read(counter), |clock, counter| clock.read_ordered(counter)];
+        [|clock, counter| clock.read_ns(counter), |clock, counter| clock.read_ordered_ns(counter)];
     for read in reads {
         a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {
             let is_inside = NOW_TICKS - line.start_ticks < line.window_ticks;

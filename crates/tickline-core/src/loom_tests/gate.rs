@@ -85,7 +85,7 @@ impl Judged {
     /// Checks that no reading uses the counter, which is switched off.
     fn is_not_read(&self, last_ns: i64) {
         let view = self.scene.time.view(WRITER_TICKS);
-        assert_eq!(self.scene.clock.read_ordered(&view), None, "the counter is switched off");
+        assert_eq!(self.scene.clock.read_ordered_ns(&view), None, "the counter is switched off");
         let now = self.scene.clock.read_slow(&view, &view);
         assert!(matches!(now.source, ReadingSource::Reference { .. }), "{now:?}");
         assert!(now.ns >= last_ns, "{now:?} after {last_ns}");

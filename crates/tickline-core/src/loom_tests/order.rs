@@ -156,7 +156,7 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             let view = time.view(1_000);
             let before = reading(clock, &view);
             assert!(clock.close_gate(&view, &view), "it was open");
-            assert_eq!(clock.read_ordered(&view), None, "the gate is closed");
+            assert_eq!(clock.read_ordered_ns(&view), None, "the gate is closed");
             let after = clock.read_slow(&view, &view);
             assert!(matches!(after.source, ReadingSource::Reference { .. }), "{after:?}");
             assert!(after.ns >= before, "{after:?} after {before}");

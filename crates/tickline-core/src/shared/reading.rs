@@ -97,7 +97,7 @@ impl<S: StateCell> SharedClock<S> {
     /// the slow path. Reads the counter only if the clock has a line.
     #[inline(always)]
     #[must_use]
-    pub fn read(&self, counter: &impl Counter) -> Option<i64> {
+    pub fn read_ns(&self, counter: &impl Counter) -> Option<i64> {
         let read_parts = |cell: &S, state| (cell.slot(state).window(), counter.now());
         let (state, ticks) = self.read_with(LineState::allows_fast_path, read_parts)?;
         Some(state.fast_at(ticks))
@@ -106,7 +106,7 @@ impl<S: StateCell> SharedClock<S> {
     /// An ordered reading by the fast path, ns: reads the counter after every earlier load.
     #[inline(always)]
     #[must_use]
-    pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
+    pub fn read_ordered_ns(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.line_and_ticks(counter)?;
         Some(state.fast_at(ticks))
     }
@@ -132,11 +132,11 @@ impl<S: StateCell> SharedClock<S> {
     /// ```
     #[must_use]
     pub fn now_ordered_ns(&self, counter: &impl Counter, reference: &impl Reference) -> i64 {
-        self.read_ordered(counter).unwrap_or_else(|| self.read_slow(counter, reference).ns)
+        self.read_ordered_ns(counter).unwrap_or_else(|| self.read_slow(counter, reference).ns)
     }
 
-    /// An ordered read of the counter, ticks. `None` where [`read_ordered`](Self::read_ordered)
-    /// returns `None`. Only tickline's own crates convert ticks by themselves.
+    /// An ordered read of the counter, ticks. `None` where
+    /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`. Only tickline's own crates convert ticks by themselves.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -152,10 +152,11 @@ impl<S: StateCell> SharedClock<S> {
         })
     }
 
-    /// A plain reading of Unix time, ns. `None` as for [`read`](Self::read), and if the line leaves
-    /// Unix time to the reference ([`serves_unix_time`](crate::Control::serves_unix_time)). The caller then
-    /// calls [`Reference::unix_ns`]. Unix time follows the reference's steps and has no high-water
-    /// mark, so there is no slow path for it.
+    /// A plain reading of Unix time, ns. `None` as for [`read_ns`](Self::read_ns), and if the line
+    /// leaves Unix time to the reference
+    /// ([`serves_unix_time`](crate::Control::serves_unix_time)). The caller then calls
+    /// [`Reference::unix_ns`]. Unix time follows the reference's steps and has no high-water mark,
+    /// so there is no slow path for it.
     ///
     /// ```
     /// # use tickline_core::{cell::LineCell, counter::Counter, reference::Reference, shared::SharedClock};
@@ -169,12 +170,12 @@ impl<S: StateCell> SharedClock<S> {
     /// #     fn unix_ns(&self) -> i64 { 1_000_000_007_000 }
     /// # }
     /// # let (clock, counter, reference) = (SharedClock::new(LineCell::new()), Machine, Machine);
-    /// let unix_ns = clock.read_unix(&counter).unwrap_or_else(|| reference.unix_ns());
+    /// let unix_ns = clock.read_unix_ns(&counter).unwrap_or_else(|| reference.unix_ns());
     /// # assert_eq!(unix_ns, 1_000_000_007_000);
     /// ```
     #[inline(always)]
     #[must_use]
-    pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
+    pub fn read_unix_ns(&self, counter: &impl Counter) -> Option<i64> {
         let mut unix_b = 0;
         let (state, ticks) = self.read_with(LineState::allows_fast_unix, |cell, state| {
             let slot = cell.slot(state);
@@ -186,7 +187,7 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// An ordered reading with the bounds of its line. `None` where
-    /// [`read_ordered`](Self::read_ordered) returns `None`.
+    /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`.
     #[inline]
     #[must_use]
     pub fn read_bounded(&self, counter: &impl Counter) -> Option<BoundedReading> {

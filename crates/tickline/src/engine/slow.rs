@@ -5,8 +5,8 @@
 //!
 //! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
 //! |---|---|---|---|---|
-//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read`, `read_ordered`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
-//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix`, else `unix_by_os` | `unix_by_common_line` | within 3 |
+//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
+//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 3 |
 //! | `reading_slow` | `ClockBackend::reading` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
 //!
 //! The slow path is cut into small functions: each frame is freed before the next call
@@ -41,13 +41,13 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_slow(&self) -> u64 {
-        self.monotonic_slow(CpuLines::read)
+        self.monotonic_slow(CpuLines::read_ns)
     }
 
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_ordered_slow(&self) -> u64 {
-        self.monotonic_slow(CpuLines::read_ordered)
+        self.monotonic_slow(CpuLines::read_ordered_ns)
     }
 
     /// The monotonic time, by the first of these that exists: a backend, the CPUs' lines, the
@@ -99,7 +99,9 @@ impl Engine {
             return ns;
         }
         match self.cpu_lines().filter(|_| !self.os_serves_unix()) {
-            Some(cpu_lines) => cpu_lines.read_unix().map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned),
+            Some(cpu_lines) => {
+                cpu_lines.read_unix_ns().map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned)
+            }
             None => self.unix_by_common_line(),
         }
     }

@@ -17,13 +17,13 @@ fn a_suspend_while_calibrating_makes_no_line() {
         machine.suspend(asleep_ns);
         for iteration in 0..80 {
             clock.iterations(1, &mut control);
-            let error = clock.read(machine).map_or(0, |ns| ns - machine.truth_ns());
+            let error = clock.read_ns(machine).map_or(0, |ns| ns - machine.truth_ns());
             assert!(
                 error.abs() < 1_000,
                 "{error} ns off in iteration {iteration}, {asleep_ns} after {before}"
             );
         }
-        assert!(clock.read(machine).is_some(), "no line after {asleep_ns} after {before}");
+        assert!(clock.read_ns(machine).is_some(), "no line after {asleep_ns} after {before}");
     }
 }
 
@@ -204,7 +204,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     // The machine is quick again: the next iterations make a line, and the figure is reset.
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
-    assert!(clock.read(machine).is_some() && !clock.figures().are_samples_too_old);
+    assert!(clock.read_ns(machine).is_some() && !clock.figures().are_samples_too_old);
 }
 
 /// Even if sampling takes long, the first line's window is not much longer than the interval,

@@ -67,7 +67,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     // ago the window ended.
     let (machine, clock, _) = settled_clock();
     machine.pass(1_800_000_000);
-    assert_eq!(clock.read(machine), None);
+    assert_eq!(clock.read_ns(machine), None);
     let reading = clock.slow();
     let ReadingSource::Line { overdue_ns } = reading.source else { panic!("{reading:?}") };
     assert!((890_000_000..910_000_000).contains(&overdue_ns), "{overdue_ns}");

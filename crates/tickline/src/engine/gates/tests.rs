@@ -46,7 +46,7 @@ fn unix_by_line(engine: &Engine) -> bool {
     let ns = engine.unix_ns().cast_signed();
     let after_ns = OsClock.unix_ns();
     assert!((before_ns - 1_000_000..=after_ns + 1_000_000).contains(&ns), "{before_ns}, {ns}, {after_ns}");
-    is_ever(engine, || COUNTER.and_then(|counter| engine.clock.shared.read_unix(&counter)).is_some())
+    is_ever(engine, || COUNTER.and_then(|counter| engine.clock.shared.read_unix_ns(&counter)).is_some())
 }
 
 /// Whether `served` is true soon after an iteration. If the thread loses its CPU, the first,
