@@ -2,7 +2,8 @@
 //!
 //! The program replaces a regular file as a whole. It writes a new file in the same folder, gives
 //! it the old file's owner and mode, and renames it. So no reader sees half a file, and a failed
-//! write leaves the old file. The program writes to devices and pipes in place. It follows links.
+//! write leaves the old file. The program writes to devices, pipes and descriptors (`/dev/fd/3`) in
+//! place. It follows links.
 //! The kernel resolves the name first, so its protection of links and files in shared folders
 //! (`fs.protected_*`, proc_sys_fs(5)) applies.
 
@@ -138,9 +139,9 @@ impl WriteMethod {
                 Err(_) => Ok(Self::Replace),
             },
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            // The path of a descriptor (`/dev/fd/3`) may lead to a regular file. That file must
-            // keep its inode, because another process may have it open.
-            Ok(found) if !found.is_file() || path.starts_with("/dev") || path.starts_with("/proc") => {
+            // The path of a descriptor may lead to a regular file. That file must keep its inode,
+            // because another process may have it open.
+            Ok(found) if !found.is_file() || is_descriptor(path) => {
                 File::options().append(true).open(path).map(Self::Stream)
             }
             // The file exists, so `create` creates nothing. It makes the kernel refuse a file that
@@ -156,6 +157,13 @@ impl WriteMethod {
 /// Whether a name on the command line means standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout"].map(Path::new).contains(&path)
+}
+
+/// Whether a path is that of an open descriptor, such as `/dev/fd/3`, which links lead to.
+fn is_descriptor(path: &Path) -> bool {
+    let folder = fs::canonicalize(folder(path)).unwrap_or_default();
+    let is_of_process = folder.starts_with("/proc") && folder.ends_with("fd");
+    is_of_process || folder == Path::new("/dev/fd") || path == Path::new("/dev/stderr")
 }
 
 /// A temporary file in the folder of `name`, which only its owner may access if `name` exists.
