@@ -156,7 +156,7 @@ impl WriteMethod {
 
 /// Whether a name on the command line means standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
-    ["-", "/dev/stdout"].map(Path::new).contains(&path)
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
 }
 
 /// Whether a path is that of an open descriptor, such as `/dev/fd/3`, which links lead to.

@@ -35,15 +35,19 @@ fn a_log_that_is_appended_to_keeps_what_it_has() {
         assert_eq!(inode(&log), before, "{script}: the log is another file");
         (fs::read_to_string(&log).unwrap(), text(&output.stderr))
     };
-    for script in ["\"$0\" $BENCH --json /dev/stdout >> log", "\"$0\" $BENCH --json /dev/fd/3 3>> log >> log"]
-    {
+    for script in [
+        "\"$0\" $BENCH --json /dev/stdout >> log",
+        "\"$0\" $BENCH --json /dev/fd/3 3>> log >> log",
+        // Symptom: where the shell does not append, the text overwrote the JSON.
+        "(echo before; \"$0\" $BENCH --json /dev/fd/1) > log",
+    ] {
         fs::write(&log, "before\n").unwrap();
         let (found, errors) = write(script);
         let rest = found.strip_prefix("before\n").expect("what was there");
         let (text, json) = rest.split_at(rest.find('{').expect("JSON"));
         let mut json = serde_json::Deserializer::from_str(json).into_iter::<Value>();
         assert_eq!(json.next().expect("JSON").expect("JSON")["command"], "bench", "{script}");
-        let is_stdout = script.contains("stdout");
+        let is_stdout = !script.contains("/dev/fd/3");
         let rest = &rest[text.len() + json.byte_offset()..];
         assert!(is_stdout || (text.to_owned() + rest).contains("Long run: 1 calls"), "{found}");
         assert_eq!(errors, "", "{script}");
