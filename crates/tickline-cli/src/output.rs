@@ -89,6 +89,11 @@ impl Destination {
         Ok(Self { path: path.to_owned(), resolved, method })
     }
 
+    /// Whether a write to the destination would change this file.
+    pub(crate) fn is_at(&self, file: &Path) -> bool {
+        self.resolved == resolve_links(file)
+    }
+
     pub(crate) const fn is_stdout(&self) -> bool {
         matches!(self.method, WriteMethod::Stdout)
     }

@@ -10,6 +10,11 @@ use crate::exit::Exit;
 use crate::output::{Destination, to_stdout, with_path};
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
+    let destination = Destination::open(&args.out)?;
+    if destination.is_at(&args.file) {
+        let error = io::Error::other("the trace would replace the recorder's file: choose another --out");
+        return Err(with_path(&args.out, &error));
+    }
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
     let found = flight::convert(file, &mut trace).map_err(|error| with_path(&args.file, &error))?;
@@ -19,7 +24,6 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
          have ended, {older} older records that were overwritten, {damaged} that are damaged"
     );
-    let destination = Destination::open(&args.out)?;
     destination.save(&trace)?;
     if destination.is_stdout() {
         // If standard error cannot be written, the program has no way to report that.
