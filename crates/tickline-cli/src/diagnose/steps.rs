@@ -75,12 +75,9 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
     let kept = match facts.parameter_of("clocksource=") {
         // The command line names this clocksource already.
         Some(former) if former == word => Steps::default(),
-        Some(former) if former.strip_prefix("clocksource=").is_some_and(is_name) => {
-            Edit { remove: Some(former), add: Some(&word) }.steps()
-        }
         // The parameter has characters that must not reach a shell.
-        Some(_) => return None,
-        None => Edit { remove: None, add: Some(&word) }.steps(),
+        Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
+        former => replace_parameter(former, Some(&word)),
     };
     Some(Steps {
         place: Place::Here,
@@ -99,7 +96,7 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
 
 /// The removal of a parameter from the kernel's command line.
 pub(super) fn remove_parameter(word: &str) -> Steps {
-    Edit { remove: Some(word), add: None }.steps()
+    replace_parameter(Some(word), None)
 }
 
 /// A setting that the command `now` makes, and `undo` undoes.
@@ -107,36 +104,29 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
 }
 
-/// A change of the kernel's command line.
-struct Edit<'a> {
-    remove: Option<&'a str>,
-    add: Option<&'a str>,
+/// The commands that replace a parameter of the kernel's command line, and that undo this, for the
+/// next start.
+fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
+    let (keep, undo_keep) = (replace_command(former, new), replace_command(new, former));
+    Steps { keep: Some(keep), undo_keep: Some(undo_keep), ..Steps::default() }
 }
 
-impl Edit<'_> {
-    /// The commands that make the change and undo it, for the next start.
-    fn steps(self) -> Steps {
-        let undo = Edit { remove: self.add, add: self.remove };
-        Steps { keep: Some(self.command()), undo_keep: Some(undo.command()), ..Steps::default() }
-    }
-
-    /// The command that makes the change: by grubby if it is installed (Fedora and its
-    /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives).
-    fn command(&self) -> String {
-        let Self { remove, add } = *self;
-        let option =
-            |name, word: Option<_>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));
-        let options = option("remove-args", remove) + &option("args", add);
-        let grubby = format!("sudo grubby --update-kernel=ALL{options}");
-        let removal = remove.map_or_else(String::new, |word| format!(" -e 's/ *\\b{word}\\b//'"));
-        let addition = add.map_or_else(String::new, |word| {
-            format!(" -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 {word}\"/'")
-        });
-        format!(
-            "if command -v grubby >/dev/null; then {grubby}; else sudo sed -i{removal}{addition} /etc/default/grub && \
-             sudo update-grub; fi"
-        )
-    }
+/// The command that replaces the parameter: by grubby if it is installed (Fedora and its
+/// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
+/// form, or be in another file: the command changes nothing unless it finds what it edits.
+fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
+    let part =
+        |word: Option<&str>, text: &str| word.map(|word| text.replace("WORD", word)).unwrap_or_default();
+    let options = part(former, " --remove-args=WORD") + &part(new, " --args=WORD");
+    let checks = part(former, " && grep -q '^GRUB.*\\bWORD\\b' /etc/default/grub")
+        + &part(new, " && grep -q '^GRUB_CMDLINE_LINUX=\"[^\"]*\"' /etc/default/grub");
+    let edits = part(former, " -e 's/ *\\bWORD\\b//'")
+        + &part(new, " -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 WORD\"/'");
+    format!(
+        "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{options}; \
+         elif test -f /etc/default/grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
+         sudo update-grub; else echo 'not done: edit the command line of the kernel by hand' >&2; false; fi"
+    )
 }
 
 #[cfg(test)]
@@ -223,21 +213,28 @@ mod tests {
     fn the_kernels_command_line_is_changed_and_changed_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("grub");
-        let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n";
-        std::fs::write(&file, original).unwrap();
-        let run = |command: &str| {
-            // The test runs only sed: grubby, sudo and update-grub would change this machine.
-            let (_, command) = command.split_once("else sudo ").expect("two ways");
-            let (command, _) = command.split_once(" && ").expect("two steps");
-            let command = command.replace("/etc/default/grub", file.to_str().unwrap());
-            let status = std::process::Command::new("sh").args(["-c", &command]).status().unwrap();
-            assert!(status.success(), "{command}");
-            std::fs::read_to_string(&file).unwrap()
+        // The test runs only grep and sed: sudo, grubby and update-grub would change this machine.
+        let only_sed = "command() { false; }; sudo() { [ $1 != sed ] || \"$@\"; }; ";
+        let run = |before: &str, command: &str| {
+            std::fs::write(&file, before).unwrap();
+            let command = only_sed.to_owned() + &command.replace("/etc/default/grub", file.to_str().unwrap());
+            let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert_eq!(output.status.success(), output.stderr.is_empty(), "{output:?}");
+            (output.status.success(), std::fs::read_to_string(&file).unwrap())
         };
         let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
-        let kept = run(&steps.keep.unwrap());
-        assert_eq!(kept, "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=tsc\"\n");
-        assert_eq!(run(&steps.undo_keep.unwrap()), original);
+        let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
+        let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n".to_owned();
+        let kept = original.replace("hpet", "tsc");
+        assert_eq!(run(&original, &keep), (true, kept.clone()));
+        assert_eq!(run(&kept, &undo), (true, original.clone()));
+        assert_eq!(run(&original, &undo), (false, original), "nothing to remove");
+        // Symptom: for these forms, nothing was added, and the command succeeded.
+        for line in ["LINUX=", "LINUX='quiet'", "export LINUX=\"\"", " LINUX=\"\"", "#LINUX=\"\""] {
+            let other =
+                format!("LINUX_DEFAULT=clocksource=hpet\n{line}\n").replace("LINUX", "GRUB_CMDLINE_LINUX");
+            assert_eq!(run(&other, &keep), (false, other));
+        }
     }
 
     /// Without the guest's name, each command fails and names the command that lists the guests.
