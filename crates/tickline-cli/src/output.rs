@@ -24,16 +24,16 @@ pub(crate) struct JsonOutput(Option<Destination>);
 
 impl JsonOutput {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(Self(json.target.as_deref().map(Destination::open).transpose()?))
+        Ok(Self(json.target.as_deref().map(|path| Destination::find(path)?.tried()).transpose()?))
     }
 
-    /// Opens the destination of a second document, which `option` of the command line names.
+    /// Finds the destination of a second document, which `option` of the command line names.
     ///
     /// # Errors
     ///
     /// If the destination cannot be written, or is also the destination of the JSON.
-    pub(crate) fn open_second(&self, option: &str, path: &Path) -> io::Result<Destination> {
-        let second = Destination::open(path)?;
+    pub(crate) fn find_second(&self, option: &str, path: &Path) -> io::Result<Destination> {
+        let second = Destination::find(path)?;
         if self.0.as_ref().is_some_and(|json| json.resolved == second.resolved) {
             let path = second.path.display();
             return Err(io::Error::other(format!("{option} {path} and --json name one place: choose two")));
@@ -75,18 +75,23 @@ enum WriteMethod {
 }
 
 impl Destination {
-    /// Checks before the measurement that the destination can be written.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// Finds the destination, and checks that this process may write to it.
+    pub(crate) fn find(path: &Path) -> io::Result<Self> {
         let method = WriteMethod::for_path(path).map_err(|error| with_path(path, &error))?;
         let resolved = match method {
             WriteMethod::Stdout => PathBuf::from("-"),
             _ => resolve_links(path),
         };
-        if matches!(method, WriteMethod::Replace) {
-            // Make a temporary file as a trial. It is removed at once.
-            temporary_file_in_folder_of(&resolved).map_err(|error| with_path(path, &error))?;
-        }
         Ok(Self { path: path.to_owned(), resolved, method })
+    }
+
+    /// Checks before the measurement that [`save`](Self::save) can replace a regular file.
+    pub(crate) fn tried(self) -> io::Result<Self> {
+        if matches!(self.method, WriteMethod::Replace) {
+            // Make a temporary file as a trial. It is removed at once.
+            temporary_file_in_folder_of(&self.resolved).map_err(|error| with_path(&self.path, &error))?;
+        }
+        Ok(self)
     }
 
     /// Whether a write to the destination would change this file.

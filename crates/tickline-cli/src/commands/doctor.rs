@@ -66,7 +66,7 @@ struct Destinations {
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
     let document = JsonOutput::open(&args.json)?;
     let figures = args.openmetrics.as_deref();
-    let figures = figures.map(|path| document.open_second("--openmetrics", path)).transpose()?;
+    let figures = figures.map(|path| document.find_second("--openmetrics", path)?.tried()).transpose()?;
     Ok(Destinations { document, figures })
 }
 

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::output::{Destination, to_stdout, with_path};
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
-    let destination = Destination::open(&args.out)?;
+    let destination = Destination::find(&args.out)?;
     if destination.is_at(&args.file) {
         let error = io::Error::other("the trace would replace the recorder's file: choose another --out");
         return Err(with_path(&args.out, &error));

@@ -19,7 +19,7 @@ use crate::setup::Setup;
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
     let output = JsonOutput::open(&args.json)?;
-    let destination = output.open_second("--out", &args.out)?;
+    let destination = output.find_second("--out", &args.out)?.tried()?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));

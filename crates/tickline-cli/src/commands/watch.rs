@@ -48,7 +48,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     }
     let output = JsonOutput::open(&args.json)?;
     let csv = args.csv.as_deref();
-    let table = csv.map(|path| Table::create(output.open_second("--csv", path)?));
+    let table = csv.map(|path| Table::create(output.find_second("--csv", path)?));
     let stop = signal::stop_flag(&stop_signals())?;
     let watch = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
