@@ -119,8 +119,9 @@ impl Destination {
     }
 
     fn replace(&self, content: &[u8]) -> io::Result<()> {
-        let mut new = temporary_file_in_folder_of(&self.resolved)?;
-        new.write_all(content)?;
+        let new = temporary_file_in_folder_of(&self.resolved)?;
+        // The errors of `NamedTempFile` name the temporary file.
+        new.as_file().write_all(content)?;
         #[cfg(unix)]
         copy_owner_and_mode(new.as_file(), &self.resolved)?;
         new.persist(&self.resolved)?;

@@ -147,8 +147,8 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     assert_eq!(mode("run.json"), 0o644);
 }
 
-/// A folder with the file's name appears during the measurement, or a signal kills the program. (On
-/// a slow start, the folder appears before the measurement.)
+/// A folder with the file's name appears during the measurement, a signal kills the program, or no
+/// content can be written. (On a slow start, the folder appears before the measurement.)
 #[test]
 fn a_command_that_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,6 +156,9 @@ fn a_command_that_fails_leaves_all_files_as_they_were() {
     assert_fails(&output, 2, "late: ");
     fs::write(folder.path().join("a.html"), "what was there before").unwrap();
     sh(folder.path(), "\"$0\" report --secs 60 --out a.html & sleep 0.5; kill -9 $!");
+    // Symptom: the message named the temporary file, and not only the file that the user names.
+    let output = sh(folder.path(), "trap '' XFSZ; ulimit -f 0; \"$0\" $BENCH --json a.html");
+    assert_fails(&output, 2, &format!("a.html: {}\n", std::io::Error::from_raw_os_error(libc::EFBIG)));
     assert_eq!(entries(folder.path()), ["a.html", "late"], "a half file was left");
     assert_eq!(fs::read_to_string(folder.path().join("a.html")).unwrap(), "what was there before");
 }
