@@ -147,6 +147,8 @@ impl WriteMethod {
             Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(path) {
                 // The kernel would create the link's target, even if another user made the link.
                 Ok(_) => Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to a missing file")),
+                // As for `cp`. Without this, `Path` would drop the end.
+                Err(_) if names_folder(path) => Err(io::ErrorKind::NotADirectory.into()),
                 Err(_) => Ok(Self::Replace),
             },
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -168,6 +170,12 @@ impl WriteMethod {
 /// Whether a name on the command line means standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+}
+
+/// Whether a path ends as that of a folder does: `new/` or `new/.`.
+fn names_folder(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    path.strip_suffix('.').unwrap_or(&path).ends_with(std::path::is_separator)
 }
 
 /// Whether a path is that of an open descriptor, such as `/dev/fd/3`, which links lead to.
