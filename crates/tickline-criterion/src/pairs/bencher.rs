@@ -1,5 +1,6 @@
 //! The bencher of [`BenchPairs`](crate::BenchPairs).
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
@@ -58,16 +59,17 @@ pub(crate) fn timed<O>(clock: PairClock, iterations: u64, routine: &mut impl FnM
     start.reads()
 }
 
-/// Takes a pair around one call for each input. Outputs are dropped after the second reading.
+/// Takes a pair around one call for each input: a value, or a reference to one that stays where it
+/// is. Outputs are dropped after the second reading.
 #[inline(always)]
 fn timed_batch<I, O>(
     clock: PairClock,
-    inputs: &mut Vec<I>,
+    mut inputs: impl ExactSizeIterator<Item = I>,
     outputs: &mut Vec<O>,
     routine: &mut impl FnMut(I) -> O,
 ) -> PairReads {
     if inputs.len() == 1
-        && let Some(input) = inputs.pop()
+        && let Some(input) = inputs.next()
     {
         let input = black_box(input);
         let start = clock.start();
@@ -77,9 +79,8 @@ fn timed_batch<I, O>(
         return reads;
     }
     outputs.reserve(inputs.len());
-    let inputs = black_box(inputs);
     let start = clock.start();
-    for input in inputs.drain(..) {
+    for input in inputs {
         outputs.push(black_box(routine(input)));
     }
     let reads = start.reads();
@@ -121,33 +122,17 @@ impl<'a> PairBencher<'a> {
 
     /// Times `routine` on inputs from `setup`, without the drop of its output, as
     /// `Bencher::iter_batched` does.
-    #[inline(never)]
     pub fn iter_batched<I, O>(
         &mut self,
-        mut setup: impl FnMut() -> I,
+        setup: impl FnMut() -> I,
         mut routine: impl FnMut(I) -> O,
         size: BatchSize,
     ) {
-        let clock = self.collector.time.pair_clock();
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
-        let iterations = self.collector.choose_iterations_per_pair(self.share, |iterations| {
-            batch.extend((0..iterations).map(|_| setup()));
-            timed_batch(clock, &mut batch, &mut outputs, &mut routine).ticks()
+        self.batched(setup, size, |clock, inputs, iterations| {
+            batch.extend(inputs.drain(..iterations));
+            timed_batch(clock, black_box(&mut batch).drain(..), &mut outputs, &mut routine)
         });
-        let ahead = inputs_ahead(size, self.iterations).max(iterations);
-        let mut inputs = Vec::new();
-        let mut sample = self.collector.begin_sample(self.iterations);
-        loop {
-            if count(inputs.len()) < iterations {
-                inputs.extend((0..ahead).map(|_| setup()));
-            }
-            let left = count(inputs.len()) - iterations;
-            batch.extend(inputs.drain(index(left)..));
-            if sample.push([timed_batch(clock, &mut batch, &mut outputs, &mut routine)]).is_break() {
-                break;
-            }
-        }
-        self.returned = Some(sample.finish());
     }
 
     /// Times `routine` as [`iter_batched`](Self::iter_batched) does, but passes the input by
@@ -158,7 +143,40 @@ impl<'a> PairBencher<'a> {
         mut routine: impl FnMut(&mut I) -> O,
         size: BatchSize,
     ) {
-        self.iter_batched(setup, |mut input| (routine(&mut input), input), size);
+        let mut outputs = Vec::new();
+        self.batched(setup, size, |clock, inputs, iterations| {
+            let batch = black_box(&mut inputs.make_contiguous()[..iterations]);
+            let reads = timed_batch(clock, batch.iter_mut(), &mut outputs, &mut routine);
+            inputs.drain(..iterations);
+            reads
+        });
+    }
+
+    /// Takes pairs by `timed`, which takes a number of inputs off the front.
+    #[inline(never)]
+    fn batched<I>(
+        &mut self,
+        mut setup: impl FnMut() -> I,
+        size: BatchSize,
+        mut timed: impl FnMut(PairClock, &mut VecDeque<I>, usize) -> PairReads,
+    ) {
+        let clock = self.collector.time.pair_clock();
+        let mut inputs = VecDeque::new();
+        let iterations = self.collector.choose_iterations_per_pair(self.share, |iterations| {
+            inputs.extend((0..iterations).map(|_| setup()));
+            timed(clock, &mut inputs, index(iterations)).ticks()
+        });
+        let ahead = inputs_ahead(size, self.iterations).max(iterations);
+        let mut sample = self.collector.begin_sample(self.iterations);
+        loop {
+            if count(inputs.len()) < iterations {
+                inputs.extend((0..ahead).map(|_| setup()));
+            }
+            if sample.push([timed(clock, &mut inputs, index(iterations))]).is_break() {
+                break;
+            }
+        }
+        self.returned = Some(sample.finish());
     }
 
     /// Times `routine` without the drop of its output, as `Bencher::iter_with_large_drop` does.
