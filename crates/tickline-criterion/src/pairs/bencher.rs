@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use criterion::BatchSize;
 
-use crate::number::{count, index};
+use crate::number::index;
 use crate::pairs::collector::Collector;
 use crate::readings::{Elapsed, PairClock, PairReads};
 
@@ -31,7 +31,8 @@ pub struct PairBencher<'a> {
     pub(crate) returned: Option<Elapsed>,
 }
 
-/// The number of inputs that are made ahead: the same number as in criterion.
+/// The number of inputs that are made ahead, unless the sample needs fewer: the same number as in
+/// criterion.
 fn inputs_ahead(size: BatchSize, iterations: u64) -> u64 {
     let batches = match size {
         BatchSize::SmallInput => 10,
@@ -121,7 +122,8 @@ impl<'a> PairBencher<'a> {
     }
 
     /// Times `routine` on inputs from `setup`, without the drop of its output, as
-    /// `Bencher::iter_batched` does.
+    /// `Bencher::iter_batched` does. The routine gets all inputs, in the order of their setup; only
+    /// the other build of `--against` may drop some unused.
     pub fn iter_batched<I, O>(
         &mut self,
         setup: impl FnMut() -> I,
@@ -166,11 +168,13 @@ impl<'a> PairBencher<'a> {
             inputs.extend((0..iterations).map(|_| setup()));
             timed(clock, &mut inputs, index(iterations)).ticks()
         });
-        let ahead = inputs_ahead(size, self.iterations).max(iterations);
+        let ahead = inputs_ahead(size, self.iterations).div_ceil(iterations);
         let mut sample = self.collector.begin_sample(self.iterations);
         loop {
-            if count(inputs.len()) < iterations {
-                inputs.extend((0..ahead).map(|_| setup()));
+            if inputs.is_empty() {
+                // The routine gets all inputs, as in criterion.
+                let pairs = ahead.min(sample.least_left());
+                inputs.extend((0..pairs * iterations).map(|_| setup()));
             }
             if sample.push([timed(clock, &mut inputs, index(iterations))]).is_break() {
                 break;

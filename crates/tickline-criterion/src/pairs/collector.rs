@@ -267,7 +267,7 @@ impl<const N: usize> Sample<'_, N> {
         self.block.push(group);
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
-            || self.pending() + count(self.block.len()) >= self.wanted;
+            || self.pending() >= self.wanted;
         if is_over { self.close_block() } else { ControlFlow::Continue(()) }
     }
 
@@ -280,7 +280,13 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The number of groups that count, and of groups of this slice that may count.
     fn pending(&self) -> u64 {
-        self.counted() + self.collector.slice.good_count()
+        self.counted() + self.collector.slice.good_count() + count(self.block.len())
+    }
+
+    /// The smallest number of groups that the sample still needs.
+    pub(crate) fn least_left(&self) -> u64 {
+        let taken = self.taken + self.collector.slice.count() + count(self.block.len());
+        self.wanted.saturating_sub(self.pending()).min(self.max_groups().saturating_sub(taken)).max(1)
     }
 
     fn counted(&self) -> u64 {
