@@ -7,6 +7,8 @@ use std::fs;
 use tickline::{ClockState, Event, EventCounts};
 
 use crate::pairs::disturbance::Disturbance;
+use crate::session::Session;
+use crate::time::CounterTime;
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -34,9 +36,10 @@ const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 pub(crate) const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
-/// The facts about this thread's CPU and tickline's clock at one moment.
+/// The facts about a CPU and tickline's clock at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SystemFacts {
+    pub(crate) cpu: Option<usize>,
     /// `None` if the OS clock measures.
     clock: Option<(EventCounts, ClockState)>,
     /// The time that the hypervisor gave to other guests, in units of `/proc/stat` (`USER_HZ`).
@@ -46,14 +49,15 @@ pub(crate) struct SystemFacts {
 }
 
 impl SystemFacts {
-    /// Reads the facts about `cpu`, or about the present CPU of this thread.
-    pub(crate) fn read(cpu: Option<usize>, clock: Option<(EventCounts, ClockState)>) -> Self {
-        let cpu = cpu.or_else(system::cpu);
-        Self { clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
+    /// Reads the facts about `cpu`.
+    pub(crate) fn read(cpu: Option<usize>, time: &CounterTime) -> Self {
+        let clock = time.session().map(Session::clock_facts);
+        Self { cpu, clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
     }
 
-    /// The disturbance of all pairs since `earlier`, if there was one.
+    /// The disturbance of all pairs since `earlier`, if there was one. Both are about one CPU.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
+        debug_assert_eq!(self.cpu, earlier.cpu);
         // Whether the clock noticed an event, or did not trust the counter at one of the two times.
         let clock = |((now, state), (before, state_before)): (
             (EventCounts, ClockState),
@@ -110,7 +114,7 @@ mod tests {
 
     fn known() -> SystemFacts {
         let clock = Some((clock().status().events, ClockState::Fast));
-        SystemFacts { clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
+        SystemFacts { cpu: None, clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
     }
 
     #[test]

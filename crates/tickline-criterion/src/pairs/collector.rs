@@ -226,7 +226,7 @@ impl<const N: usize> Collector<N> {
         {
             self.end_interleaving(&error);
         }
-        self.monitor.begin(&self.time, self.slice.cpu);
+        self.monitor.begin(&self.time);
     }
 
     /// Prints the error, and continues without the other build.
@@ -329,7 +329,7 @@ impl<const N: usize> Sample<'_, N> {
     fn close_slice(&mut self) {
         let Collector { collected, slice, monitor, time, interleaving, .. } = &mut *self.collector;
         let groups = slice.count();
-        slice.judge(monitor.end_slice(time, slice.cpu), &monitor.noise());
+        slice.judge(monitor.end_slice(time), &monitor.noise());
         let counting = time.settings().counting;
         let exchanged = interleaving.as_mut().map(|interleaving| {
             let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::number::round;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::noise::{Noise, NoiseLoop};
-use crate::session::Session;
 use crate::system_facts::{self, SystemFacts};
 use crate::time::CounterTime;
 
@@ -51,9 +50,9 @@ impl Monitor {
         self.noise_loop.map_or(Noise::default(), |noise_loop| noise_loop.noise)
     }
 
-    /// Begins a slice on this CPU, and its first block.
-    pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
-        self.facts = SystemFacts::read(cpu, time.session().map(Session::clock_facts));
+    /// Begins a slice, and its first block.
+    pub(crate) fn begin(&mut self, time: &CounterTime) {
+        self.facts = SystemFacts::read(system_facts::cpu(), time);
         self.preemptions = system_facts::preemptions();
     }
 
@@ -75,10 +74,37 @@ impl Monitor {
         has_risen.then_some(Disturbance::Preempted)
     }
 
-    /// Ends a slice, and begins the next one. Returns the disturbance of the whole slice.
-    pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Disturbance> {
+    /// Ends a slice, and begins the next one. Returns the disturbance of the whole slice, on the
+    /// CPU on which it began.
+    pub(crate) fn end_slice(&mut self, time: &CounterTime) -> Option<Disturbance> {
         let earlier = self.facts;
-        self.begin(time, cpu);
-        self.facts.disturbed_since(&earlier)
+        let now = SystemFacts::read(earlier.cpu, time);
+        if system_facts::cpu() == earlier.cpu {
+            (self.facts, self.preemptions) = (now, system_facts::preemptions());
+        } else {
+            self.begin(time);
+        }
+        now.disturbed_since(&earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: after a move, all pairs of a slice were `stolen`, because the hypervisor had taken
+    /// more from the new CPU since the system's start.
+    #[test]
+    fn a_slice_is_judged_by_the_cpu_on_which_it_began() {
+        let [from, to, ..] = core_affinity::get_core_ids().unwrap_or_default()[..] else {
+            return crate::message::Messages::Shown.print(&"SKIPPED: no second CPU");
+        };
+        let time = CounterTime::builder().quiet().settle(Duration::MAX).start_or_wall_time();
+        let mut monitor = Monitor::new(&time);
+        core_affinity::set_for_current(from);
+        monitor.begin(&time);
+        core_affinity::set_for_current(to);
+        monitor.end_slice(&time); // It panics if it compares facts of two CPUs.
+        assert_eq!(monitor.facts.cpu, system_facts::cpu());
     }
 }

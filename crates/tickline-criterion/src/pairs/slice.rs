@@ -24,7 +24,7 @@ pub(crate) struct Slice<const N: usize> {
     /// for interrupts.
     pub(crate) long_kept: u64,
     /// The CPU of the last pair, if it was read with the counter.
-    pub(crate) cpu: Option<usize>,
+    cpu: Option<usize>,
 }
 
 impl<const N: usize> Slice<N> {
