@@ -131,7 +131,7 @@ impl CounterTimeBuilder {
         if arguments::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
-            return Ok(CounterTime::from_parts(PairClock::Wall, Err(listing), self.settings));
+            return Ok(CounterTime::from_parts(PairClock::wall(), Err(listing), self.settings));
         }
         let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
             return Err(Error::closed(Reason::NoCounter));
@@ -159,7 +159,7 @@ impl CounterTimeBuilder {
             // This is printed each time. A gate that was open for an earlier clock may be closed
             // for a later one, and the results would look alike.
             settings.messages.print(&format_args!("measuring with WallTime: {error}"));
-            CounterTime::from_parts(PairClock::Wall, Err(error), settings)
+            CounterTime::from_parts(PairClock::wall(), Err(error), settings)
         })
     }
 }

@@ -38,7 +38,7 @@
 //! give its result to one (`lib.rs`, "Caveats").
 
 use std::ops::Add;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ pub(crate) enum PairClock {
     WithCpu(HardwareCpuCounter),
     /// Only the counter, so moves of the thread are not noticed.
     Plain(HardwareCounter),
-    /// The OS clock, as in `WallTime`.
+    /// The OS clock, as in `WallTime`: made by [`PairClock::wall`].
     Wall,
 }
 
@@ -85,7 +85,16 @@ enum ClockRead {
     Wall(Instant),
 }
 
+/// No reading of the OS clock is earlier.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 impl PairClock {
+    /// The OS clock.
+    pub(crate) fn wall() -> Self {
+        LazyLock::force(&ORIGIN);
+        Self::Wall
+    }
+
     /// The counter, with the CPU's id if an instruction reads both. The caller must have a clock
     /// that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
@@ -128,15 +137,12 @@ impl PairClock {
 }
 
 impl ClockRead {
-    /// Ticks of the counter, or the OS clock's ns since the first call.
+    /// Ticks of the counter, or the OS clock's ns since the first such clock was made.
     fn ticks(self) -> u64 {
-        static ORIGIN: OnceLock<Instant> = OnceLock::new();
         match self {
             Self::Counter { ticks, .. } => ticks,
             Self::Wall(now) => {
-                // The first call is for a start, and no reading is earlier than that start.
-                let origin = *ORIGIN.get_or_init(|| now);
-                u64::try_from(now.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
+                u64::try_from(now.saturating_duration_since(*ORIGIN).as_nanos()).unwrap_or(u64::MAX)
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::directory::Directory;
 use criterion::measurement::Measurement;
-use tickline_criterion::{BenchPairs, CounterTime, Elapsed, ErrorKind};
+use tickline_criterion::{BenchPairs, CounterTime, ErrorKind};
 
 /// The variable that is set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
@@ -89,8 +89,12 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
         let time = CounterTime::or_wall_time();
         assert_eq!(time.fallback_error().expect("switched off").kind(), error.kind());
         assert_eq!(time.calibration(), None);
-        // WallTime measures, and no cost is subtracted.
-        let sample = time.end(time.start()) + Elapsed::from(Duration::from_millis(3));
+        // WallTime measures, and no cost is subtracted. Symptom: the first sample began with the
+        // sample inside of it.
+        let start = time.start();
+        std::thread::sleep(Duration::from_millis(3));
+        time.end(time.start());
+        let sample = time.end(start);
         assert!(time.to_f64(&sample) >= 3e6);
         assert!(time.to_f64(&sample) < time.to_f64(&(sample + sample)));
         assert_eq!(time.incidents().to_string(), "");
