@@ -61,20 +61,31 @@ pub(crate) fn saved_as() -> String {
     option_value(env::args_os(), &["--save-baseline", "-s"]).unwrap_or_else(|| "base".to_owned())
 }
 
-/// The value of one of these options: the next argument, or the text after `=`.
+/// The options and values, each by itself: `-n`, `-s` and `main` for criterion's `-nsmain`.
+fn separated(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = String> {
+    arguments.flat_map(|argument| {
+        let text = argument.to_string_lossy();
+        let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
+            return text.splitn(2, '=').map(str::to_owned).collect::<Vec<_>>();
+        };
+        // A value follows these letters.
+        let end = letters.find(['b', 'c', 's']).map_or(letters.len(), |at| at + 1);
+        let (letters, value) = letters.split_at(end);
+        let value = Some(value.trim_start_matches('=').to_owned()).filter(|value| !value.is_empty());
+        letters.chars().map(|letter| format!("-{letter}")).chain(value).collect()
+    })
+}
+
+/// The value of one of these options.
 fn option_value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<String> {
-    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
-    arguments
-        .find_map(|argument| match argument.split_once('=') {
-            Some((option, value)) => options.contains(&option).then(|| Some(value.to_owned())),
-            None => options.contains(&argument.as_str()).then_some(None),
-        })?
-        .or_else(|| arguments.next())
+    let mut arguments = separated(arguments);
+    arguments.find(|argument| options.contains(&argument.as_str()))?;
+    arguments.next()
 }
 
 /// Whether one of these options is among the arguments.
 fn has(options: &[&str]) -> bool {
-    env::args_os().any(|argument| options.iter().any(|option| argument == *option))
+    separated(env::args_os()).any(|argument| options.contains(&argument.as_str()))
 }
 
 /// Whether the program only lists its benchmarks.
@@ -135,12 +146,15 @@ pub(crate) fn run_again_without_own() {
 mod tests {
     use super::*;
 
+    /// Symptom: `-smain` replaced the stored `base`, and `-bmain` compared with nothing.
     #[test]
-    fn an_options_value_follows_it_or_an_equals_sign() {
+    fn an_options_value_follows_it_or_an_equals_sign_or_its_letter() {
         let baseline = |line: &str| option_value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
-        for line in ["a --baseline main", "a x --baseline=main --bench", "a -b main --bench"] {
+        for line in ["a --baseline main", "a x --baseline=main --bench", "-b main", "-b=main -n", "-vnbmain"]
+        {
             assert_eq!(baseline(line).as_deref(), Some("main"), "{line}");
         }
-        assert_eq!(baseline("a --save-baseline main --bench"), None);
+        assert_eq!(baseline("a --save-baseline main -sb=main --bench"), None);
+        assert!(separated(["-vn".into()].into_iter()).eq(["-v", "-n"]));
     }
 }
