@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::calibration::Scale;
 use crate::compare::builds::{Interleaving, Request};
 use crate::number::{as_f64, count, index};
-use crate::pairs::distribution::{Distribution, median};
+use crate::pairs::distribution::{Distribution, quantile};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::slice::{Counting, Slice};
@@ -56,10 +56,10 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) returned_ns: Vec<f64>,
     /// The time of one iteration in each sample, ns.
     pub(crate) rounds_ns: Vec<f64>,
-    /// The last pair, ticks, of each group of the present sample that counts.
-    sample_kept: Vec<f64>,
-    /// The last pair, ticks, of each other group of the present sample whose pairs have a duration.
-    sample_excluded: Vec<f64>,
+    /// The number of groups of the present sample that count, and the ticks of their last pairs.
+    sample_kept: (u64, u64),
+    /// The last pair of each other group of the present sample whose pairs have a duration.
+    sample_excluded: Distribution,
     /// The sum of the subtracted costs of all groups.
     pub(crate) cost_ticks: f64,
 }
@@ -76,20 +76,29 @@ impl<const N: usize> Collected<N> {
         self.groups += slice.count();
         self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
-        self.sample_kept.extend(slice.counted(counting).map(|group| as_f64(last(group))));
-        self.sample_excluded.extend(slice.excluded(counting).map(|group| as_f64(last(group))));
+        for group in slice.counted(counting) {
+            let (groups, ticks) = self.sample_kept;
+            self.sample_kept = (groups + 1, ticks.saturating_add(last(group)));
+        }
+        self.sample_excluded.extend(slice.excluded(counting).map(last));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
     /// returns their median, because their mean would mostly show the disturbances. `None` if there
     /// are no pairs.
     pub(crate) fn sample_ticks(&mut self, resolution_ticks: u64) -> Option<f64> {
-        let (kept, excluded) = (mem::take(&mut self.sample_kept), mem::take(&mut self.sample_excluded));
-        if kept.is_empty() {
-            self.samples_disturbed += u64::from(!excluded.is_empty());
-            return median(&excluded, as_f64(resolution_ticks));
+        let excluded = &mut self.sample_excluded;
+        let ticks = match mem::take(&mut self.sample_kept) {
+            (0, _) => {
+                self.samples_disturbed += u64::from(!excluded.0.is_empty());
+                quantile(&excluded.counted(), as_f64(resolution_ticks), 0.5)
+            }
+            (groups, ticks) => Some(as_f64(ticks) / as_f64(groups)),
+        };
+        if !excluded.0.is_empty() {
+            excluded.0.reset();
         }
-        Some(kept.iter().sum::<f64>() / as_f64(count(kept.len())))
+        ticks
     }
 }
 
@@ -290,7 +299,7 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     fn counted(&self) -> u64 {
-        count(self.collector.collected.sample_kept.len())
+        self.collector.collected.sample_kept.0
     }
 
     /// Ends a block, and continues if the sample needs another one.

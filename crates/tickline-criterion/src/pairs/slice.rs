@@ -246,6 +246,20 @@ mod tests {
         assert_eq!(found.samples_disturbed, 1);
     }
 
+    /// Symptom: a sample of seconds took hundreds of megabytes, 8 bytes for each pair.
+    #[test]
+    fn a_longer_sample_takes_no_more_memory() {
+        let mut found = Collected::default();
+        let [short, long] = [(), ()].map(|()| {
+            let mut slice = Slice::new();
+            slice.add_block(&mut vec![[pair(0, 100)]; 10_000], None);
+            slice.add_block(&mut vec![[pair(0, 100)]; 10_000], Some(Disturbance::Preempted));
+            found.add(&slice, Counting::Undisturbed);
+            format!("{found:?}").len() // It has all elements of all fields.
+        });
+        assert!(long < short + 100, "{short} {long}");
+    }
+
     #[test]
     fn long_pairs_that_are_too_many_for_interrupts_count_and_are_reported() {
         let mut slice = Slice::new();
