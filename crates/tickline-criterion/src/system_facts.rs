@@ -59,25 +59,17 @@ impl SystemFacts {
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         debug_assert_eq!(self.cpu, earlier.cpu);
         // Whether the clock noticed an event, or did not trust the counter at one of the two times.
-        let clock = |((now, state), (before, state_before)): (
-            (EventCounts, ClockState),
-            (EventCounts, ClockState),
-        )| {
+        let clock = self.clock.zip(earlier.clock).is_some_and(|((now, state), (before, state_before))| {
             let happened = |event| now.get(event) > before.get(event);
             DISTURBING.into_iter().any(happened) || [state, state_before] != [ClockState::Fast; 2]
-        };
-        let frequency = |(now, before): (u64, u64)| {
+        });
+        let stolen = self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before);
+        let frequency = self.frequency_khz.zip(earlier.frequency_khz).is_some_and(|(now, before)| {
             now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
-        };
-        if self.clock.zip(earlier.clock).is_some_and(clock) {
-            Some(Disturbance::Clock)
-        } else if self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before) {
-            Some(Disturbance::Stolen)
-        } else if self.frequency_khz.zip(earlier.frequency_khz).is_some_and(frequency) {
-            Some(Disturbance::Frequency)
-        } else {
-            None
-        }
+        });
+        let all =
+            [(clock, Disturbance::Clock), (stolen, Disturbance::Stolen), (frequency, Disturbance::Frequency)];
+        all.into_iter().find_map(|(happened, disturbance)| happened.then_some(disturbance))
     }
 }
 
