@@ -56,7 +56,8 @@ pub struct Comparison {
     pub low_ns: f64,
     /// The upper end of the interval, ns.
     pub high_ns: f64,
-    /// The number of couples that count. A couple is a time of A and the time of B next to it.
+    /// The number of couples that count. A couple is a time of A and the time of B next to it. If
+    /// all pairs are included, disturbed couples count.
     pub couples_counted: u64,
     /// The number of disturbed couples. They are excluded, unless all pairs are included.
     pub couples_disturbed: u64,
@@ -122,10 +123,11 @@ impl fmt::Display for Comparison {
             _ => "no difference found".to_owned(),
         };
         let treatment = self.counting.name();
+        let more = if self.counting == Counting::All { "" } else { "more " };
         write!(
             f,
             "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples_counted} couples of \
-             {iterations_per_pair} iterations each, {couples_disturbed} more disturbed and {treatment}",
+             {iterations_per_pair} iterations each, {couples_disturbed} {more}disturbed and {treatment}",
             Ns(self.median_a_ns),
             Ns(self.median_b_ns),
             self.estimate(),

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tickline_criterion::{Comparison, compare};
+use tickline_criterion::{Comparison, CounterTime, compare};
 
 use crate::directory::Directory;
 
@@ -39,6 +39,16 @@ fn check(comparison: &Comparison, sign: f64) {
     let text = comparison.to_string();
     assert!(text.contains("; estimate over ") && text.contains(" rounds: "), "{text}");
     assert!(text.contains(if sign > 0.0 { "B is slower" } else { "B is faster" }), "{text}");
+}
+
+/// Symptom: of 32,700 couples, "32109 couples, 953 more disturbed and included".
+#[test]
+fn an_included_couple_is_not_counted_twice() {
+    let directory = Directory::new("included");
+    let mut criterion = directory.by(CounterTime::builder().include_disturbed());
+    let comparison = compare(&mut criterion, "same", || work(9), || work(9)).expect("a comparison");
+    let text = comparison.to_string();
+    assert!(text.contains(" disturbed and included") && !text.contains(" more "), "{text}");
 }
 
 /// If a filter excludes the benchmark, there is no result and no file.
