@@ -96,9 +96,12 @@ pub(crate) fn is_list() -> bool {
 /// Whether criterion stores its measurements. It stores none if it loads stored ones, if an option
 /// forbids it, or if it sends them to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
-    !has(&["--discard-baseline"])
-        && option_value(env::args_os(), &["--load-baseline"]).is_none()
-        && env::var_os("CARGO_CRITERION_PORT").is_none()
+    !has(&["--discard-baseline", "--load-baseline"]) && env::var_os("CARGO_CRITERION_PORT").is_none()
+}
+
+/// Whether criterion measures in its quick mode, in which one sample of a slow routine is enough.
+pub(crate) fn is_quick() -> bool {
+    has(&["--quick"]) && has(&["--bench"]) && !has(&["--test", "--profile-time"])
 }
 
 /// Whether criterion draws no plots.

@@ -5,6 +5,7 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
+use crate::arguments;
 use crate::calibration::Scale;
 use crate::compare::builds::{Interleaving, Request};
 use crate::number::{as_f64, count, index};
@@ -143,7 +144,7 @@ impl<const N: usize> Collector<N> {
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        samples().wrapping_sub(self.converted) > 1
+        samples().wrapping_sub(self.converted) > 1 || arguments::is_quick()
     }
 
     /// The time that criterion got for each sample, ns, and the time when the collector was made.

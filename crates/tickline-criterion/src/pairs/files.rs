@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::arguments;
 use crate::compare::baseline::Change;
+use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one spare level.
@@ -134,9 +135,15 @@ fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Basel
     let mut json = files.json;
     json["version"] = VERSION.into();
     json["benchmark"] = name.into();
-    if let Some(change) = then.as_ref().and_then(|(baseline, then)| Change::new(baseline, then, &json)) {
-        time.settings().messages.beside_criterion(&change);
-        json["baseline"] = change.json();
+    match then.as_ref().map(|(baseline, then)| Change::new(baseline, then, &json)) {
+        Some(Some(change)) => {
+            time.settings().messages.beside_criterion(&change);
+            json["baseline"] = change.json();
+        }
+        Some(None) => time.settings().messages.print(&format_args!(
+            "not compared with the baseline: a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode"
+        )),
+        None => {}
     }
     let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
