@@ -264,7 +264,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             json: comparison.json(),
             svg: &|name, _| self.draw(name, &comparison),
         };
-        files::store(&self.collector.time, self.collector.returned(), files);
+        files::store(self.collector, files);
         Some(comparison)
     }
 

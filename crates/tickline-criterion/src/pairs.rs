@@ -210,7 +210,7 @@ fn report(collector: &Collector<1>) {
         json: outcome.json(),
         svg: &|name, base| draw(&outcome, name, base),
     };
-    files::store(time, collector.returned(), files);
+    files::store(collector, files);
     if let Some(Interleaving::Drives(peer)) = interleaving {
         let (couples, slice_ends, disturbances) =
             (&*peer.couples, Some(&*peer.slice_ends), peer.disturbances);

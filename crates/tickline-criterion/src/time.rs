@@ -29,19 +29,10 @@ thread_local! {
     // The measurement of the present benchmark. The reference is weak, because the incidents are
     // printed when the last clone is dropped.
     static CURRENT: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
-    // Criterion's calls on this thread, by which the crate tells how far a benchmark is.
-    static BENCHERS: Cell<u64> = const { Cell::new(0) };
-    static SAMPLES: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The number of warm-ups and measurements so far.
-pub(crate) fn benchers() -> u64 {
-    BENCHERS.get()
-}
-
-/// The number of converted samples so far.
-pub(crate) fn samples() -> u64 {
-    SAMPLES.get()
+    // Criterion's calls on this thread, by which the crate tells how far a benchmark is: the number
+    // of warm-ups and measurements so far, and of converted samples.
+    pub(crate) static BENCHERS: Cell<u64> = const { Cell::new(0) };
+    pub(crate) static SAMPLES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The settings of a measurement, except those of its clock.

@@ -34,14 +34,14 @@ pub struct PairBencher<'a> {
 /// The number of inputs that are made ahead, unless the sample needs fewer: the same number as in
 /// criterion.
 fn inputs_ahead(size: BatchSize, iterations: u64) -> u64 {
-    let batches = match size {
-        BatchSize::SmallInput => 10,
-        BatchSize::LargeInput => 1_000,
-        BatchSize::NumBatches(batches) => batches.max(1),
-        BatchSize::NumIterations(inputs) => return inputs.max(1),
-        _ => return 1,
+    let inputs = match size {
+        BatchSize::SmallInput => iterations.div_ceil(10),
+        BatchSize::LargeInput => iterations.div_ceil(1_000),
+        BatchSize::NumBatches(batches) => iterations.div_ceil(batches.max(1)),
+        BatchSize::NumIterations(inputs) => inputs,
+        _ => 1,
     };
-    iterations.div_ceil(batches).max(1)
+    inputs.max(1)
 }
 
 /// Takes a pair around `iterations` calls.

@@ -14,7 +14,7 @@ use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::slice::{Counting, Slice};
 use crate::readings::{Elapsed, PairReads};
-use crate::time::{CounterTime, benchers, least_ns, samples};
+use crate::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
 
 /// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
 /// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution
@@ -120,36 +120,31 @@ pub(crate) struct Collector<const N: usize> {
     /// Another build whose slices are interleaved with slices of this build.
     pub(crate) interleaving: Option<Interleaving>,
     /// When the collector was made, and how many samples criterion had converted by then.
-    begin: SystemTime,
+    pub(crate) begin: SystemTime,
     converted: u64,
 }
 
 impl<const N: usize> Collector<N> {
     /// A collector for the measurement of the last bencher on this thread.
     pub(crate) fn new(interleaving: Option<Interleaving>) -> Self {
-        let (time, bencher) = (CounterTime::current(), benchers());
+        let (time, bencher) = (CounterTime::current(), BENCHERS.get());
         Self {
             interleaving,
             monitor: Monitor::new(&time),
             time,
             iterations_per_pair: None,
             bencher,
-            slice: Slice::new(),
+            slice: Slice::default(),
             collected: Collected::default(),
             samples: 0,
             begin: SystemTime::now(),
-            converted: samples(),
+            converted: SAMPLES.get(),
         }
     }
 
     /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
-        samples().wrapping_sub(self.converted) > 1 || arguments::is_quick()
-    }
-
-    /// The time that criterion got for each sample, ns, and the time when the collector was made.
-    pub(crate) fn returned(&self) -> (&[f64], SystemTime) {
-        (&self.collected.returned_ns, self.begin)
+        SAMPLES.get().wrapping_sub(self.converted) > 1 || arguments::is_quick()
     }
 
     /// The iterations that the driving build requests; `None` if this build does not serve.
@@ -208,7 +203,7 @@ impl<const N: usize> Collector<N> {
 
     /// Begins a sample of `iterations`.
     pub(crate) fn begin_sample(&mut self, iterations: u64) -> Sample<'_, N> {
-        let bencher = benchers();
+        let bencher = BENCHERS.get();
         if bencher != self.bencher {
             // The warm-up is over.
             (self.bencher, self.collected) = (bencher, Collected::default());
@@ -290,17 +285,13 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The number of groups that count, and of groups of this slice that may count.
     fn pending(&self) -> u64 {
-        self.counted() + self.collector.slice.good_count() + count(self.block.len())
+        self.collector.collected.sample_kept.0 + self.collector.slice.good_count() + count(self.block.len())
     }
 
     /// The smallest number of groups that the sample still needs.
     pub(crate) fn least_left(&self) -> u64 {
         let taken = self.taken + self.collector.slice.count() + count(self.block.len());
         self.wanted.saturating_sub(self.pending()).min(self.max_groups().saturating_sub(taken)).max(1)
-    }
-
-    fn counted(&self) -> u64 {
-        self.collector.collected.sample_kept.0
     }
 
     /// Ends a block, and continues if the sample needs another one.
@@ -323,7 +314,7 @@ impl<const N: usize> Sample<'_, N> {
                 return ControlFlow::Break(());
             }
             (self.collector.collected, self.taken) = (Collected::default(), 0);
-        } else if self.counted() >= self.wanted || self.taken >= self.max_groups() {
+        } else if self.pending() >= self.wanted || self.taken >= self.max_groups() {
             return ControlFlow::Break(());
         }
         if self.collector.interleaving.is_some() {

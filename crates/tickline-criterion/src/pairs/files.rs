@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::arguments;
 use crate::compare::baseline::Change;
 use crate::compare::signed_rank::MIN_ROUNDS;
+use crate::pairs::collector::Collector;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one spare level.
@@ -46,12 +47,12 @@ pub(crate) struct Files<'a> {
     pub(crate) svg: Draw<'a>,
 }
 
-/// Stores `files` next to criterion's files of the benchmark that returned `returned_ns` after
-/// `since`. Prints a line if it does not find criterion's files.
-pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: Files<'_>) {
+/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does not find criterion's files.
+pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) {
+    let time = &collector.time;
     let messages = time.settings().messages;
     let roots = roots(time.settings().output_directory.as_deref());
-    match find(&roots, returned_ns, since) {
+    match find(&roots, &collector.collected.returned_ns, collector.begin) {
         Some(folder) => {
             let then = arguments::baseline().and_then(|name| {
                 let then = read(&folder.join(&name).join(format!("{}.json", files.stem)));

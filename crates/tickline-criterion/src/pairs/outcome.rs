@@ -152,7 +152,7 @@ mod tests {
     const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
 
     fn found(blocks: &[(u64, usize, Option<Disturbance>)]) -> Collected<1> {
-        let (mut found, mut slice) = (Collected::default(), Slice::new());
+        let (mut found, mut slice) = (Collected::default(), Slice::default());
         for (ticks, pairs, disturbed) in blocks {
             let pair = PairReads { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.add_block(&mut vec![[pair]; *pairs], *disturbed);

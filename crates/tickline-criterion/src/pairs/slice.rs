@@ -15,7 +15,7 @@ use crate::pairs::noise::{LongPairs, Noise, judge_long};
 use crate::readings::PairReads;
 
 /// The groups of a slice. A disturbed pair excludes its whole group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Slice<const N: usize> {
     /// The groups without a disturbance so far, ticks.
     good: Vec<[u64; N]>,
@@ -28,10 +28,6 @@ pub(crate) struct Slice<const N: usize> {
 }
 
 impl<const N: usize> Slice<N> {
-    pub(crate) fn new() -> Self {
-        Self { good: Vec::new(), disturbed: Vec::new(), long_kept: 0, cpu: None }
-    }
-
     /// Moves the groups out of a block. `common` disturbs all groups without a disturbance of their
     /// own.
     pub(crate) fn add_block(&mut self, block: &mut Vec<[PairReads; N]>, common: Option<Disturbance>) {
@@ -163,7 +159,7 @@ mod tests {
 
     #[test]
     fn only_pairs_around_a_move_are_counted_as_moved() {
-        let mut slice = Slice::new();
+        let mut slice = Slice::default();
         // The thread moves within the second pair, and between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
         slice.add_block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
@@ -175,7 +171,7 @@ mod tests {
     #[test]
     fn a_disturbed_pair_excludes_its_partner() {
         let two = |a: u64, b: u64| [pair(0, a), pair(a, b)];
-        let mut slice = Slice::new();
+        let mut slice = Slice::default();
         slice.add_block(&mut vec![two(100, 102); 100_000], None);
         slice.add_block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
         let moved = [
@@ -193,7 +189,7 @@ mod tests {
     fn a_disturbed_slice_disturbs_each_pair_that_was_not_disturbed_before() {
         use Disturbance::{Clock, Frequency, Stolen};
         for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
-            let mut slice = Slice::new();
+            let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
             slice.add_block(&mut vec![[pair(0, 100)]; 5], None);
             assert_eq!((slice.good_count(), slice.count()), (5, 15));
@@ -205,7 +201,7 @@ mod tests {
 
     #[test]
     fn each_pair_is_kept_or_counted_as_disturbed() {
-        let mut slice = Slice::new();
+        let mut slice = Slice::default();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
         pairs.push([PairReads { start_ticks: 9, end_ticks: 3, cpus: None }]);
@@ -222,7 +218,7 @@ mod tests {
     #[test]
     fn a_preempted_pair_is_not_in_the_mean_unless_all_are_included() {
         for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
-            let mut slice = Slice::new();
+            let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]], None);
             slice.add_block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
             let mut found = Collected::default();
@@ -237,7 +233,7 @@ mod tests {
     /// Symptom: under load, criterion's line had 5.61 us, above a p50 of 1.41 us.
     #[test]
     fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
-        let mut slice = Slice::new();
+        let mut slice = Slice::default();
         slice.add_block(&mut vec![[pair(0, 300)]; 9], Some(Disturbance::Preempted));
         slice.add_block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
         let mut found = found(&mut slice, None);
@@ -251,7 +247,7 @@ mod tests {
     fn a_longer_sample_takes_no_more_memory() {
         let mut found = Collected::default();
         let [short, long] = [(), ()].map(|()| {
-            let mut slice = Slice::new();
+            let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]; 10_000], None);
             slice.add_block(&mut vec![[pair(0, 100)]; 10_000], Some(Disturbance::Preempted));
             found.add(&slice, Counting::Undisturbed);
@@ -262,7 +258,7 @@ mod tests {
 
     #[test]
     fn long_pairs_that_are_too_many_for_interrupts_count_and_are_reported() {
-        let mut slice = Slice::new();
+        let mut slice = Slice::default();
         let mut pairs = vec![[pair(0, 100)]; 10_000];
         pairs.extend(vec![[pair(0, 8_000)]; 100]);
         slice.add_block(&mut pairs, None);
