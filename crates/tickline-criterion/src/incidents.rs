@@ -109,25 +109,20 @@ pub struct Incidents {
 
 impl fmt::Display for Incidents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Vec::new();
         let Self { samples, moved, backwards, untrusted, fallback_state, events } = self;
-        if *moved > 0 {
-            lines.push(format!(
-                "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
-            ));
-        }
-        if *backwards > 0 {
-            lines.push(format!(
-                "{backwards} of {samples} samples are too short, because the counter stepped back: the results cannot be trusted"
-            ));
-        }
-        if *untrusted > 0 {
-            let vague = "the counter's rate was not known";
-            let why = fallback_state.map_or(vague.to_owned(), |state| format!("{vague}, or {state}"));
-            lines.push(format!(
-                "{untrusted} of {samples} samples cannot be trusted, because {why}: repeat the benchmark"
-            ));
-        }
+        let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
+        let not_known = format!(
+            "cannot be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
+        );
+        let mut lines: Vec<String> = [
+            (moved, "contain a move of the thread to another CPU; to avoid that, bind it to one"),
+            (backwards, "are too short, because the counter stepped back: the results cannot be trusted"),
+            (untrusted, &*not_known),
+        ]
+        .into_iter()
+        .filter(|(count, _)| **count > 0)
+        .map(|(count, text)| format!("{count} of {samples} samples {text}"))
+        .collect();
         if *samples > 0 && !events.is_empty() {
             let events: Vec<String> =
                 events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();

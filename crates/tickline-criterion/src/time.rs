@@ -198,10 +198,8 @@ impl Measurement for CounterTime {
     /// this once for each sample, after it has taken the sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));
-        least_ns(match self.session() {
-            Some(session) => session.to_ns(sample),
-            None => sample.to_ns(&Scale::WALL),
-        })
+        let ns = self.session().map(|session| session.to_ns(sample));
+        least_ns(ns.unwrap_or_else(|| sample.to_ns(&Scale::WALL)))
     }
 
     /// The formatter of `WallTime` for ns: from ps to s, and for every kind of throughput. Reports

@@ -243,11 +243,7 @@ impl<const N: usize> Collector<N> {
     /// The conversion of ticks into ns, with the mean of the subtracted costs.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        let cost_ticks = match self.collected.groups {
-            0 => scale.cost_ticks,
-            groups => self.collected.cost_ticks / as_f64(groups),
-        };
-        Scale { cost_ticks, ..scale }
+        Scale { cost_ticks: self.collected.cost_ticks / as_f64(self.collected.groups.max(1)), ..scale }
     }
 }
 

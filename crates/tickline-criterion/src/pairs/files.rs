@@ -162,11 +162,8 @@ fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Basel
     let plot = (files.svg)(name, then.as_ref()).map_err(|error| format!("the plot: {error}"))?;
     replace(&report.join(&svg), &plot)?;
     let index = report.join("index.html");
-    let Ok(text) = fs::read_to_string(&index) else { return Ok(()) };
-    match link(&text, files.heading, &svg, files.stem) {
-        Some(text) => replace(&index, &text),
-        None => Ok(()),
-    }
+    let text = fs::read_to_string(&index).unwrap_or_default();
+    link(&text, files.heading, &svg, files.stem).map_or(Ok(()), |text| replace(&index, &text))
 }
 
 /// The report with the plot at its end. `None` if the report already has the plot, or has no end.
