@@ -429,8 +429,7 @@ mod tests {
     #[test]
     fn ordering_a_request_comes_with_what_was_recorded() {
         for finish in [false, true].repeat(8) {
-            let (requests, recorder) =
-                (FlushRequests::default(), Recorder::new(Settings::new(WhenFull::Drop)));
+            let (requests, recorder) = (FlushRequests::default(), Recorder::default());
             let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {

@@ -227,10 +227,8 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
 fn take_created(builder: &mut SpanBuilder) -> Option<u64> {
     let attributes = builder.attributes.as_mut()?;
     let index = attributes.iter().position(|attribute| attribute.key.as_str() == CREATED)?;
-    match attributes.remove(index).value {
-        Value::I64(ns) => u64::try_from(ns).ok(),
-        _ => None,
-    }
+    let Value::I64(ns) = attributes.remove(index).value else { return None };
+    u64::try_from(ns).ok()
 }
 
 impl<S: Span> Span for TimedSpan<S> {
@@ -250,15 +248,14 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn set_attribute(&mut self, mut attribute: KeyValue) {
-        if let Some(times) = current_call().and_then(|call| call.times) {
-            let ns = match attribute.key.as_str() {
-                "busy_ns" => Some(times.busy()),
-                "idle_ns" => Some(times.idle()),
-                _ => None,
-            };
-            if let Some(ns) = ns.and_then(|time| i64::try_from(time.as_nanos()).ok()) {
-                attribute.value = Value::I64(ns);
-            }
+        let times = current_call().and_then(|call| call.times);
+        let time = times.and_then(|times| match attribute.key.as_str() {
+            "busy_ns" => Some(times.busy()),
+            "idle_ns" => Some(times.idle()),
+            _ => None,
+        });
+        if let Some(ns) = time.and_then(|time| i64::try_from(time.as_nanos()).ok()) {
+            attribute.value = Value::I64(ns);
         }
         self.span.set_attribute(attribute);
     }

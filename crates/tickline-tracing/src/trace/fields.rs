@@ -24,10 +24,8 @@ impl Fields {
     }
 
     fn put(&mut self, name: &'static str, value: Value) {
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value,
-            None => self.0.push((name, value)),
-        }
+        self.0.retain(|(known, _)| *known != name);
+        self.0.push((name, value));
     }
 
     /// The text of the members.
@@ -114,12 +112,8 @@ pub(crate) fn event_text(event: &Event<'_>) -> String {
 
 /// Whether a record's text is valid for its kind. In a file the text may be anything.
 pub(crate) fn is_whole(record: &Record<'_>) -> bool {
+    let (name, members) = record.text.split_once(AFTER_NAME).unwrap_or(("", record.text));
     let is_event = record.kind == Kind::Instant;
-    let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
-    let are_members = |text: &str| is_json(&format!("{{{text}}}"));
-    match record.text.split_once(AFTER_NAME) {
-        Some((name, members)) if is_event => is_json(name) && are_members(members),
-        None if !is_event => are_members(record.text),
-        _ => false,
-    }
+    let is_named = if is_event { serde_json::from_str::<String>(name).is_ok() } else { name.is_empty() };
+    is_named && serde_json::from_str::<Value>(&format!("{{{members}}}")).is_ok()
 }

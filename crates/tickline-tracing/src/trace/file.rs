@@ -52,9 +52,8 @@ impl RingFile {
         let words = CONTROL_WORDS + capacity;
         let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
         // A mapping has less than `isize::MAX` bytes.
-        let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no file has {threads} rings")));
-        };
+        let too_many = || io::Error::new(io::ErrorKind::InvalidInput, format!("no file has {threads} rings"));
+        let rings = rings.filter(|rings| *rings < usize::MAX / 64).ok_or_else(too_many)?;
         // The words 0, `CAPACITY` and `THREADS`.
         let head = [MAGIC, capacity as u64, threads as u64];
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

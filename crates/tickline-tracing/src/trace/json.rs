@@ -150,10 +150,8 @@ const fn phase(kind: Kind, id: u64) -> char {
 fn event_prefix(phase: char, names: Option<&str>) -> [String; 2] {
     let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
     let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
-    let name = match phase {
-        'i' | 'n' => String::new(),
-        _ => format!("\"name\":{},", Value::from(name)),
-    };
+    let has_name = !matches!(phase, 'i' | 'n');
+    let name = if has_name { format!("\"name\":{},", Value::from(name)) } else { String::new() };
     // Viewers group the events of a request by number and category, so all of them have the same
     // category.
     let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });

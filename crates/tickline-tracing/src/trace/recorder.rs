@@ -367,13 +367,13 @@ impl<S: TraceSink> SpanSink for S {
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
-        if !self.wants_enters() {
-            return; // Another sink of the layer wants enters.
+        // Otherwise another sink of the layer wants enters.
+        if self.wants_enters() {
+            let recorder = self.recorder();
+            let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
+            let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
+            thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
         }
-        let recorder = self.recorder();
-        let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
-        let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
-        thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 
-use crate::common::{Hand, on_thread, spawn, timed};
+use crate::common::{Hand, on_thread, timed};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -91,22 +91,14 @@ fn a_file_states_what_it_lacks() {
         assert_eq!((left().0.unended_intervals, left().0.events, left().0.undecided_spans), (1, 1, 0));
         assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
         // The second thread takes the ring of the first, which has ended; the third has none.
-        let together = Barrier::new(2);
-        let second = || {
+        on_thread(|| {
             info!("two");
-            together.wait();
-            together.wait();
-        };
-        thread::scope(|scope| {
-            spawn(scope, "", second);
-            together.wait();
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped_records), (1, 1));
             // The end of the request could have been in the reused ring.
             assert_eq!((summary.unended_intervals, summary.undecided_spans), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
-            together.wait();
         });
         let events = left().1;
         assert!(!events.iter().any(|event| event["name"] == "three"));

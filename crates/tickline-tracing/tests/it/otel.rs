@@ -56,10 +56,9 @@ fn check(span: &SpanData, start_ns: u64, events: &[(&str, u64)], end_ns: u64) {
 }
 
 fn number(span: &SpanData, key: &str) -> u128 {
-    match span.attributes.iter().find(|attribute| attribute.key.as_str() == key).unwrap().value {
-        Value::I64(number) => number.try_into().unwrap(),
-        ref value => panic!("{key} is {value:?}"),
-    }
+    let attribute = span.attributes.iter().find(|attribute| attribute.key.as_str() == key).unwrap();
+    let Value::I64(number) = attribute.value else { panic!("{attribute:?}") };
+    number.try_into().unwrap()
 }
 
 /// Start, end and events have tickline's times, and so have `busy_ns` and `idle_ns`, whose sum is

@@ -61,10 +61,7 @@ fn prepare_for_forks() -> io::Result<()> {
         // SAFETY: the handlers are safe at any fork.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
     });
-    match *prepared {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    if *prepared == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(*prepared)) }
 }
 
 impl Mapping {
@@ -83,11 +80,10 @@ impl Mapping {
                 fs::rename(path, with_suffix(path, ".old"))?;
             }
             // Unlike a rename, a link fails if another recorder was faster.
-            fs::hard_link(temporary, path).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => busy(),
-                _ => error,
-            })?;
-            Ok(mapping)
+            match fs::hard_link(temporary, path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(busy()),
+                linked => linked.map(|()| mapping),
+            }
         })
     }
 
@@ -166,10 +162,7 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
 fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     lock(file)?;
     let (locked, found) = (file.metadata()?, fs::symlink_metadata(path)?);
-    match (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
-        true => Ok(()),
-        false => Err(busy()),
-    }
+    if (locked.dev(), locked.ino()) == (found.dev(), found.ino()) { Ok(()) } else { Err(busy()) }
 }
 
 fn busy() -> io::Error {
