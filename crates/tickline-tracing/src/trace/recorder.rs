@@ -94,8 +94,8 @@ pub(crate) struct Recorder {
 struct Recorded {
     /// The number of the span's request; 0 without a request.
     request: u64,
-    /// Whether the span's beginning in the request was recorded.
-    is_begun: bool,
+    /// The addresses of the recorders that have lost the span's beginning in the request.
+    lost_by: Vec<usize>,
     fields: SpanFields,
 }
 
@@ -351,7 +351,9 @@ impl<S: TraceSink> SpanSink for S {
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
                 let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
-                recorded.is_begun = thread_recorder::record(recorder, span.metadata, record);
+                if !thread_recorder::record(recorder, span.metadata, record) {
+                    recorded.lost_by.push(Arc::as_ptr(recorder).addr());
+                }
             }
         });
     }
@@ -402,7 +404,8 @@ impl<S: TraceSink> SpanSink for S {
         let has_fields = recorder.has_fields(span.metadata);
         let begun = span.extension(|recorded: &mut Recorded, _| {
             let later = if has_fields { recorded.fields.later.text() } else { String::new() };
-            recorded.is_begun.then_some((recorded.request, later))
+            let is_lost = recorded.lost_by.contains(&Arc::as_ptr(recorder).addr());
+            (recorded.request != 0 && !is_lost).then_some((recorded.request, later))
         });
         if let Some((id, text)) = begun.flatten() {
             let record = Record { id, text: &text, ..Record::new(Kind::AsyncEnd, times.closed_ns) };

@@ -7,10 +7,12 @@ use std::io::{self, BufRead, BufReader};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Calls, Hand, on_thread, spawn, timed};
+use crate::common::{Calls, Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Chrome, ChromeBuilder, TraceSummary, Tracks};
+use tickline_tracing::flight::FlightRecorder;
 use tracing::{debug_span, info_span};
 
 /// Runs `run` with a trace, and reads the trace.
@@ -107,23 +109,24 @@ fn busy_intervals_are_exact() {
     assert_eq!(trace.slices, slices);
 }
 
+/// Runs `run` with a small ring, while the writer is stuck because its pipe is full. Then reads the
+/// trace.
+fn stuck(builder: ChromeBuilder, run: impl FnOnce(Chrome)) -> (TraceSummary, Vec<Value>) {
+    let (reader, pipe) = io::pipe().unwrap();
+    let (chrome, guard) = builder.bytes_per_thread(1).write_to(pipe).unwrap();
+    run(chrome);
+    let read = thread::spawn(|| io::read_to_string(reader));
+    let summary = guard.finish().unwrap();
+    (summary, serde_json::from_str(&read.join().unwrap().unwrap()).unwrap())
+}
+
 /// No thread waits for the writer. The summary and the file count missing events. If the beginning
 /// of a span is in the file, its end is there, too.
 #[test]
 fn a_full_ring_drops_and_counts() {
-    // The writer is stuck once the pipe is full.
-    let (reader, pipe) = io::pipe().unwrap();
-    let (chrome, guard) = Chrome::builder().bytes_per_thread(1).write_to(pipe).unwrap();
-    timed(chrome, || {
-        info_span!("outer").in_scope(|| {
-            for _ in 0..10_000 {
-                info_span!("work").in_scope(|| tracing::info!("an event"));
-            }
-        });
-    });
-    let read = thread::spawn(|| io::read_to_string(reader));
-    let summary = guard.finish().unwrap();
-    let events: Vec<Value> = serde_json::from_str(&read.join().unwrap().unwrap()).unwrap();
+    let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| tracing::info!("an event")));
+    let (summary, events) =
+        stuck(Chrome::builder(), |chrome| timed(chrome, || info_span!("outer").in_scope(work)));
     let trace = Trace::from_events(&events);
     assert_eq!(summary.intervals + summary.events + summary.dropped_records, 20_001);
     assert!(summary.dropped_records > 0 && summary.intervals > 100, "{summary:?}");
@@ -131,6 +134,21 @@ fn a_full_ring_drops_and_counts() {
     assert_eq!((summary.unended_intervals, trace.open().len()), (0, 0));
     let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
     assert_eq!(marked, summary.dropped_records);
+}
+
+/// Symptom: a trace had no room for the beginning of a request, and the flight recorder beside it
+/// lost the end of this request. Cause: all recorders shared one flag.
+#[test]
+fn each_recorder_has_the_ends_of_its_own_requests() {
+    let flight = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let (_, events) = stuck(Chrome::builder().tracks(Tracks::Requests).with_fields(), |chrome| {
+        let layer = SpanTimingLayer::new().with_sink(flight.clone()).with_sink(chrome);
+        with(layer, || (0..1_000).for_each(|_| drop(info_span!("request", text = "x".repeat(4_000)))));
+    });
+    let summary = flight.write_to(io::sink()).unwrap();
+    assert_eq!((summary.intervals, summary.unended_intervals), (1_000, 0));
+    let [begun, ended] = ["b", "e"].map(|phase| events.iter().filter(|event| event["ph"] == phase).count());
+    assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
 }
 
 #[test]
