@@ -55,6 +55,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
@@ -187,7 +188,8 @@ pub struct Flusher {
 
 impl Flusher {
     /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
-    /// they are written.
+    /// they are written, or the writer has ended. [`ChromeGuard::finish`] says whether it ended by
+    /// an error.
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
         let number = self.requests.request();
@@ -301,8 +303,8 @@ impl Drop for ChromeGuard {
 struct FlushRequests {
     /// The number of requests so far. Each is a request to write all earlier records.
     requested: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, with or without
-    /// an error.
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
+    /// or a panic.
     done: AtomicU64,
 }
 
@@ -336,7 +338,7 @@ impl FlushRequests {
     }
 }
 
-/// Writes records until the program ends the recorder, or a write fails.
+/// Writes records until the program ends the recorder, or a write fails or panics.
 fn write(
     output: impl Write,
     recorder: &Recorder,
@@ -346,13 +348,14 @@ fn write(
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
     recorder.reader.set(thread::current()).ok();
-    let result = Trace::begin(output, process::id(), &program_name()).and_then(|trace| {
-        let writer = Writer { trace, recorder, words: Vec::new() };
-        writer.write_all(requests, flush_every)
-    });
+    // If the output panics, threads must not wait for the writer any longer.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let trace = Trace::begin(output, process::id(), &program_name())?;
+        Writer { trace, recorder, words: Vec::new() }.write_all(requests, flush_every)
+    }));
     recorder.end();
     requests.set_done(ENDED);
-    result
+    result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 struct Writer<'a, W: Write> {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -151,11 +152,26 @@ fn each_recorder_has_the_ends_of_its_own_requests() {
     assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
 }
 
+/// Symptom: after the output had panicked, threads waited for the writer for ever.
 #[test]
-fn finish_returns_a_write_error() {
-    let (chrome, guard) = Chrome::builder().write_to(io::Cursor::new([0; 10])).unwrap();
-    timed(chrome, || info_span!("work").in_scope(|| ()));
-    assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
+fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
+    // Its `write` panics, because no vector is so long.
+    let mut panics = io::Cursor::new(Vec::new());
+    panics.set_position(u64::MAX);
+    let fails: Box<dyn Write + Send> = Box::new(io::Cursor::new([0; 10]));
+    for (output, error) in [(fails, ErrorKind::WriteZero), (Box::new(panics), ErrorKind::Other)] {
+        let builder = Chrome::builder().wait_when_full().bytes_per_thread(1);
+        let (chrome, guard) = builder.write_to(output).unwrap();
+        let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
+        let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
+        thread::spawn(move || {
+            timed(chrome, work);
+            ended.send(())
+        });
+        has_ended.recv_timeout(long).expect("the thread does not wait");
+        assert!(guard.flusher().flush(long));
+        assert_eq!(guard.finish().unwrap_err().kind(), error);
+    }
 }
 
 /// Writes 40,000 busy intervals of 8 threads, half of them in a shared span, to a file; 10 million
