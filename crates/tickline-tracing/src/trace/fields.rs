@@ -101,12 +101,13 @@ impl SpanFields {
 /// so neither contains the separator.
 pub(crate) const AFTER_NAME: char = '\n';
 
-/// The text of an event's record: its name and its members. The name is the message; without a
-/// message, it is the event's source location.
+/// The text of an event's record: its name and its members. The name is the message, as a string;
+/// without a message, it is the event's source location.
 pub(crate) fn event_text(event: &Event<'_>) -> String {
     let mut fields = Fields::collect(|visit| event.record(visit));
     let message = fields.0.iter().position(|(name, _)| *name == "message");
     let name = message.map_or_else(|| event.metadata().name().into(), |index| fields.0.remove(index).1);
+    let name = if name.is_string() { name } else { name.to_string().into() };
     format!("{name}{AFTER_NAME}{}", fields.text())
 }
 

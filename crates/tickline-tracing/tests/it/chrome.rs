@@ -266,17 +266,19 @@ fn events_are_instants_and_recorded_values_are_there() {
             span.record("status", 200);
             hand.advance_ns(1);
         });
+        tracing::info!(message = 5);
         span.record("status", 500);
         span.in_scope(|| tracing::info!(answer = 42));
     });
-    assert_eq!((summary.intervals, summary.events), (2, 2));
+    assert_eq!((summary.intervals, summary.events), (2, 3));
     let args: Vec<_> = trace.slices.iter().map(|slice| &slice[3]).collect();
     let with = |status: u64| json!({ "route": "/", "status": status });
     assert_eq!(args, [&with(200), &with(500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
     let read = json!(["read \"all\"", 1_000_000.007, { "rows": 3 }]);
     assert_eq!(json!(["name", "ts", "args"].map(|key| &instants[0][key])), read);
-    assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
+    assert_eq!(instants[1]["name"], "5");
+    assert!(instants[2]["name"].as_str().unwrap().starts_with("event "), "{}", instants[2]);
 }
 
 /// All spans and events of a request have its number, on any thread. Two requests have two numbers.
