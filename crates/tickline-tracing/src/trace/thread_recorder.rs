@@ -149,7 +149,9 @@ impl ThreadRecorder {
         // `Vec::remove` cost 30 instructions a span more than these swaps, by callgrind.
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
-            let record = Record { callsite: self.entered[later].callsite, ..Record::new(Kind::Begin, ns) };
+            let Entered { callsite, ref text, .. } = self.entered[later];
+            let text = text.clone().unwrap_or_default();
+            let record = Record { callsite, text: &text, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();

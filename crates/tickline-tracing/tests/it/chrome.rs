@@ -239,19 +239,19 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
 /// If guards are not dropped in the order of nesting, each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
-    let (_, _, trace) = traced(Chrome::builder(), |hand| {
+    let (_, _, trace) = traced(Chrome::builder().with_fields(), |hand| {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
-        let second = info_span!("second").entered();
+        let second = info_span!("second", user = 7).entered();
         hand.advance_ns(200);
         drop(first);
         hand.advance_ns(3_000);
         drop(second);
     });
     let slices = [
-        json!(["second", 1_000_000.01, 1_000_000.21, null]),
+        json!(["second", 1_000_000.01, 1_000_000.21, { "user": 7 }]),
         json!(["first", 1_000_000.0, 1_000_000.21, null]),
-        json!(["second", 1_000_000.21, 1_000_003.21, null]),
+        json!(["second", 1_000_000.21, 1_000_003.21, { "user": 7 }]),
     ];
     assert_eq!(trace.slices, slices);
 }
