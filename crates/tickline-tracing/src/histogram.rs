@@ -285,23 +285,20 @@ impl SpanSink for Histograms {
 /// Prints a table with a line for each combination of the labels' values.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels = self.table.labels;
-        let heads = labels.iter().chain(&["count", "p50", "p90", "p99", "p99.9", "max"]);
-        let mut lines = vec![heads.map(|head| (*head).to_owned()).collect()];
-        lines.extend(self.summaries().into_iter().map(|summary| {
+        let labels = self.table.labels.iter().map(|label| (*label).to_owned());
+        let heads = ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
+        let mut lines = vec![labels.chain(heads).collect::<Vec<_>>()];
+        for summary in self.summaries() {
             let Summary { label_values: mut cells, count, p50, p90, p99, p999, max } = summary;
-            cells.push(count.to_string());
-            cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:.2?}")));
-            cells
-        }));
+            cells.push(format!("{count:>10}"));
+            cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:>10.2?}")));
+            lines.push(cells);
+        }
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-        let widths: Vec<_> = (0..labels.len()).filter_map(width).collect();
+        let widths: Vec<_> = (0..lines[0].len()).filter_map(width).collect();
         let line = |line: &Vec<String>| {
-            let cell = |(column, text)| match widths.get(column) {
-                Some(width) => format!("{text:width$}"),
-                None => format!("{text:>10}"),
-            };
-            line.iter().enumerate().map(cell).collect::<Vec<_>>().join(" ")
+            let cells = line.iter().zip(&widths).map(|(text, width)| format!("{text:width$}"));
+            cells.collect::<Vec<_>>().join(" ")
         };
         f.write_str(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
     }

@@ -39,24 +39,20 @@ use std::sync::Arc;
 use super::memory::Memory;
 use super::record::{BLOCK, Kind, Record, Word, index};
 
-/// The words at the beginning of a block.
-#[derive(Debug, Clone, Copy)]
-enum Header {
-    /// [`Kind::Block`].
-    Kind,
-    /// The number of records before this block.
-    Records,
-    /// The index in memory, in words, of the block that is overwritten after this block.
-    Next,
-    /// The position of this block's end among all words that were ever written; 0 if the thread has
-    /// not used the block yet.
-    End,
-    /// The time of the block's first record, ns of `CLOCK_MONOTONIC`.
-    Since,
-}
-
-/// The number of words in a block's [`Header`].
-pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
+// The indices of the words at the beginning of a block.
+/// [`Kind::Block`].
+const KIND: u64 = 0;
+/// The number of records before this block.
+const RECORDS: u64 = 1;
+/// The index in memory, in words, of the block that is overwritten after this block.
+const NEXT: u64 = 2;
+/// The position of this block's end among all words that were ever written; 0 if the thread has not
+/// used the block yet.
+const END: u64 = 3;
+/// The time of the block's first record, ns of `CLOCK_MONOTONIC`.
+const SINCE: u64 = 4;
+/// The number of these words.
+pub(super) const BLOCK_HEADER: u64 = 5;
 
 /// The control words at the beginning of a ring, which the thread's name follows. A position counts
 /// all words that were ever written to the ring.
@@ -177,9 +173,9 @@ impl Ring {
             return false;
         }
         for block in (0..self.get(ControlWord::Used).min(self.capacity())).step_by(index(BLOCK)) {
-            self.set_header(block, Header::End, 0);
+            self.set_header(block, END, 0);
         }
-        self.set_header(0, Header::Next, 0);
+        self.set_header(0, NEXT, 0);
         use ControlWord::{Dropped, Ended, MemoryOffset, Records, Taken, Used, WritePosition};
         for word in [WritePosition, MemoryOffset, Used, Records, Dropped, Ended, Taken] {
             self.set(word, 0);
@@ -215,11 +211,11 @@ impl Ring {
     }
 
     /// A word in the header of the block with the index `block` in memory.
-    fn header_word(&self, block: u64, word: Header) -> &AtomicU64 {
-        self.word(block.wrapping_add(word as u64))
+    fn header_word(&self, block: u64, word: u64) -> &AtomicU64 {
+        self.word(block.wrapping_add(word))
     }
 
-    fn set_header(&self, block: u64, word: Header, value: u64) {
+    fn set_header(&self, block: u64, word: u64, value: u64) {
         // ORDERING: Relaxed. `begin_block` stores `End` before its fence; the store of the write
         // position publishes the other words to readers.
         self.header_word(block, word).store(value, Ordering::Relaxed);
@@ -237,24 +233,24 @@ impl Ring {
             self.word(in_memory(at)).store(0, Ordering::Relaxed);
         }
         let present = in_memory(at.saturating_sub(1)) & !(BLOCK - 1);
-        let oldest = header(present, Header::Next);
-        let second = header(oldest, Header::Next);
+        let oldest = header(present, NEXT);
+        let second = header(oldest, NEXT);
         // All records of the oldest block are from before the first record of the second.
-        let is_young = in_use < 2 * BLOCK || header(second, Header::Since) >= since_ns;
+        let is_young = in_use < 2 * BLOCK || header(second, SINCE) >= since_ns;
         let (block, next) =
             if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
         let start = at + self.left();
-        self.set_header(block, Header::End, start + BLOCK);
+        self.set_header(block, END, start + BLOCK);
         // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader that has copied
         // one of the words stored below, or a word of the block's new records, then sees the new
         // `End`.
         fence(Ordering::Release);
-        self.set_header(block, Header::Kind, Kind::Block as u64);
-        self.set_header(block, Header::Records, self.get(ControlWord::Records));
-        self.set_header(block, Header::Next, next);
-        self.set_header(block, Header::Since, now_ns);
+        self.set_header(block, KIND, Kind::Block as u64);
+        self.set_header(block, RECORDS, self.get(ControlWord::Records));
+        self.set_header(block, NEXT, next);
+        self.set_header(block, SINCE, now_ns);
         // Readers do not load `Next`.
-        self.set_header(present, Header::Next, block);
+        self.set_header(present, NEXT, block);
         self.set(ControlWord::Used, in_use.max(block + BLOCK));
         self.set(ControlWord::MemoryOffset, block.wrapping_sub(start));
         self.publish(start + BLOCK_HEADER);
@@ -348,7 +344,7 @@ impl Ring {
         let end = self.end();
         // ORDERING: Relaxed. If a block begins before `end`, the load of the write position has
         // published its words up to `end`. In a file the words may be anything.
-        let end_of = |block: &[AtomicU64]| block[Header::End as usize].load(Ordering::Relaxed);
+        let end_of = |block: &[AtomicU64]| block[index(END)].load(Ordering::Relaxed);
         let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
         // Skips blocks that the thread has not used yet, or has begun after that load.
         let mut blocks: Vec<_> = blocks.filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end).collect();

@@ -69,10 +69,7 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadReco
         .try_with(|recorders| {
             let mut recorders = recorders.try_borrow_mut().ok()?;
             let known = recorders.iter().position(|state| state.recorder.as_ptr() == Arc::as_ptr(recorder));
-            let index = match known {
-                Some(index) => index,
-                None => add_state(&mut recorders, recorder)?,
-            };
+            let index = known.or_else(|| add_state(&mut recorders, recorder))?;
             recorders.get_mut(index).map(run)
         })
         .ok()?
