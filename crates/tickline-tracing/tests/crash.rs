@@ -96,11 +96,9 @@ mod unix {
 
     /// Reads a trace, whose last bracket may be missing.
     fn trace(path: &Path) -> Vec<Value> {
-        let mut bytes = fs::read(path).unwrap();
-        if !bytes.ends_with(b"]\n") {
-            bytes.push(b']');
-        }
-        serde_json::from_slice(&bytes).unwrap()
+        let text = fs::read_to_string(path).unwrap();
+        let events = text.strip_suffix("\n]\n").unwrap_or(&text);
+        serde_json::from_str(&format!("{events}]")).unwrap()
     }
 
     /// The trace from a recorder's file.
@@ -201,7 +199,11 @@ mod unix {
         let (chrome, guard) = builder.create(folder.join(TRACE)).unwrap();
         if by_signal {
             FLUSHER.set(guard.flusher()).unwrap();
-            [libc::SIGABRT, libc::SIGSEGV].into_iter().for_each(handle);
+            for signal in [libc::SIGABRT, libc::SIGSEGV] {
+                let handler: extern "C" fn(libc::c_int) = flush;
+                // SAFETY: the handler makes only async-signal-safe calls.
+                unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+            }
         }
         let in_memory = FlightRecorder::builder().with_fields().build();
         in_memory.write_on_panic(folder.join(PANIC));
@@ -287,11 +289,5 @@ mod unix {
         // SAFETY: `signal` is async-signal-safe. The signal then ends the program: `abort` raises
         // it again, and the instruction that segfaults is executed again.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-
-    fn handle(signal: libc::c_int) {
-        let handler: extern "C" fn(libc::c_int) = flush;
-        // SAFETY: the handler makes only async-signal-safe calls.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
     }
 }

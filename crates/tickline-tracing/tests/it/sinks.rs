@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Calls, Hand, spawn, timed};
+use crate::common::{Calls, Hand, on_thread, spawn, timed};
 use tempfile::NamedTempFile;
 use tickline_tracing::histogram::{Histograms, Measure, Summary};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
@@ -129,10 +129,8 @@ fn spans_count_by_target_or_by_the_values_of_fields() {
         for number in 0..30_u64 {
             let route = if number % 3 == 0 { "/a" } else { "/b" };
             let span = info_span!("request", route, status = Empty);
-            thread::scope(|scope| {
-                _ = scope.spawn(|| span.record("status", 200 + i64::from(number % 2 == 0)))
-            });
-            thread::spawn(|| drop(span)).join().unwrap();
+            on_thread(|| _ = span.record("status", 200 + i64::from(number % 2 == 0)));
+            on_thread(|| drop(span));
             drop(info_span!(target: "elsewhere", "other", status = 500));
         }
         let inside = Cell::new(Some(info_span!("request", route = "inside", status = 0)));
