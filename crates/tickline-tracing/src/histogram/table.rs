@@ -80,7 +80,7 @@ impl Table {
         THREAD_COUNTS
             .try_with(|list| {
                 let mut first = match list.take() {
-                    Some(first) if first.table_address == Arc::as_ptr(self).addr() => first,
+                    Some(first) if first.table.as_ptr() == Arc::as_ptr(self) => first,
                     others => self.move_to_front(others),
                 };
                 let result = run(&mut first);
@@ -94,11 +94,10 @@ impl Table {
     /// tables that are gone.
     #[inline(never)]
     fn move_to_front(self: &Arc<Self>, list: Option<Box<ThreadCounts>>) -> Box<ThreadCounts> {
-        let table_address = Arc::as_ptr(self).addr();
         let (mut rest, mut others, mut found) = (list, None, None);
         while let Some(mut entry) = rest {
             rest = entry.next.take();
-            if entry.table_address == table_address {
+            if entry.table.as_ptr() == Arc::as_ptr(self) {
                 found = Some(entry);
             } else if entry.table.strong_count() > 0 {
                 entry.next = others;
@@ -107,7 +106,7 @@ impl Table {
         }
         let new = || {
             let (table, counts) = (Arc::downgrade(self), (0..SLOTS).map(|_| None).collect());
-            Box::new(ThreadCounts { table_address, table, counts, ..ThreadCounts::default() })
+            Box::new(ThreadCounts { table, counts, ..ThreadCounts::default() })
         };
         let mut first = found.unwrap_or_else(new);
         first.next = others;
@@ -157,8 +156,7 @@ impl Table {
 /// One thread's callsites and counts for one table.
 #[derive(Default)]
 pub(super) struct ThreadCounts {
-    /// The address of `table`. No other table has this address while `table` refers to it.
-    table_address: usize,
+    /// No other table has this address while this refers to it.
     table: Weak<Table>,
     callsites: Vec<Callsite>,
     /// The index of each callsite, by the address of its metadata; `None` if it lacks a field.
