@@ -34,9 +34,6 @@ mod unix {
 
     const VICTIM: &str = "TICKLINE_TEST_CRASH";
 
-    /// Longer than any test waits, so only the end of the program can flush the file.
-    const NEVER: Duration = Duration::from_secs(3_600);
-
     pub(crate) fn main() {
         if let (Ok(way), Some(folder)) = (env::var(VICTIM), env::args_os().nth(1)) {
             end(&way, Path::new(&folder));
@@ -191,7 +188,8 @@ mod unix {
         let flush_every = match way {
             "work" => Duration::from_millis(1),
             _ if by_signal => Duration::from_millis(20),
-            _ => NEVER,
+            // Longer than any test waits, so only the end of the program can flush the file.
+            _ => Duration::from_secs(3_600),
         };
         let builder = Chrome::builder().with_fields().flush_on_panic().flush_every(flush_every);
         let builder = if way == "fork" { builder.wait_when_full().bytes_per_thread(1) } else { builder };

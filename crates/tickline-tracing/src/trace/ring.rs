@@ -56,7 +56,6 @@ pub(super) const BLOCK_HEADER: u64 = 5;
 
 /// The control words at the beginning of a ring, which the thread's name follows. A position counts
 /// all words that were ever written to the ring.
-#[derive(Debug, Clone, Copy)]
 pub(crate) enum ControlWord {
     /// The position of the next record. All records before it are complete. Only the ring's thread
     /// writes this word and those from here to `Ended`.

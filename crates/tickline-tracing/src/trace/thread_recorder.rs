@@ -21,9 +21,6 @@ const REPEATED: usize = 64;
 /// records that begin blocks.
 const END_WORDS: u64 = 4;
 
-/// The time that a thread sleeps before it checks for room again.
-const WAIT: Duration = Duration::from_micros(50);
-
 /// A span that the thread is in.
 struct Entered {
     span: Id,
@@ -246,7 +243,7 @@ impl ThreadRecorder {
                 return false;
             }
             recorder.wake_reader();
-            thread::sleep(WAIT);
+            thread::sleep(Duration::from_micros(50));
         }
         true
     }
