@@ -155,11 +155,8 @@ impl Series {
 impl Counts {
     fn new(bounds_ns: Arc<[u64]>) -> Self {
         let chunks = (FINE_BUCKETS + bounds_ns.len()).div_ceil(STEPS);
-        Self {
-            bounds_ns,
-            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
-            sum_ns: CachePadded::default(),
-        }
+        let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
+        Self { bounds_ns, chunks, sum_ns: CachePadded::default() }
     }
 
     #[inline]
