@@ -85,11 +85,11 @@
 //! gone.
 //!
 //! A thread's records reach back as far as its ring does; an idle thread's ring reaches back
-//! further. The outermost 64 spans that the thread was in at that time have their true beginnings.
-//! A thread overwrites its ring in pieces of 32 KiB. In memory, the recorder also keeps the rings
-//! of the eight threads that ended last. In a file it keeps a ring until another thread needs it.
-//! The memory of a recorder is therefore limited to eight rings, and a ring for each running thread
-//! that has recorded something.
+//! further. The outermost 64 spans that the thread was in at that time have their true beginnings;
+//! the spans inside these are left out. A thread overwrites its ring in pieces of 32 KiB. In
+//! memory, the recorder also keeps the rings of the eight threads that ended last. In a file it
+//! keeps a ring until another thread needs it. The memory of a recorder is therefore limited to
+//! eight rings, and a ring for each running thread that has recorded something.
 //!
 //! # In a forked child
 //!
@@ -389,11 +389,11 @@ impl<'a> TraceContents<'a> {
                 }
                 // Only the first block needs its repetitions: those spans began in blocks that are
                 // gone. Later blocks repeat beginnings that are already in the list.
-                Kind::RepeatedBegin if blocks > 1 => continue,
+                Kind::RepeatedBegin | Kind::Unrepeated if blocks > 1 => continue,
                 Kind::RepeatedBegin => record.kind = Kind::Begin,
                 _ => first_ns = record.ns.min(first_ns),
             }
-            self.records.push(TraceRecord { thread, record, is_wanted: true });
+            self.records.push(TraceRecord { thread, record, is_wanted: record.kind != Kind::Unrepeated });
         }
         self.summary.damaged_records += records.damaged;
         self.summary.dropped_records = self.summary.dropped_records.saturating_add(lost);
@@ -416,14 +416,14 @@ impl<'a> TraceContents<'a> {
             let TraceRecord { thread, record: Record { kind, ns, callsite, id, .. }, .. } =
                 self.records[index];
             let begins = match kind {
-                Kind::Begin | Kind::End => inside.entry(thread).or_default(),
+                Kind::Begin | Kind::Unrepeated | Kind::End => inside.entry(thread).or_default(),
                 Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
                 _ => {
                     self.records[index].is_wanted = ns >= since_ns;
                     continue;
                 }
             };
-            if matches!(kind, Kind::Begin | Kind::AsyncBegin) {
+            if matches!(kind, Kind::Begin | Kind::Unrepeated | Kind::AsyncBegin) {
                 // A request's span that is still open has no end, so it gets no place on the stack.
                 let open = still_open.as_mut().filter(|_| kind == Kind::AsyncBegin);
                 match open.and_then(|open| open.get_mut(&(ns, callsite))) {
@@ -433,7 +433,13 @@ impl<'a> TraceContents<'a> {
                 continue;
             }
             let begin = begins.pop();
-            if begin.is_none() || ns < since_ns {
+            let record = begin.map(|begin| &mut self.records[begin].record);
+            // This record stands for `left` beginnings, which the trace does not get.
+            if let Some(Record { kind: Kind::Unrepeated, id: left @ 2.., .. }) = record {
+                *left -= 1;
+                begins.extend(begin);
+            }
+            if begin.is_none_or(|begin| !self.records[begin].is_wanted) || ns < since_ns {
                 begin.into_iter().chain([index]).for_each(|index| self.records[index].is_wanted = false);
             }
         }

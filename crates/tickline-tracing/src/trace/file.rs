@@ -15,8 +15,8 @@ use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot, program_name};
 use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
 
-/// `ticklfr2`, as a little-endian machine stores it.
-const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr2");
+/// `ticklfr3`, as a little-endian machine stores it.
+const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr3");
 
 /// The limit of bytes for all names of a callsite. Each record of the callsite repeats them in the
 /// trace. Without a limit, a hostile file could make a trace thousands of times its own length.

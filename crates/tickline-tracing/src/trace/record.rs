@@ -42,13 +42,16 @@ pub(crate) enum Kind {
     AsyncEnd = 7,
     /// The names of a callsite; only in a file's ring of names.
     Name = 8,
+    /// The thread is in `id` more spans, whose beginnings a new block does not repeat. The time is
+    /// that of the block's first record.
+    Unrepeated = 9,
 }
 
 impl Kind {
     /// The kind with this number. Other numbers, which only a damaged file has, give `Rest`.
     fn from_number(number: u64) -> Self {
-        use Kind::{AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest};
-        let kinds = [Rest, Block, Begin, End, RepeatedBegin, Instant, AsyncBegin, AsyncEnd, Name];
+        use Kind::{AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest, Unrepeated};
+        let kinds = [Rest, Block, Begin, End, RepeatedBegin, Instant, AsyncBegin, AsyncEnd, Name, Unrepeated];
         kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
     }
 
@@ -60,7 +63,7 @@ impl Kind {
             Self::Block => BLOCK_HEADER,
             Self::End => 2,
             Self::Begin | Self::RepeatedBegin => 3,
-            Self::Instant | Self::AsyncBegin | Self::AsyncEnd | Self::Name => 4,
+            Self::Instant | Self::AsyncBegin | Self::AsyncEnd | Self::Name | Self::Unrepeated => 4,
         }
     }
 }
@@ -73,7 +76,7 @@ pub(crate) struct Record<'a> {
     pub(crate) ns: u64,
     /// The address of the callsite's metadata; 0 if the kind has no callsite.
     pub(crate) callsite: usize,
-    /// The number of the request; 0 without a request.
+    /// The number of the request; 0 without a request. For [`Kind::Unrepeated`]: a number of spans.
     pub(crate) id: u64,
     /// The members of a JSON object. An event's name comes before them, with
     /// [`AFTER_NAME`](super::fields::AFTER_NAME) in between.

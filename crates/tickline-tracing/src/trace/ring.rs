@@ -277,7 +277,7 @@ impl Ring {
                 atomic.store(packed(bytes), Ordering::Relaxed);
             }
         }
-        let counts = u64::from(record.kind != Kind::RepeatedBegin);
+        let counts = u64::from(!matches!(record.kind, Kind::RepeatedBegin | Kind::Unrepeated));
         self.set(ControlWord::Records, self.get(ControlWord::Records) + counts);
         self.publish(at.wrapping_add(record.words()));
     }

@@ -218,9 +218,11 @@ impl ThreadRecorder {
             }
             return;
         }
-        // A reader that begins at this block needs the beginnings of the entered spans.
+        // A reader that begins at this block needs the beginnings of the entered spans, or at least
+        // their number, by which it finds the beginning for each end.
         let mut words = 0;
-        for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
+        let mut begun = self.entered.iter().filter(|entered| entered.is_begun);
+        for entered in begun.by_ref().take(REPEATED) {
             let text = entered.text.as_deref().unwrap_or_default();
             let callsite = entered.callsite;
             let mut record = Record { callsite, text, ..Record::new(Kind::RepeatedBegin, entered.ns) };
@@ -229,6 +231,10 @@ impl ThreadRecorder {
             }
             words += record.words();
             self.ring.push(&record);
+        }
+        let id = begun.count() as u64;
+        if id > 0 {
+            self.ring.push(&Record { id, ..Record::new(Kind::Unrepeated, now_ns) });
         }
     }
 
