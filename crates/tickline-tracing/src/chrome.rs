@@ -125,7 +125,9 @@ impl ChromeBuilder {
         Self { flush_every: flush_every.max(Duration::from_millis(1)), ..self }
     }
 
-    /// Makes a thread wait for the writer when its ring is full, so that no record is dropped.
+    /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
+    /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
+    /// once, or 2,000 with the smallest ring.
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self

@@ -244,8 +244,8 @@ impl ThreadRecorder {
     fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
         while self.ring.write_position() + words + kept > self.ring.taken() + self.ring.capacity() {
-            if recorder.settings.when_full != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child()
-            {
+            let may_wait = recorder.settings.when_full == WhenFull::Wait && !recorder.is_in_child();
+            if !may_wait || recorder.has_ended() || words + kept > self.ring.capacity() {
                 return false;
             }
             recorder.wake_reader();

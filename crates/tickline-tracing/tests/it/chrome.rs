@@ -137,6 +137,24 @@ fn a_full_ring_drops_and_counts() {
     assert_eq!(marked, summary.dropped_records);
 }
 
+/// Symptom: a thread in more spans than its ring has room for waited for ever.
+#[test]
+fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
+    let (chrome, guard) =
+        Chrome::builder().wait_when_full().bytes_per_thread(1).write_to(io::sink()).unwrap();
+    let (sender, done) = mpsc::channel();
+    // If the thread waits for ever, the timeout drops the guard, which ends the wait.
+    let finish = thread::spawn(move || done.recv_timeout(Duration::from_secs(30)).map(|()| guard.finish()));
+    timed(chrome, || {
+        let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("inside").entered()).collect();
+        while inside.pop().is_some() {}
+    });
+    sender.send(()).expect("the thread did not wait");
+    let summary = finish.join().unwrap().unwrap().unwrap();
+    // The ring has room for the ends of 2,047 spans.
+    assert_eq!((summary.intervals, summary.dropped_records, summary.unended_intervals), (2_047, 953, 0));
+}
+
 /// Symptom: a trace had no room for the beginning of a request, and the flight recorder beside it
 /// lost the end of this request. Cause: all recorders shared one flag.
 #[test]
