@@ -83,8 +83,10 @@ macro_rules! settings {
             self
         }
 
-        /// Writes the fields of a span as the arguments of its events, including values recorded
-        /// later. The program's threads format the values when they record them.
+        /// Writes the fields of a span as the arguments of its events. Values that are recorded
+        /// later are at the next end of a busy interval, and at the end of the span in its request.
+        /// Values from after the last exit are therefore not on the track of a thread. The
+        /// program's threads format the values when they record them.
         pub fn with_fields(mut self) -> Self {
             self.settings.has_fields = true;
             self

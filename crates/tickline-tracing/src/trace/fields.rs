@@ -1,7 +1,7 @@
 //! Fields as the members of a JSON object, separated by commas.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, to_writer};
 use tracing_core::Event;
@@ -71,6 +71,14 @@ impl Visit for Fields {
     }
 }
 
+/// The text of a span's fields for records.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) members: String,
+    /// Set once any thread has recorded further values.
+    pub(crate) is_old: OnceLock<()>,
+}
+
 /// The fields of a span.
 #[derive(Debug, Default)]
 pub(crate) struct SpanFields {
@@ -78,13 +86,14 @@ pub(crate) struct SpanFields {
     /// The fields that were recorded after the span's creation. Viewers merge the members of an end
     /// with the members of its beginning.
     pub(crate) later: Fields,
-    /// The text of all fields for records; `None` if the span has no fields.
-    pub(crate) text: Option<Arc<str>>,
+    /// The text of all fields; `None` if the span has no fields.
+    pub(crate) text: Option<Arc<Text>>,
 }
 
 impl SpanFields {
     pub(crate) fn new(all: Fields) -> Self {
-        Self { text: Some(all.text().into()), all, later: Fields::default() }
+        let text = Text { members: all.text(), ..Text::default() };
+        Self { text: Some(Arc::new(text)), all, later: Fields::default() }
     }
 
     /// Adds values that were recorded after the span was created.
@@ -93,7 +102,10 @@ impl SpanFields {
             self.later.put(name, value.clone());
             self.all.put(name, value);
         }
-        self.text = Some(self.all.text().into());
+        let text = Text { members: self.all.text(), ..Text::default() };
+        if let Some(before) = self.text.replace(Arc::new(text)) {
+            before.is_old.set(()).ok();
+        }
     }
 }
 

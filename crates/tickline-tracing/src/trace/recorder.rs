@@ -349,7 +349,8 @@ impl<S: TraceSink> SpanSink for S {
                     let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
-                let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
+                let text = recorded.fields.text.as_deref().filter(|_| has_fields);
+                let text = text.map_or("", |text| &text.members);
                 let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
                 if !thread_recorder::record(recorder, span.metadata, record) {
                     recorded.lost_by.push(Arc::as_ptr(recorder).addr());
@@ -365,7 +366,6 @@ impl<S: TraceSink> SpanSink for S {
         }
         let values = Fields::collect(|visit| values.record(visit));
         span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
-        thread_recorder::with(recorder, |thread| thread.change(span.id));
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {

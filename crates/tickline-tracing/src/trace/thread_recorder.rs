@@ -8,7 +8,7 @@ use std::thread;
 use tracing_core::span::Id;
 
 use super::WhenFull;
-use super::fields::AFTER_NAME;
+use super::fields::{AFTER_NAME, Text};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::Recorder;
 use super::ring::Ring;
@@ -30,9 +30,8 @@ struct Entered {
     depth: u32,
     /// Whether the span's beginning is in the ring.
     is_begun: bool,
-    /// Whether values of the span's fields were recorded since the enter.
-    is_changed: bool,
-    text: Option<Arc<str>>,
+    /// The span's fields at the enter.
+    text: Option<Arc<Text>>,
 }
 
 pub(crate) struct ThreadRecorder {
@@ -113,19 +112,20 @@ impl ThreadRecorder {
         address
     }
 
-    pub(crate) fn enter(&mut self, recorder: &Recorder, span: &Span<'_>, ns: u64, text: Option<Arc<str>>) {
+    pub(crate) fn enter(&mut self, recorder: &Recorder, span: &Span<'_>, ns: u64, text: Option<Arc<Text>>) {
         if let Some(index) = self.find(span.id) {
             self.entered[index].depth += 1;
             return;
         }
         let callsite = self.callsite(recorder, span.metadata);
-        let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
-        let is_begun = self.write(recorder, &Record { text: text.as_deref().unwrap_or_default(), ..record });
+        let members = text.as_ref().map_or("", |text| &text.members);
+        let record = Record { callsite, text: members, ..Record::new(Kind::Begin, ns) };
+        let is_begun = self.write(recorder, &record);
         let span = span.id.clone();
-        self.entered.push(Entered { span, callsite, ns, depth: 1, is_begun, is_changed: false, text });
+        self.entered.push(Entered { span, callsite, ns, depth: 1, is_begun, text });
     }
 
-    /// Calls `text` only if values of the span's fields were recorded since the enter.
+    /// Calls `text` only if any thread has recorded values of the span's fields since the enter.
     pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
         let Some(index) = self.find(span) else { return };
         let entered = &mut self.entered[index];
@@ -133,7 +133,8 @@ impl ThreadRecorder {
         if entered.depth > 0 {
             return;
         }
-        let text = if entered.is_changed { text() } else { String::new() };
+        let is_old = entered.text.as_ref().is_some_and(|text| text.is_old.get().is_some());
+        let text = if is_old { text() } else { String::new() };
         // In the file an end belongs to the last beginning. If the thread is still in spans that it
         // entered later, these end here and begin again.
         for later in (index + 1..self.entered.len()).rev() {
@@ -144,8 +145,9 @@ impl ThreadRecorder {
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
             let Entered { callsite, ref text, .. } = self.entered[later];
-            let text = text.clone().unwrap_or_default();
-            let record = Record { callsite, text: &text, ..Record::new(Kind::Begin, ns) };
+            let text = text.clone();
+            let members = text.as_ref().map_or("", |text| &text.members);
+            let record = Record { callsite, text: members, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();
@@ -158,13 +160,6 @@ impl ThreadRecorder {
         if self.entered[index].is_begun {
             self.write(recorder, &Record { text, ..Record::new(Kind::End, ns) });
             self.entered[index].is_begun = false;
-        }
-    }
-
-    /// Notes that values of a span's fields were recorded.
-    pub(crate) fn change(&mut self, span: &Id) {
-        if let Some(index) = self.find(span) {
-            self.entered[index].is_changed = true;
         }
     }
 
@@ -223,7 +218,7 @@ impl ThreadRecorder {
         let mut words = 0;
         let mut begun = self.entered.iter().filter(|entered| entered.is_begun);
         for entered in begun.by_ref().take(REPEATED) {
-            let text = entered.text.as_deref().unwrap_or_default();
+            let text = entered.text.as_ref().map_or("", |text| &text.members);
             let callsite = entered.callsite;
             let mut record = Record { callsite, text, ..Record::new(Kind::RepeatedBegin, entered.ns) };
             if words + record.words() > BLOCK / 4 {

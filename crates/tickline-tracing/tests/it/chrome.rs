@@ -274,6 +274,7 @@ fn spans_may_end_out_of_order() {
     assert_eq!(trace.slices, slices);
 }
 
+/// Symptom: values that another thread recorded were missing.
 #[test]
 fn events_are_instants_and_recorded_values_are_there() {
     let (summary, events, trace) = traced(Chrome::builder().with_fields(), |hand| {
@@ -287,11 +288,12 @@ fn events_are_instants_and_recorded_values_are_there() {
         tracing::info!(message = 5);
         span.record("status", 500);
         span.in_scope(|| tracing::info!(answer = 42));
+        span.in_scope(|| on_thread(|| _ = span.record("route", "/b")));
     });
-    assert_eq!((summary.intervals, summary.events), (2, 3));
+    assert_eq!((summary.intervals, summary.events), (3, 3));
     let args: Vec<_> = trace.slices.iter().map(|slice| &slice[3]).collect();
-    let with = |status: u64| json!({ "route": "/", "status": status });
-    assert_eq!(args, [&with(200), &with(500)]);
+    let with = |route: &str, status: u64| json!({ "route": route, "status": status });
+    assert_eq!(args, [&with("/", 200), &with("/", 500), &with("/b", 500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
     let read = json!(["read \"all\"", 1_000_000.007, { "rows": 3 }]);
     assert_eq!(json!(["name", "ts", "args"].map(|key| &instants[0][key])), read);
