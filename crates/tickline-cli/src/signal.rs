@@ -6,13 +6,21 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A flag that becomes true at the first of these signals. A second signal ends the process at
-/// once, because a write to a blocked pipe may keep the process from reading the flag.
-pub(crate) fn stop_flag(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
+use signal_hook::consts;
+
+/// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the process
+/// at once, because a write to a blocked pipe may keep the process from reading the flag.
+///
+/// An inherited SIGHUP that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM set the
+/// flag even if a shell has started this process in the background with these signals ignored.
+pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
+    let signals = [consts::SIGINT, consts::SIGTERM].into_iter();
+    #[cfg(unix)]
+    let signals = signals.chain(Some(consts::SIGHUP).filter(|hangup| !is_ignored(*hangup)));
     for signal in signals {
-        signal_hook::flag::register_conditional_default(*signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(*signal, Arc::clone(&stop))?;
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
 }

@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts;
-
 use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
@@ -30,16 +28,6 @@ const NAP: Duration = Duration::from_millis(50);
 /// The number of lines on a terminal from one heading to the next.
 const LINES_PER_HEAD: u64 = 20;
 
-/// The signals that end `watch` with a summary: SIGINT, SIGTERM and SIGHUP. An inherited SIGHUP
-/// that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM end `watch` even if a shell
-/// has started it in the background with these signals ignored.
-fn stop_signals() -> Vec<i32> {
-    let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
-    #[cfg(unix)]
-    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !signal::is_ignored(*hangup)));
-    stops.collect()
-}
-
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let setup = Setup::start_clock();
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
@@ -49,7 +37,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
     let csv = args.csv.as_deref();
     let table = csv.map(|path| Table::create(output.find_second("--csv", path)?));
-    let stop = signal::stop_flag(&stop_signals())?;
+    let stop = signal::stop_flag()?;
     let watch = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
     document.watch = Some(watch);

@@ -17,7 +17,10 @@ use crate::harmless::open_folder;
 #[test]
 fn a_server_serves_until_it_is_stopped() {
     let (_folder, page) = folder();
-    let mut server = Server::start(&page);
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_tickline")).args(["serve", "--page"]).arg(&page);
+    command.env_remove("TICKLINE").stdin(Stdio::null()).stdout(Stdio::null());
+    let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
     let serves = wait_for_line(&page, &server);
     let shown = status(&page).unwrap();
     assert_eq!(shown["schema"], "tickline-serve/1");
@@ -43,6 +46,8 @@ fn a_server_serves_until_it_is_stopped() {
     let expected = format!("process {} serves this page; a page has one server", server.0.id());
     assert_fails(&run(&page, &[]), 2, &expected);
     assert_eq!(status(&page).unwrap()["server_pid"], server.0.id(), "the first one goes on");
+    // Symptom: a hangup ended a server under `nohup`. A second signal would end it at once.
+    server.signal(libc::SIGHUP);
     server.signal(libc::SIGTERM);
     let (code, messages) = server.ended();
     assert_eq!(code, Some(0), "{messages}");

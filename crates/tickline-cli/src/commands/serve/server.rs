@@ -47,12 +47,12 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     }
 }
 
-/// The flag that SIGTERM, SIGINT and SIGHUP set, and the signal mask for the server's sleep. These
-/// signals are blocked except during the sleep, so none can arrive between the load of the flag and
-/// the sleep. The clock's thread starts later and inherits the mask that blocks them.
+/// The flag that a stop signal sets, and the signal mask for the server's sleep. These signals are
+/// blocked except during the sleep, so none can arrive between the load of the flag and the sleep.
+/// The clock's thread starts later and inherits the mask that blocks them.
 fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     const STOPS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
-    let stop = signal::stop_flag(&STOPS.map(|signal| signal as i32))?;
+    let stop = signal::stop_flag()?;
     let stops: SigSet = STOPS.into_iter().collect();
     let mut mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     STOPS.into_iter().for_each(|signal| mask.remove(signal));
