@@ -41,7 +41,7 @@ mod unix_time;
 use crate::document::Document;
 
 pub(crate) use finding::{Detail, Finding, Severity};
-pub(crate) use health::{Health, Level};
+pub(crate) use health::{Health, Level, worst};
 pub(crate) use steps::Steps;
 
 /// All rules. Findings of the same severity have this order.

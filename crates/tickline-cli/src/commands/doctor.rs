@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::args::Doctor;
-use crate::diagnose::{Health, Level};
+use crate::diagnose::{Level, worst};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
@@ -105,9 +105,7 @@ fn check(document: &Document) -> (String, Exit) {
         Level::Wrong => ("CRITICAL", Exit::Error),
         Level::Unknown => ("UNKNOWN", Exit::Unknown),
     };
-    let worst =
-        document.findings().first().filter(|_| document.health.as_ref().is_some_and(Health::needs_care));
-    let code = worst.map(|finding| format!(" [{}]", finding.code));
+    let code = worst(document.findings()).map(|finding| format!(" [{}]", finding.code));
     let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");

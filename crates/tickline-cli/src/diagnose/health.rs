@@ -47,8 +47,9 @@ impl Health {
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
             (None, Some(_), ..) => Level::Slow,
-            (None, None, Some(_), _) => Level::Unsure,
-            (None, None, None, Some(_)) if facts.is_answered_by_vdso() => Level::Ok,
+            _ if !facts.is_answered_by_vdso() => Level::Unknown,
+            (.., Some(_), _) => Level::Unsure,
+            (.., Some(_)) => Level::Ok,
             _ => Level::Unknown,
         };
         let cost = cost(facts, slow);
@@ -65,11 +66,6 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// Whether the sentence mentions a fix for the worst finding.
-    pub(crate) fn needs_care(&self) -> bool {
-        self.level == Level::Unsure || self.is_bad()
-    }
-
     /// The sentence, with the level and a hint at the fix.
     pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
         let is_unsure = findings.iter().any(|finding| finding.severity == Severity::Unsure);
@@ -78,13 +74,18 @@ impl Health {
             Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
             level => code(level).to_uppercase(),
         };
-        let fix = match findings.first().filter(|_| self.needs_care()) {
+        let fix = match worst(findings) {
             Some(finding) if finding.fix.is_none => " No fix is known.",
             Some(_) => " Fix below.",
             None => "",
         };
         format!("{level}: {}.{fix}", self.text)
     }
+}
+
+/// The most severe finding that needs a fix, if the findings are sorted by severity.
+pub(crate) fn worst(findings: &[Finding]) -> Option<&Finding> {
+    findings.first().filter(|finding| finding.severity != Severity::Note)
 }
 
 /// The cost of a call for the time, and the reason if it is slow.

@@ -115,8 +115,9 @@ fn a_check_that_fails_is_unknown() {
         run(&["--check", "--facts", "no/such"]),
         run(&["--check", "--secs", "x"]),
         run(&["--check", "--x"]),
-        // The answerer of the clocks is unknown.
+        // The answerer of the clocks is unknown. Symptom: the level was "fast, not known right".
         output(&["--check"], r#"{ "schema": "tickline/2", "machine": {} }"#),
+        output(&["--check"], &include_str!("../facts/chronyd-alone.json").replace("costs", "no")),
     ] {
         let line = text(&output.stdout);
         assert!(line.starts_with("TICKLINE UNKNOWN - ") && line.lines().count() == 1, "{line}");
