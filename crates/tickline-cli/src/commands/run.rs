@@ -147,22 +147,24 @@ fn restore_inherited_files(command: &mut Command) {
 }
 
 /// Sets `LD_PRELOAD`, and forks a helper if the program has no dynamic linker. Returns the helper.
-/// The error says why the program is not served.
+/// If the library would not serve the program either, says so, and returns no helper. The error says
+/// why this command does not serve the program.
 fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
-    let not_served = |why: String| Err(io::Error::other(why));
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
-        return not_served(format!("{SWITCH_VARIABLE}={OFF}"));
+        reporter.say_unserved(&format!("{SWITCH_VARIABLE}={OFF}"));
+        return Ok(None);
     }
     let mut is_always = args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS);
     if !is_always && kernels_clock_is_fast() {
         let clocksource = machine::clocksource().unwrap_or_default();
         if !is_kvm_clock_slow(&clocksource) {
-            return not_served(format!("it needs no system call here (clocksource {clocksource})"));
+            reporter.say_unserved(&format!("it needs no system call here (clocksource {clocksource})"));
+            return Ok(None);
         }
         is_always = true; // The library judges by the name alone.
     }
     if let ProgramKind::Untraceable(why) = &reporter.kind {
-        return not_served(why.clone());
+        return Err(io::Error::other(why.clone()));
     }
     let image = Image::read(&find_library(args)?)?;
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
@@ -319,17 +321,21 @@ struct Reporter {
 }
 
 impl Reporter {
+    /// Prints why the program is not served, not even by a library that is in `LD_PRELOAD` already.
+    fn say_unserved(&self, why: &str) {
+        self.say(&format!("{} has the kernel's clock: {why}", self.name));
+    }
+
+    /// Prints why this command does not serve the program.
     fn say_why(&self, why: &str) {
-        let name = &self.name;
-        let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
-        let is_preloaded = libraries.to_string_lossy().contains(LIBRARY);
-        self.say(&match self.kind {
-            _ if !is_preloaded => format!("{name} has the kernel's clock: {why}"),
+        let (name, libraries) = (&self.name, env::var_os(PRELOAD_VARIABLE).unwrap_or_default());
+        match self.kind {
+            _ if !libraries.to_string_lossy().contains(LIBRARY) => self.say_unserved(why),
             ProgramKind::Static | ProgramKind::Foreign => {
-                format!("{name} has the kernel's clock: {why}; {LIBRARY} is in LD_PRELOAD")
+                self.say_unserved(&format!("{why}; {LIBRARY} is in LD_PRELOAD"));
             }
-            _ => format!("{name} is served by {LIBRARY} in LD_PRELOAD alone: {why}"),
-        });
+            _ => self.say(&format!("{name} may be served by {LIBRARY} in LD_PRELOAD alone: {why}")),
+        }
     }
 
     /// Prints what is known before the exec. A dynamic linker has not loaded the library yet.

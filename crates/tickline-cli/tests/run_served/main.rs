@@ -103,7 +103,8 @@ fn a_program_in_another_namespace_of_processes_is_not_traced() {
 }
 
 /// Symptoms: "X has the clock of PAGE" spoke of programs that X starts as well; "X has the kernel's
-/// clock" spoke of programs that `LD_PRELOAD` served.
+/// clock" spoke of programs that `LD_PRELOAD` served; "X is served by LD_PRELOAD" spoke of programs
+/// that the library does not serve.
 #[test]
 fn the_line_before_the_exec_says_only_what_is_known() {
     let Some(served) = ServedPage::new() else { return };
@@ -113,15 +114,16 @@ fn the_line_before_the_exec_says_only_what_is_known() {
     let has = |program: &str| format!("{program} has the clock of {page}; {others}");
     let no_helper = "has the kernel's clock: it cannot be traced: its helper was not started: Permission denied \
                      (os error 13); libtickline_preload.so is in LD_PRELOAD";
-    let alone = "true is served by libtickline_preload.so in LD_PRELOAD alone: /nonexistent: No such file...";
+    let alone = "true may be served by libtickline_preload.so in LD_PRELOAD alone: /nonexistent: No ...";
+    let off = "true has the kernel's clock: TICKLINE=off";
     let without_clone = |mut command: Command| {
         served::refuse(&mut command, "clone", 0, 0);
         command
     };
-    let in_outer_run = |library: &str| {
+    let in_outer_run = |library: &str, serve: &str, switch: &str| {
         let mut command = common::tickline(&["run", "--library", library, "true"]);
         command.env("LD_PRELOAD", served.library).env("TICKLINE_PAGE", &served.page);
-        command.env("TICKLINE_SERVE", "always");
+        command.env("TICKLINE_SERVE", serve).env("TICKLINE", switch);
         command
     };
     let (run, traced) = (|| served.run(&["true"]), || served.run_traced(&["/bin/true"]));
@@ -130,8 +132,9 @@ fn the_line_before_the_exec_says_only_what_is_known() {
         ("a traced program", traced(), has(served::TRACED)),
         ("a dynamic program, which needs no helper", without_clone(run()), gives.clone()),
         ("a traced program without a helper", without_clone(traced()), [served::TRACED, no_helper].join(" ")),
-        ("in an outer run", in_outer_run(library), gives),
-        ("in an outer run, without a library", in_outer_run("/nonexistent"), alone.into()),
+        ("in an outer run", in_outer_run(library, "always", "on"), gives),
+        ("in an outer run, without a library", in_outer_run("/nonexistent", "always", "on"), alone.into()),
+        ("in an outer run, switched off", in_outer_run(library, "always", "off"), off.into()),
     ];
     if common::is_root() {
         // In a process with another user's rights, a dynamic linker ignores `LD_PRELOAD`.
@@ -145,6 +148,7 @@ fn the_line_before_the_exec_says_only_what_is_known() {
     if tickline_page::program::kernels_clock_is_fast() {
         let fast = "true has the kernel's clock: it needs no system call here...";
         cases.push(("a fast clock", common::tickline(&["run", "true"]), fast.into()));
+        cases.push(("a fast clock, in an outer run", in_outer_run(library, "", "on"), fast.into()));
     }
     cases.into_iter().for_each(assert_says);
 }
