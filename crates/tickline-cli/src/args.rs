@@ -280,7 +280,8 @@ pub(crate) struct Serve {
     pub(crate) action: Option<ServeAction>,
 
     /// The page's file, in a folder that exists; by default /run/tickline/page.v1 for root, and
-    /// $XDG_RUNTIME_DIR/tickline/page.v1 for others
+    /// $XDG_RUNTIME_DIR/tickline/page.v1 for others. The action status takes the first of these that
+    /// exists
     #[arg(long, value_name = "PATH")]
     pub(crate) page: Option<PathBuf>,
 

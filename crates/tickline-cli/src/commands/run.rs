@@ -170,10 +170,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
         Some(page) => std::path::absolute(page)?,
-        None => {
-            let found = machine::page::default_pages().into_iter().find(|page| page.exists());
-            found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))?
-        }
+        None => machine::page::find()?,
     };
     // The library would find the same faults in the page, but could not report them.
     let file = AttachedFile::open(&page).map_err(io::Error::other)?.file;

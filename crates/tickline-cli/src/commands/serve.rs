@@ -25,10 +25,11 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
         return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
     }
-    let page = &match &args.page {
-        Some(page) => page.clone(),
-        None if rustix::process::geteuid().is_root() => page::of_machine().to_owned(),
-        None => page::of_user(env::var_os("XDG_RUNTIME_DIR"))?,
+    let page = &match (&args.page, args.action) {
+        (Some(page), _) => page.clone(),
+        (None, Some(ServeAction::Status)) => page::find()?,
+        _ if rustix::process::geteuid().is_root() => page::of_machine().to_owned(),
+        _ => page::of_user(env::var_os("XDG_RUNTIME_DIR"))?,
     };
     match args.action {
         None => {

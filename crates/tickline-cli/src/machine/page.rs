@@ -25,9 +25,19 @@ pub(crate) struct Reader {
 }
 
 /// The paths of the default pages, where programs look for a page: the machine's, then the user's.
-pub(crate) fn default_pages() -> Vec<PathBuf> {
+fn default_pages() -> Vec<PathBuf> {
     let user = of_user(env::var_os("XDG_RUNTIME_DIR")).ok();
     iter::once(of_machine().to_owned()).chain(user).collect()
+}
+
+/// The page that programs find: the first of the default pages that exists.
+///
+/// # Errors
+///
+/// If none exists.
+pub(crate) fn find() -> io::Result<PathBuf> {
+    let found = default_pages().into_iter().find(|page| page.exists());
+    found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))
 }
 
 /// The path of the machine's page.

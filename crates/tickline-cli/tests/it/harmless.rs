@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{NOBODY, assert_fails, copy_program, is_root, text, tickline};
+use crate::common::{assert_fails, copy_program, is_root, text, tickline};
 
 /// A folder that every user may enter, with a copy of the program. Other users may not be able to
 /// enter the build folder.
@@ -22,13 +22,17 @@ pub(crate) fn open_folder() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
-/// The program run by a user without privileges: `nobody` if the test runs as root, else the test's
+/// A user without privileges, for tests that run as root. A page of `nobody` would be refused,
+/// because in a user namespace `nobody` stands for every user outside of it.
+pub(crate) const USER: u32 = 4_711;
+
+/// The program run by a user without privileges: `USER` if the test runs as root, else the test's
 /// own user.
-fn unprivileged(program: &Path) -> Command {
+pub(crate) fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_remove("TICKLINE");
     if is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(USER).gid(USER);
     }
     command
 }
@@ -38,7 +42,7 @@ fn served_by(document: &Value, clock: &str) -> Value {
     costs.iter().find(|cost| cost["clock"] == clock).expect("its row")["served_by"].clone()
 }
 
-/// The user `nobody` gets the same facts as root, except the kernel's log and the facts that only
+/// A user without privileges gets the same facts as root, except the kernel's log and the facts that only
 /// the log shows, such as the hypervisor behind KVM's interface.
 #[test]
 fn an_unprivileged_user_gets_the_facts_that_root_gets() {
@@ -83,7 +87,7 @@ fn without_the_right_to_write_only_output_files_fail() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
     if is_root() {
         for path in [file.as_path(), folder.path()] {
-            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(path, Some(USER), Some(USER)).unwrap();
         }
     }
     assert_fails(&run(&["--json", "../read-only"]), 2, "read-only: Permission denied (os error 13)");
