@@ -23,7 +23,9 @@ mod text;
 mod tracepoint;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use self::clocks::TimeCall;
 use crate::args;
@@ -38,7 +40,7 @@ use crate::setup::Setup;
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let setup = Setup::start();
     if let Some(pid) = args.process {
-        check_exists(pid)?;
+        check_process(pid)?;
     }
     let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
@@ -48,33 +50,33 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let costs = costs::measure(&setup.calls(), costs::ROUNDS, progress.part("costs", 0.8, 1.0));
     let mut document = setup.document("who", costs, None);
     document.diagnose();
-    let (who, exit) = match counted {
-        Ok(counted) => (counted.into_summary(&document), Exit::Success),
-        Err(obstacle) => {
-            let instead = obstacle.instead(args.process, args.time.as_secs());
-            (
-                WhoSummary { obstacle: Some(obstacle.to_string()), instead, ..WhoSummary::default() },
-                Exit::Negative,
-            )
-        }
-    };
+    let exit = if counted.is_ok() { Exit::Success } else { Exit::Negative };
+    let who = counted.map(|counted| counted.into_summary(&document)).unwrap_or_else(|obstacle| {
+        let instead = obstacle.instead(args.process, args.time.as_secs());
+        WhoSummary { obstacle: Some(obstacle.to_string()), instead, ..WhoSummary::default() }
+    });
     progress.finish();
     document.who = Some(WhoSummary { process: args.process, ..who });
     output.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
 
-/// Checks that the process exists, by `/proc`. Without `/proc`, any process passes.
+/// Checks that the process exists, by `/proc`. If `/proc` is missing or hidden, any process passes.
 ///
 /// # Errors
 ///
-/// If there is no such process.
-fn check_exists(pid: u32) -> io::Result<()> {
-    let proc = std::path::Path::new("/proc");
-    if proc.join("self").exists() && !proc.join(pid.to_string()).exists() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}")));
+/// If there is no such process, or if this is the number of a thread, which has no count of its own.
+fn check_process(pid: u32) -> io::Result<()> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    if Path::new("/proc/self").exists() && !process.exists() {
+        return Err(io::Error::other(format!("there is no process {pid}")));
     }
-    Ok(())
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    match status.lines().find_map(|line| line.strip_prefix("Tgid:\t")).filter(|tgid| *tgid != pid.to_string())
+    {
+        Some(tgid) => Err(io::Error::other(format!("{pid} is a thread of process {tgid}: name the process"))),
+        None => Ok(()),
+    }
 }
 
 /// The samples that were counted.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{entries, text, tickline};
+use crate::common::{assert_fails, entries, text, tickline};
 
 /// Each line has a command line, and parts of the expected message.
 const REFUSED: &str = include_str!("refused.txt");
@@ -33,6 +33,17 @@ fn bad_arguments_are_named_with_their_limits() {
     assert_eq!(entries(folder.path()), ["dangling", "link", "taken", "x"]);
     assert_eq!(entries(&taken), [""; 0]);
     assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
+}
+
+/// Symptom: no call was seen of a thread that made 650,000 a second.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_refuses_the_number_of_a_thread() {
+    assert_fails(&tickline(&["who", "4194304"]).output().unwrap(), 2, "there is no process 4194304");
+    // The test runs in a thread of its own.
+    let thread = std::fs::read_link("/proc/thread-self").unwrap();
+    let output = tickline(&["who"]).arg(thread.file_name().unwrap()).output().unwrap();
+    assert_fails(&output, 2, &format!("is a thread of process {}", std::process::id()));
 }
 
 #[test]
