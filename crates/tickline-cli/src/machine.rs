@@ -74,7 +74,8 @@ pub(crate) struct Machine {
     /// The CPUs that are online, as a list of ranges.
     pub(crate) online_cpus: Option<String>,
     /// The number of processes that have the machine's or the user's page mapped (`tickline
-    /// serve`), with the server if it belongs to another user; null if there is no page.
+    /// serve`), with the server if it belongs to another user; null if there is no page, or if none
+    /// was found and the user may not examine every process.
     pub(crate) page_readers: Option<usize>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,

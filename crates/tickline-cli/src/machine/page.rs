@@ -55,11 +55,11 @@ pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
 }
 
 /// The number of processes that have one of the default pages mapped; `None` if there is no such
-/// page.
+/// page, or if none was found and this user may not examine every process.
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
-        let server = writer_pid(&page).ok().flatten();
-        Some(readers(&page, server).ok()?.0.len())
+        let (readers, unreadable) = readers(&page, writer_pid(&page).ok().flatten()).ok()?;
+        (unreadable == 0 || !readers.is_empty()).then_some(readers.len())
     });
     counts.reduce(|all, count| all + count)
 }

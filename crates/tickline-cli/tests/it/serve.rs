@@ -240,7 +240,12 @@ fn a_user_without_rights_serves_that_users_programs() {
         let output = as_user(&["serve", "status"]).output().unwrap();
         text(&output.stdout).contains(&format!("process {}", server.0.id())).then_some(output)
     });
-    assert!(text(&output.stdout).contains("tickline/page.v1, of user "), "{}", text(&output.stdout));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("tickline/page.v1, of user "), "{shown}");
+    // Symptom: "mapped by no process", by a user who may not examine the processes of others.
+    let metrics = as_user(&["doctor", "--secs", "1", "--openmetrics", "-"]).output().unwrap();
+    let is_counted = text(&metrics.stdout).contains("\ntickline_page_readers ");
+    assert_eq!(is_counted, !shown.contains("readers 0; "), "{shown}");
     if is_root() {
         // To the page of a user, root is another user.
         assert_fails(&run(&page, &["status"]), 2, "user 4711");
