@@ -77,7 +77,9 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
     }
     screen.line("");
     let row = |caller: &Caller| {
-        let name = caller.process.as_deref().unwrap_or("(ended)").to_owned();
+        // The kernel shows a process of another PID namespace as process 0.
+        let unnamed = if caller.pid == 0 { "(outside this PID namespace)" } else { "(ended)" };
+        let name = caller.process.as_deref().unwrap_or(unnamed).to_owned();
         let cost = caller.cost_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
         let (pid, calls) = (caller.pid.to_string(), format!("{:.0}", caller.calls_per_second));
         let shares = [caller.core_percent, caller.fixed_core_percent].map(|share| cell(&json!(share)));
@@ -130,7 +132,8 @@ mod tests {
             for (pid, clock, samples) in callers {
                 for sample in 0..*samples {
                     // The name must be read only once, at the first sample.
-                    counted.add(*pid, TimeCall::ClockGettime(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
+                    let name = |pid| (pid != 0).then(|| format!("\u{1b}[2J{sample}"));
+                    counted.add(*pid, TimeCall::ClockGettime(*clock), name);
                 }
             }
             lines(counted.into_summary(&facts("system_call", "6.1.0")))
@@ -150,6 +153,8 @@ mod tests {
         assert!(written(&[(1, 1, 1), (2, 5, 1)]).contains("an unknown share after the fix"));
         let many = (1..=25).map(|pid| (pid, 1, 1)).collect::<Vec<_>>();
         assert!(written(&many).contains("5 more rows are in the JSON"));
+        // Symptom: the row of a running program said "(ended)".
+        assert!(written(&[(0, 1, 1)]).contains(" 0 (outside this PID namespace) clock_gettime"));
         assert!(written(&[]).starts_with("No system call for the time was seen"));
     }
 
