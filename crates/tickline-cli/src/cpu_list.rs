@@ -26,8 +26,8 @@ pub(crate) fn chosen(list: Option<&BTreeSet<u32>>) -> io::Result<Vec<u32>> {
         return Ok(cpus.iter().copied().collect());
     };
     let usable = exchange::cpus();
-    let but = if usable.is_empty() { String::new() } else { format!(", but on {}", ranges(&usable)) };
-    Err(io::Error::other(format!("--cpus: this process cannot run on CPU {missing}{but}")))
+    let hint = if usable.is_empty() { String::new() } else { format!(": choose from {}", ranges(&usable)) };
+    Err(io::Error::other(format!("--cpus: no thread could be started on CPU {missing}{hint}")))
 }
 
 /// A list as Linux writes it: `0-3,8`.

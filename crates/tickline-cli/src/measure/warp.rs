@@ -147,7 +147,7 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
     let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
     let (frequency_hz, resolution_ticks) = rate
         .filter(|(hz, _)| *hz > 0.0)
-        .ok_or("the counter's rate could not be measured on the first CPU")?;
+        .ok_or("the counter's rate was not measured: no thread could be started on the first CPU")?;
     let ends = pairs(&warp.cpus, warp.pattern);
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
