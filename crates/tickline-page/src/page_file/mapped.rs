@@ -34,8 +34,10 @@ impl<'a> PagePath<'a> {
             folder = rest;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder =
-            openat(CWD, folder, flags, Mode::empty()).map_err(refused("its folder cannot be opened"))?;
+        let folder = openat(CWD, folder, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOTDIR => refused("its folder is a link, which is not followed, or no folder")(error),
+            error => refused("its folder cannot be opened")(error),
+        })?;
         Ok(Self { folder, name })
     }
 
