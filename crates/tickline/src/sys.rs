@@ -2,6 +2,7 @@
 //!
 //! - a token of the process, which a `fork` changes,
 //! - a sleep that ends when the clock is set,
+//! - a thread that starts even in a forked child,
 //! - a thread that gets no signals, and an `errno` that stays the same,
 //! - a lock that is released when its owner ends,
 //! - the CPUs of a thread,
@@ -31,9 +32,9 @@ use other as system;
 #[cfg(feature = "utc")]
 pub(crate) use system::map_beginning;
 pub(crate) use system::{
-    CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, StoppableSleep, clocksource, comparable_cpus,
-    cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token, may_read_counter,
-    pin_this_thread, token,
+    CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, StoppableSleep, Thread, clocksource,
+    comparable_cpus, cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token,
+    may_read_counter, pin_this_thread, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

@@ -38,9 +38,9 @@
 //! | `pthread_atfork` in place of the process id | misses children of `clone`, which sandboxes use |
 
 use core::ops::Deref;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle, ThreadId};
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::gate::CounterComparison;
@@ -52,24 +52,25 @@ use crate::options::{Probes, Settings};
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, SignalsBlocked, StoppableSleep, WakeCause};
+use crate::sys::{self, SignalsBlocked, StoppableSleep, Thread, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
 use crate::utc::UtcPolls;
-
-/// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
-/// takes from the stack. The figure is address space, not memory.
-const STACK_BYTES: usize = 256 * 1024;
 
 /// The period at which a thread with a closed gate asks for the result of a comparison that may
 /// open the gate, ns. Each pair of CPUs takes at least `REST_NS` (`trust/compare.rs`).
 const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
+
+/// The number of threads started so far.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// A running thread; stopped and joined when dropped.
 #[derive(Debug)]
 pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
     sleep: Arc<StoppableSleep>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
+    /// No other thread of this process or of an ancestor has the same.
+    pub(crate) id: u64,
     /// The process that made the thread. Only this process may join it.
     token: u64,
 }
@@ -77,41 +78,29 @@ pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
     pub(crate) fn start(engine: E, settings: Settings) -> Result<Self, Error> {
         let probes = engine.probes();
-        let mut builder = thread::Builder::new();
-        let sleep = Arc::new(match probes {
-            Probes::Full => {
-                builder = builder.name("tickline".to_owned());
-                StoppableSleep::notifying_clock_set()
-            }
-            // `prctl` gives a thread its name.
-            Probes::Minimal => StoppableSleep::plain(),
-        });
+        let (name, sleep) = match probes {
+            Probes::Full => (Some(c"tickline"), StoppableSleep::notifying_clock_set()),
+            Probes::Minimal => (None, StoppableSleep::plain()),
+        };
+        let sleep = Arc::new(sleep);
         engine.attach_thread();
         let (engine_inside, sleep_inside) = (engine.clone(), Arc::clone(&sleep));
         let blocked = SignalsBlocked::new();
-        let thread = builder
-            .stack_size(STACK_BYTES)
-            .spawn(move || run(&engine_inside, &sleep_inside, settings))
+        let thread = Thread::spawn(name, move || run(&engine_inside, &sleep_inside, settings))
             .map_err(Error::thread)
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        Ok(Self { engine, sleep, thread: Some(thread), token: sys::token() })
-    }
-}
-
-impl<E: Deref<Target = Engine>> ClockThread<E> {
-    pub(crate) fn id(&self) -> Option<ThreadId> {
-        self.thread.as_ref().map(|thread| thread.thread().id())
+        // ORDERING: Relaxed: only uniqueness counts.
+        let id = STARTED.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { engine, sleep, thread: Some(thread), id, token: sys::token() })
     }
 }
 
 impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     fn drop(&mut self) {
-        // A forked child has no thread to wake or to join: a join would never return. `join` panics
-        // for a killed thread, because the thread stored no result.
+        // A forked child has no thread to wake or to join: a join would never return.
         let is_forked = self.token != sys::token();
         if is_forked || self.engine.thread_futex.owner_died() {
-            core::mem::forget(self.thread.take());
             self.sleep.close(); // in a child: closes its copy of the descriptor
             if !is_forked {
                 self.engine.detach_thread();
@@ -121,8 +110,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         self.engine.detach_thread();
         self.sleep.stop();
         if let Some(thread) = self.thread.take() {
-            // The thread never panics. If it did, readings would go on without it.
-            thread.join().ok();
+            thread.join();
         }
         // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }

@@ -1,7 +1,6 @@
 //! The global clock's thread, and the guards that keep it running.
 
 use core::time::Duration;
-use std::thread::ThreadId;
 
 use tickline_core::try_lock::TryLock;
 
@@ -63,7 +62,7 @@ pub fn start() -> Result<ClockGuard, Error> {
 pub struct ClockGuard {
     /// The id of the thread that this guard keeps running. Ids are never reused, so the guard of a
     /// killed or a parent's thread stops no later thread.
-    thread: Option<ThreadId>,
+    thread: u64,
 }
 
 #[derive(Debug)]
@@ -139,7 +138,7 @@ impl ClockGuard {
                     .inspect_err(|_| GLOBAL.apply(&Settings::DEFAULT))?;
                 slot.insert(GlobalThread { guards: 1, settings, thread })
             };
-            Ok(Self { thread: running.thread.id() })
+            Ok(Self { thread: running.thread.id })
         })
     }
 }
@@ -147,7 +146,7 @@ impl ClockGuard {
 impl Drop for ClockGuard {
     fn drop(&mut self) {
         with_global_thread(|slot| {
-            let running = slot.as_mut().filter(|running| running.thread.id() == self.thread);
+            let running = slot.as_mut().filter(|running| running.thread.id == self.thread);
             let Some(running) = running else { return };
             running.guards = running.guards.saturating_sub(1);
             if running.guards == 0 {

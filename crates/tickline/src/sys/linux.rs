@@ -8,6 +8,7 @@ mod fork;
 mod process;
 mod robust_futex;
 mod sleep;
+mod thread;
 
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use clocksource::{clocksource, is_accepted};
@@ -18,3 +19,4 @@ pub(crate) use fork::{disable_fork_token, lock_token, token};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
 pub(crate) use sleep::StoppableSleep;
+pub(crate) use thread::Thread;

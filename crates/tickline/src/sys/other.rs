@@ -1,7 +1,11 @@
 //! Systems other than Linux, and Miri. They have no notification of a set clock and no signal
 //! masks, and only Windows has affinity.
 
+use core::ffi::CStr;
+use core::mem::ManuallyDrop;
+use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use tickline_core::gate::Clocksource;
@@ -69,6 +73,25 @@ impl StoppableSleep {
     /// Does nothing: there is no descriptor.
     #[expect(clippy::unused_self, reason = "other systems have one")]
     pub(crate) fn close(&self) {}
+}
+
+/// A running thread. Its drop does nothing: a forked child must not detach a thread that it does not
+/// have.
+#[derive(Debug)]
+pub(crate) struct Thread(ManuallyDrop<JoinHandle<()>>);
+
+impl Thread {
+    pub(crate) fn spawn(
+        name: Option<&'static CStr>,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let name = name.unwrap_or_default().to_string_lossy().into_owned();
+        Builder::new().name(name).spawn(work).map(|thread| Self(ManuallyDrop::new(thread)))
+    }
+
+    pub(crate) fn join(self) {
+        ManuallyDrop::into_inner(self.0).join().ok();
+    }
 }
 
 /// A stand-in: these systems do not report that a thread was killed.

@@ -10,7 +10,6 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::thread;
 
 use tickline_core::counter::resolution_ticks;
 use tickline_core::gate::CounterComparison;
@@ -18,7 +17,7 @@ use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, StoppableSleep, WakeCause};
+use crate::sys::{self, COUNTER, StoppableSleep, Thread, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The least pause between two tries, ns. The pause is at least as long as the last try took.
@@ -77,7 +76,7 @@ fn publish(comparison: CounterComparison) {
             *result = Some(LastResult::after(*result, comparison, OsClock.monotonic_ns()));
             return;
         }
-        thread::yield_now();
+        std::thread::yield_now();
     }
 }
 
@@ -100,12 +99,12 @@ impl LastResult {
 /// The thread that compares, if it runs, and its sleep between two tries; stopped and joined
 /// when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct ComparisonThread(Option<(thread::JoinHandle<()>, Arc<StoppableSleep>)>);
+pub(crate) struct ComparisonThread(Option<(Thread, Arc<StoppableSleep>)>);
 
 impl ComparisonThread {
     /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
-        self.0.as_ref().is_some_and(|(thread, _)| !thread.is_finished())
+        self.0.as_ref().is_some_and(|(_, sleep)| Arc::strong_count(sleep) > 1)
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
@@ -122,14 +121,15 @@ impl ComparisonThread {
         let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
         let sleep = Arc::new(StoppableSleep::plain());
         let thread_sleep = Arc::clone(&sleep);
-        let spawned = thread::Builder::new().name("tickline-cmp".to_owned()).spawn(move || {
+        let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
             if let Some(comparison) = compare(&thread_sleep) {
                 publish(comparison);
             }
             drop(guard);
         });
         match spawned {
-            Ok(thread) => self.0 = Some((thread, sleep)),
+            // The drop of the former value joins its thread, which has ended.
+            Ok(thread) => *self = Self(Some((thread, sleep))),
             Err(_) => publish(CounterComparison::Impossible),
         }
     }
@@ -139,7 +139,7 @@ impl Drop for ComparisonThread {
     fn drop(&mut self) {
         if let Some((thread, sleep)) = self.0.take() {
             sleep.stop();
-            thread.join().ok(); // it never panics
+            thread.join();
         }
     }
 }

@@ -23,6 +23,7 @@ in_processes! { in_child:
 in_processes! { in_child_of_a_kernel:
     the_thread_blocks_all_signals_and_leaves_the_callers_alone,
     a_child_that_is_forked_during_a_start_can_start,
+    a_child_that_is_forked_while_a_thread_begins_can_start,
 }
 
 fn there_is_a_thread_only_between_start_and_drop() {
@@ -106,7 +107,7 @@ fn errno_survives_a_reading() {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own errno.
     unsafe { *errno = 77 };
-    for _ in 0..1_000 {
+    for _ in 0..400 {
         black_box((clock.now(), clock.unix_now()));
     }
     // SAFETY: this thread's own errno.
@@ -186,4 +187,23 @@ fn a_child_that_is_forked_during_a_start_can_start() {
         });
         assert!(ASLEEP.load(Ordering::Acquire), "the lock was free before the child had ended");
     });
+}
+
+/// Symptom: the thread of a child never ran, and the child's drop waited for it for ever. Cause: at
+/// the fork, another thread of std was beginning, and held a lock of std.
+fn a_child_that_is_forked_while_a_thread_begins_can_start() {
+    for _ in 0..8 {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::spawn(|| ()).join().unwrap();
+            }
+        });
+    }
+    for _ in 0..400 {
+        in_fork(|| {
+            // SAFETY: passes a number. The signal has no handler, so it ends a child that hangs.
+            unsafe { libc::alarm(60) };
+            drop(tickline::start().unwrap());
+        });
+    }
 }

@@ -35,7 +35,8 @@ fn the_counters_of_this_machine_are_compared() {
     }
     let endless = Arc::new(StoppableSleep::plain());
     let inside = Arc::clone(&endless);
-    let thread = thread::spawn(move || _ = inside.wait(Duration::from_secs(3_600)));
+    let wait = move || _ = inside.wait(Duration::from_secs(3_600));
+    let thread = Thread::spawn(None, wait).expect("a thread");
     drop(ComparisonThread(Some((thread, endless))));
     sleep.stop();
     if sys::comparable_cpus().len() > 1 {

@@ -1,0 +1,80 @@
+//! Linux: threads of libc.
+//!
+//! A thread of std enters itself in a list when it begins and when it ends. The list has a lock
+//! (`std/src/sys/pal/unix/stack_overflow/thread_info.rs`, seen in Rust 1.95). If a child is forked
+//! while another thread holds the lock, each later thread of std in this child waits for ever, and
+//! so does who joins it. libc keeps its own locks usable in a forked child.
+
+use core::ffi::{CStr, c_void};
+use core::{mem, ptr};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A thread needs a few frames. The rest is for the program's thread-local storage, which libc
+/// takes from the stack. The figure is address space, not memory.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// A running thread.
+#[derive(Debug)]
+pub(crate) struct Thread(libc::pthread_t);
+
+// SAFETY: a thread's number may be used by every thread. With musl it is a pointer.
+unsafe impl Send for Thread {}
+// SAFETY: as above.
+unsafe impl Sync for Thread {}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl Thread {
+    /// Starts a thread that does `work`. `name` gives it a name, by a system call.
+    pub(crate) fn spawn(
+        name: Option<&'static CStr>,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let named = move || {
+            if let Some(name) = name {
+                // SAFETY: the name is valid, and ends with a zero.
+                unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+            }
+            work();
+        };
+        let work: *mut Work = Box::into_raw(Box::new(Box::new(named)));
+        // SAFETY: both are plain data, which the calls below fill.
+        let (mut thread, mut attributes): (libc::pthread_t, libc::pthread_attr_t) = unsafe { mem::zeroed() };
+        // SAFETY: `attributes` is valid for a write.
+        unsafe { libc::pthread_attr_init(&raw mut attributes) };
+        // SAFETY: `attributes` is initialised.
+        unsafe { libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES) };
+        let mut create = |attributes| {
+            // SAFETY: `begin` takes `work`, and runs at most once: only if the call returns 0.
+            unsafe { libc::pthread_create(&raw mut thread, attributes, begin, work.cast()) }
+        };
+        let mut error = create(&raw const attributes);
+        if error == libc::EINVAL {
+            // The stack has no room for the program's thread-local storage. libc's own size has.
+            error = create(ptr::null());
+        }
+        // SAFETY: `attributes` is initialised, and used no more.
+        unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+        if error != 0 {
+            // SAFETY: from `into_raw` above, and no thread has taken it.
+            drop(unsafe { Box::from_raw(work) });
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        Ok(Self(thread))
+    }
+
+    /// Waits until the thread has ended.
+    pub(crate) fn join(self) {
+        // SAFETY: the thread was made by `spawn`, and is joined once: this takes `self`.
+        unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+}
+
+extern "C" fn begin(work: *mut c_void) -> *mut c_void {
+    // SAFETY: from `into_raw` in `spawn`, for this thread only.
+    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    // A panic must not leave a C function: it would end the process.
+    catch_unwind(AssertUnwindSafe(work)).ok();
+    ptr::null_mut()
+}
