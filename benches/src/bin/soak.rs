@@ -17,6 +17,7 @@
 //! The program exits with 1 if a count is outside of its range.
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
+use std::fmt::Display;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
@@ -125,6 +126,12 @@ impl Tally {
         self.by_counter += other.by_counter;
         self.done += other.done;
         self.failed += other.failed;
+    }
+
+    /// Counts a failure, and prints its reason.
+    fn fail(&mut self, reason: &dyn Display) {
+        eprintln!("{reason}");
+        self.failed += 1;
     }
 }
 
@@ -262,7 +269,7 @@ fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
             Ok(guard) => guards.push(guard),
             // The first guard has other settings, so tickline may refuse the rest.
             Err(error) if error.kind() == tickline::ErrorKind::AlreadyRunning => {}
-            Err(_) => tally.failed += 1,
+            Err(error) => tally.fail(&format_args!("start: {error}")),
         }
     }
     all[0].read(tally, random.u64(0..SHORT_RUN));
@@ -281,9 +288,9 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     if driver == Driver::Thread && random.u64(0..2) == 0 {
         builder = builder.recent_every(Duration::from_millis(1));
     }
-    let Ok(clock) = builder.start() else {
-        tally.failed += 1;
-        return;
+    let clock = match builder.start() {
+        Ok(clock) => clock,
+        Err(error) => return tally.fail(&format_args!("a clock with {driver:?}: {error}")),
     };
     let subject = Subject::new(&clock);
     let start = Instant::now();
@@ -313,7 +320,9 @@ fn fork_child(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
     // SAFETY: waits for the child made above; `status` is valid for a write.
     let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
     tally.done += 1;
-    tally.failed += u64::from(!ended || status != 0);
+    if !ended || status != 0 {
+        tally.fail(&format_args!("child {child}: wait status {status:#x}"));
+    }
 }
 
 /// The work of a child. It makes readings, which must not be below any of its parent's. Then it
