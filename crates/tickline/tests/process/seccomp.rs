@@ -28,7 +28,7 @@ const MINIMAL: &[libc::c_long] = &[libc::SYS_clock_gettime, libc::SYS_getpid];
 /// The further calls of the thread driver, once it runs.
 const PARKING: &[libc::c_long] = &[libc::SYS_futex];
 
-/// The calls of std and libc that create and end a thread. The filter checks `madvise`'s advice,
+/// The calls of libc that create and end a thread. The filter checks `madvise`'s advice,
 /// too.
 const THREADS: &[libc::c_long] = &[
     libc::SYS_mmap,
@@ -39,17 +39,13 @@ const THREADS: &[libc::c_long] = &[
     libc::SYS_clone3,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
-    libc::SYS_sigaltstack,
     libc::SYS_set_robust_list,
     RSEQ,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_gettid,
     libc::SYS_exit,
 ];
 
-/// The calls of std and libc that end a running thread.
-const END: &[libc::c_long] =
-    &[libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack, libc::SYS_madvise, libc::SYS_exit];
+/// The calls of libc that end a running thread.
+const END: &[libc::c_long] = &[libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_madvise, libc::SYS_exit];
 
 /// The calls of the tests: to sleep, to allocate, and to end.
 const TEST: &[libc::c_long] = &[
