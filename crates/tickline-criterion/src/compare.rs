@@ -221,7 +221,7 @@ fn sample(
     let mut sample = collector.begin_sample(iterations);
     loop {
         let first = random_side();
-        let mut group = [PairReads::NONE; 2];
+        let mut group = [PairReads::default(); 2];
         for routine in [first, 1 - first] {
             group[routine] = routines[routine](iterations_per_pair);
         }

@@ -156,7 +156,7 @@ impl ClockRead {
 }
 
 /// Both readings of a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PairReads {
     /// Ticks of the counter, or ns where the OS clock measures.
     pub(crate) start_ticks: u64,
@@ -166,9 +166,6 @@ pub(crate) struct PairReads {
 }
 
 impl PairReads {
-    /// The value before the readings.
-    pub(crate) const NONE: Self = Self { start_ticks: 0, end_ticks: 0, cpus: None };
-
     /// The time between the readings; 0 if the counter stepped back.
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {

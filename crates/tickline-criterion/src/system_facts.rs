@@ -52,7 +52,8 @@ impl SystemFacts {
     /// Reads the facts about `cpu`.
     pub(crate) fn read(cpu: Option<usize>, time: &CounterTime) -> Self {
         let clock = time.session().map(Session::clock_facts);
-        Self { cpu, clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
+        let stolen = fs::read_to_string("/proc/stat").ok().and_then(|text| stolen_in(&text, cpu));
+        Self { cpu, clock, stolen, frequency_khz: cpu.and_then(frequency_khz) }
     }
 
     /// The disturbance of all pairs since `earlier`, if there was one. Both are about one CPU.
@@ -73,20 +74,15 @@ impl SystemFacts {
     }
 }
 
-/// The time that the hypervisor took from `cpu`, or from all CPUs if the CPU is unknown, in units
-/// of `USER_HZ`.
-fn stolen(cpu: Option<usize>) -> Option<u64> {
-    stolen_in(&fs::read_to_string("/proc/stat").ok()?, cpu)
-}
-
 /// The frequency of a CPU's core, kHz.
 fn frequency_khz(cpu: usize) -> Option<u64> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The eighth number in the line of `cpu`, or in the first line, which is for all CPUs
-/// (proc_stat(5)).
+/// The time that the hypervisor took from `cpu`, or from all CPUs if the CPU is unknown, in units
+/// of `USER_HZ`: the eighth number in the CPU's line of `/proc/stat`, or in the first line, which is
+/// for all CPUs (proc_stat(5)).
 fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let mut fields = text.lines().map(str::split_whitespace);

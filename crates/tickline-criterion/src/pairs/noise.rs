@@ -32,19 +32,6 @@ pub(crate) struct Noise {
     pub(crate) min_gap_ticks: u64,
 }
 
-impl Noise {
-    /// The largest number of interrupts to assume in `exposed_ticks`: the expected number plus
-    /// three standard deviations of a Poisson distribution. 0 if the loop has had no gap, because
-    /// the length of an interrupt is then unknown.
-    fn max_in(&self, exposed_ticks: u64) -> f64 {
-        if self.gaps == 0 || self.runtime_ticks == 0 {
-            return 0.0;
-        }
-        let expected = as_f64(self.gaps) / as_f64(self.runtime_ticks) * as_f64(exposed_ticks);
-        (expected + 3.0 * expected.sqrt()).max(1.0)
-    }
-}
-
 /// The judgement on the long pairs of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LongPairs {
@@ -56,6 +43,7 @@ pub(crate) enum LongPairs {
 
 /// Judges the long pairs of a slice. Changes the order of `ticks`.
 pub(crate) fn judge_long(ticks: &mut [u64], noise: &Noise) -> LongPairs {
+    // Without a gap, the length of an interrupt is unknown. After a gap, `runtime_ticks` is not 0.
     if ticks.is_empty() || noise.gaps == 0 {
         return LongPairs::Kept(0);
     }
@@ -64,7 +52,9 @@ pub(crate) fn judge_long(ticks: &mut [u64], noise: &Noise) -> LongPairs {
     let (_, median, _) = ticks.select_nth_unstable(middle);
     let above_ticks = median.saturating_add(noise.min_gap_ticks);
     let long = crate::number::count(ticks.iter().filter(|ticks| **ticks > above_ticks).count());
-    if as_f64(long) <= noise.max_in(exposed_ticks) {
+    let expected = as_f64(noise.gaps) / as_f64(noise.runtime_ticks) * as_f64(exposed_ticks);
+    // Three standard deviations of a Poisson distribution more than expected.
+    if as_f64(long) <= (expected + 3.0 * expected.sqrt()).max(1.0) {
         LongPairs::Interrupts { above_ticks }
     } else {
         LongPairs::Kept(long)

@@ -174,10 +174,7 @@ mod tests {
         let mut slice = Slice::default();
         slice.add_block(&mut vec![two(100, 102); 100_000], None);
         slice.add_block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
-        let moved = [
-            PairReads { cpus: Some((0, 1)), ..pair(0, 100) },
-            PairReads { cpus: Some((1, 1)), ..pair(100, 102) },
-        ];
+        let moved = [on((0, 1)), on((1, 1))];
         slice.add_block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
         slice.judge(None, &NOISE);
         assert_eq!(slice.disturbances().to_string(), "moved 2, preempted 10, interrupted 1");
