@@ -200,12 +200,9 @@ mod tests {
             observations.count(&Elapsed::default(), status);
             assert_eq!(observations.incidents.untrusted, untrusted, "{observations:?}");
         }
-        assert_eq!(
-            observations.incidents(&open.events).to_string(),
-            format!(
-                "5 of 8 samples cannot be trusted, because the counter's rate was not known, or {CLOSED}: repeat the benchmark"
-            )
-        );
+        let text = observations.incidents(&open.events).to_string();
+        let known = "5 of 8 samples cannot be trusted, because the counter's rate was not known, or ";
+        assert_eq!(text, format!("{known}{CLOSED}: repeat the benchmark"));
     }
 
     #[test]
