@@ -253,15 +253,7 @@ pub(super) fn tickline(records: &[Record]) -> String {
         });
         served.or_else(|| Some("not on this machine".into()))
     });
-    block += &line("a hello-world takes longer than with std by", records, |record| hello(&record.json));
     block
-        + &line("a traced span: `SpanTimingLayer` / `FmtSpan::CLOSE`", records, |record| {
-            let span = |subject: &str| {
-                number(entry(&record.json, "spans.spans", "subject", subject)?, "one_thread_ns").map(whole)
-            };
-            let [ours, fmt] = ["SpanTimingLayer", "fmt with FmtSpan::CLOSE, to a sink"].map(span);
-            Some(format!("{} ns / {}", ours?, fmt?))
-        })
 }
 
 /// The table of the costs of a span, ns, on one thread and on each of two threads. The rows are
