@@ -84,10 +84,8 @@ mod tests {
             let command = name.map_or(&program, |name| program.find_subcommand(name).unwrap());
             let help =
                 command.get_after_help().unwrap_or_else(|| panic!("{name:?} has no examples")).to_string();
-            assert!(
-                help.contains("Examples:\n  tickline") && manual.contains(".SH EXAMPLES"),
-                "{help}\n{manual}"
-            );
+            assert!(help.contains("Examples:\n  tickline"), "{help}");
+            assert!(manual.contains(".SH EXAMPLES"), "{manual}");
             // The manual without roff's escapes.
             let plain = manual.replace('\\', "");
             for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {

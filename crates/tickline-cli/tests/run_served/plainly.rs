@@ -35,12 +35,8 @@ fn a_program_that_may_not_be_traced_is_executed_plainly() {
         };
         let (code, message) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
         assert_eq!(code, Some(5), "{message}");
-        assert!(
-            message.contains(
-                " has the kernel's clock: the kernel refuses to execute it while tickline traces it: "
-            ),
-            "{message}"
-        );
+        let expected = " has the kernel's clock: the kernel refuses to execute it while tickline traces it: ";
+        assert!(message.contains(expected), "{message}");
         let (code, message) = run(served.run(&[file.to_str().unwrap()]));
         assert_eq!((code, message.contains("traced")), (Some(126), false), "{message}");
     }
