@@ -34,24 +34,17 @@ pub(crate) fn ended(mut child: Child) -> i32 {
     until("the child ends", || child.try_wait().expect("a child")).code().unwrap_or(-1)
 }
 
-/// A running `watch` that writes rows to `path`, its output, and the output's first lines.
-fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildStdout>, String) {
-    let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
-    let mut child = command.arg(path).stdout(Stdio::piped()).spawn().expect("it can be started");
-    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut text = String::new();
-    for _ in 0..lines {
-        output.read_line(&mut text).expect("its output is text");
-    }
-    (child, output, text)
-}
-
 #[test]
 fn a_signal_ends_watch_with_whole_rows_and_a_summary_if_it_can() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.csv");
-        let (child, mut lines, mut text) = watching(&path, 4);
+        let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
+        let mut child = command.arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut lines, mut text) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+        for _ in 0..4 {
+            lines.read_line(&mut text).unwrap();
+        }
         send(&child, signal);
         let code = ended(child);
         lines.read_to_string(&mut text).unwrap();
