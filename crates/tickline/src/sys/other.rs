@@ -85,8 +85,12 @@ impl Thread {
         name: Option<&'static CStr>,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        let name = name.unwrap_or_default().to_string_lossy().into_owned();
-        Builder::new().name(name).spawn(work).map(|thread| Self(ManuallyDrop::new(thread)))
+        // With a size, std does not ask the environment for one, under a lock.
+        let mut builder = Builder::new().stack_size(256 * 1024);
+        if let Some(name) = name {
+            builder = builder.name(name.to_string_lossy().into_owned());
+        }
+        builder.spawn(work).map(|thread| Self(ManuallyDrop::new(thread)))
     }
 
     pub(crate) fn join(self) {

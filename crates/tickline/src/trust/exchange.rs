@@ -8,14 +8,14 @@
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread;
+use std::sync::{Arc, OnceLock};
 
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 use tickline_core::gate::CounterDifference;
 use tickline_core::reference::Reference;
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER};
+use crate::sys::{self, COUNTER, Thread};
 
 /// The least number of quick round trips, over all tries, for a result. The first have cold caches.
 pub const MIN_ROUND_TRIPS: u64 = 50;
@@ -99,7 +99,7 @@ impl Baton {
                 return None;
             }
             if now_ns.saturating_sub(*running_since_ns.get_or_insert(now_ns)) > YIELD_AFTER_NS {
-                thread::yield_now();
+                std::thread::yield_now();
                 running_since_ns = None;
             }
         }
@@ -168,27 +168,26 @@ impl Exchanges {
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else { return Exchanges::NONE };
-    let baton = Baton::default();
-    let found = thread::scope(|scope| {
-        let baton = &baton;
-        let start = |cpu, exchange: fn(&Baton, HardwareCounter) -> Exchanges| {
-            thread::Builder::new().name("tickline-peer".to_owned()).spawn_scoped(scope, move || {
-                if !sys::pin_this_thread(cpu) {
-                    baton.give_up();
-                }
-                exchange(baton, counter)
-            })
-        };
-        let other = start(there, follow).ok()?;
-        let this = start(here, lead);
-        if this.is_err() {
-            baton.give_up();
-        }
-        let mut exchanges = this.ok()?.join().ok()?;
-        exchanges += other.join().ok()?;
-        Some(exchanges)
+    let baton = Arc::new(Baton::default());
+    let start = |cpu, exchange: fn(&Baton, HardwareCounter) -> Exchanges| {
+        let (inside, found) = (Arc::clone(&baton), Arc::new(OnceLock::new()));
+        let found_inside = Arc::clone(&found);
+        let thread = Thread::spawn(Some(c"tickline-peer"), move || {
+            if !sys::pin_this_thread(cpu) {
+                inside.give_up();
+            }
+            found_inside.set(exchange(&inside, counter)).ok();
+        });
+        thread.inspect_err(|_| baton.give_up()).map(|thread| (thread, found)).ok()
+    };
+    let [this, other] = [start(there, follow), start(here, lead)].map(|peer| {
+        let (thread, found) = peer?;
+        thread.join();
+        found.get().copied()
     });
-    found.unwrap_or(Exchanges::NONE)
+    let (Some(mut exchanges), Some(others)) = (this, other) else { return Exchanges::NONE };
+    exchanges += others;
+    exchanges
 }
 
 /// The thread here: gives first, and counts the round trips.
@@ -245,9 +244,9 @@ pub fn cpus() -> Vec<u32> {
 /// Calls `work` in a thread that is pinned to `cpu`, and returns its result. `None` if the process
 /// may not use such a CPU, or if `work` panics.
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
-    thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let pinned = move || sys::pin_this_thread(cpu).then(work);
-        let thread = thread::Builder::new().name("tickline-cpus".to_owned()).spawn_scoped(scope, pinned);
+        let thread = std::thread::Builder::new().name("tickline-cpus".to_owned()).spawn_scoped(scope, pinned);
         thread.ok()?.join().ok()?
     })
 }
@@ -260,7 +259,7 @@ mod tests {
     fn ordering_a_baton_comes_with_its_givers_counter() {
         for _ in 0..8 {
             let baton = Baton::default();
-            thread::scope(|scope| {
+            std::thread::scope(|scope| {
                 scope.spawn(|| baton.give(1, 7));
                 assert_eq!(baton.get(1, || 8).map(|got| got.given_ticks), Some(7));
             });

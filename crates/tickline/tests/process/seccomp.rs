@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, mem};
 
@@ -166,11 +167,22 @@ fn without_a_thread_a_clock_needs_two_system_calls() {
 fn the_global_clock_may_be_calibrated_before_the_filter() {
     under_a_filter(None, || {
         let fast = until_fast(Clock::global()).is_some();
+        // These threads use the heaps that the parent's threads leave, so that the clock's thread
+        // gets a heap of its own.
+        let (sender, others) = mpsc::channel();
+        for _ in 0..4 {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                sender.send(()).ok();
+                std::thread::sleep(Duration::MAX);
+            });
+            others.recv().ok();
+        }
         let interval = Duration::from_millis(2);
         let Ok(guard) = Clock::builder().probes(Probes::Minimal).interval(interval).start_global() else {
             return 1;
         };
-        // Until the thread has stored the time once, and so is past everything that std does to
+        // Until the thread has stored the time once, and so is past everything that libc does to
         // start it.
         let clock = Clock::global();
         let first = clock.recent();

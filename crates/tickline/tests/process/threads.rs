@@ -107,7 +107,7 @@ fn errno_survives_a_reading() {
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own errno.
     unsafe { *errno = 77 };
-    for _ in 0..400 {
+    for _ in 0..1_000 {
         black_box((clock.now(), clock.unix_now()));
     }
     // SAFETY: this thread's own errno.
@@ -199,7 +199,7 @@ fn a_child_that_is_forked_while_a_thread_begins_can_start() {
             }
         });
     }
-    for _ in 0..400 {
+    for _ in 0..1_000 {
         in_fork(|| {
             // SAFETY: passes a number. The signal has no handler, so it ends a child that hangs.
             unsafe { libc::alarm(60) };

@@ -10,8 +10,8 @@ use core::{mem, ptr};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A thread needs a few frames. The rest is for the program's thread-local storage, which libc
-/// takes from the stack. The figure is address space, not memory.
+/// The stack that a thread has besides the least that libc needs. The figure is address space, not
+/// memory.
 const STACK_BYTES: usize = 256 * 1024;
 
 /// A running thread.
@@ -43,17 +43,12 @@ impl Thread {
         let (mut thread, mut attributes): (libc::pthread_t, libc::pthread_attr_t) = unsafe { mem::zeroed() };
         // SAFETY: `attributes` is valid for a write.
         unsafe { libc::pthread_attr_init(&raw mut attributes) };
+        let stack_bytes = STACK_BYTES + min_stack_bytes(&attributes);
         // SAFETY: `attributes` is initialised.
-        unsafe { libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES) };
-        let mut create = |attributes| {
-            // SAFETY: `begin` takes `work`, and runs at most once: only if the call returns 0.
-            unsafe { libc::pthread_create(&raw mut thread, attributes, begin, work.cast()) }
-        };
-        let mut error = create(&raw const attributes);
-        if error == libc::EINVAL {
-            // The stack has no room for the program's thread-local storage. libc's own size has.
-            error = create(ptr::null());
-        }
+        unsafe { libc::pthread_attr_setstacksize(&raw mut attributes, stack_bytes) };
+        // SAFETY: `begin` takes `work`, and runs only if the call returns 0.
+        let error =
+            unsafe { libc::pthread_create(&raw mut thread, &raw const attributes, begin, work.cast()) };
         // SAFETY: `attributes` is initialised, and used no more.
         unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
         if error != 0 {
@@ -71,9 +66,26 @@ impl Thread {
     }
 }
 
+/// The least stack of a thread: with glibc, it has room for the program's thread-local storage. musl
+/// adds that room by itself, and has no such function.
+fn min_stack_bytes(attributes: &libc::pthread_attr_t) -> usize {
+    type MinStack = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    // SAFETY: the name ends with a zero.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+    if symbol.is_null() {
+        return 0;
+    }
+    // SAFETY: glibc's function has this type (nptl/nptl-stack.h); std calls it, too.
+    let min_stack = unsafe { mem::transmute::<*mut c_void, MinStack>(symbol) };
+    // SAFETY: the attributes are initialised.
+    unsafe { min_stack(attributes) }
+}
+
 extern "C" fn begin(work: *mut c_void) -> *mut c_void {
+    // This frees the outer box now. At the thread's first call of the allocator, glibc maps memory,
+    // which a filter that is installed later need not allow.
     // SAFETY: from `into_raw` in `spawn`, for this thread only.
-    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    let work = *unsafe { Box::from_raw(work.cast::<Work>()) };
     // A panic must not leave a C function: it would end the process.
     catch_unwind(AssertUnwindSafe(work)).ok();
     ptr::null_mut()
