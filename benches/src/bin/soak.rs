@@ -130,7 +130,7 @@ impl Tally {
 
     /// Counts a failure, and prints its reason.
     fn fail(&mut self, reason: &dyn Display) {
-        eprintln!("{reason}");
+        println!("{reason}");
         self.failed += 1;
     }
 }

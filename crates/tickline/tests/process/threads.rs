@@ -1,6 +1,7 @@
 //! The clock's thread: when it runs, what it does not change, and concurrent starts.
 
 use std::hint::black_box;
+use std::iter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -193,11 +194,8 @@ fn a_child_that_is_forked_during_a_start_can_start() {
 /// the fork, another thread of std was beginning, and held a lock of std.
 fn a_child_that_is_forked_while_a_thread_begins_can_start() {
     for _ in 0..8 {
-        std::thread::spawn(|| {
-            loop {
-                std::thread::spawn(|| ()).join().unwrap();
-            }
-        });
+        let begin_one = || std::thread::spawn(|| ()).join().unwrap();
+        std::thread::spawn(move || iter::repeat_with(begin_one).for_each(drop));
     }
     for _ in 0..1_000 {
         in_fork(|| {
