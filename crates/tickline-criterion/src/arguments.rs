@@ -66,7 +66,8 @@ fn separated(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = 
     arguments.flat_map(|argument| {
         let text = argument.to_string_lossy();
         let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
-            return text.splitn(2, '=').map(str::to_owned).collect::<Vec<_>>();
+            let parts = 1 + usize::from(text.starts_with("--"));
+            return text.splitn(parts, '=').map(str::to_owned).collect::<Vec<_>>();
         };
         // A value follows these letters.
         let end = letters.find(['b', 'c', 's']).map_or(letters.len(), |at| at + 1);
@@ -158,6 +159,6 @@ mod tests {
             assert_eq!(baseline(line).as_deref(), Some("main"), "{line}");
         }
         assert_eq!(baseline("a --save-baseline main -sb=main --bench"), None);
-        assert!(separated(["-vn".into()].into_iter()).eq(["-v", "-n"]));
+        assert!(separated(["-vn".into(), "a=-n".into()].into_iter()).eq(["-v", "-n", "a=-n"]));
     }
 }

@@ -123,7 +123,8 @@ impl<'a> PairBencher<'a> {
 
     /// Times `routine` on inputs from `setup`, without the drop of its output, as
     /// `Bencher::iter_batched` does. The routine gets all inputs, in the order of their setup; only
-    /// the other build of `--against` may drop some unused.
+    /// the other build of `--against`, and a sample that includes disturbed pairs, may drop some
+    /// unused.
     pub fn iter_batched<I, O>(
         &mut self,
         setup: impl FnMut() -> I,
