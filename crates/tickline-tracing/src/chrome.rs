@@ -164,7 +164,8 @@ impl ChromeBuilder {
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
             let flusher = flusher.clone();
-            trace::after_panics(move || _ = flusher.flush(LAST_FLUSH));
+            // If the writer itself panics, a flush would wait for this thread.
+            trace::after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
         }
         let (chrome, thread) = (Chrome { recorder: Arc::clone(&recorder) }, Some(thread));
         Ok((chrome, ChromeGuard { recorder, flusher, thread }))

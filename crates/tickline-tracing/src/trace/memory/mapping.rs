@@ -66,7 +66,7 @@ fn prepare_for_forks() -> io::Result<()> {
 
 impl Mapping {
     /// Creates a file that begins with `head`; the rest is zeros. The file gets its name once it is
-    /// complete. An older file with the same first word is renamed to `path.old`.
+    /// complete. An older file with the same first word, of any version, is renamed to `path.old`.
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
         let older = older(path, head[0])?;
         with_temporary(path, |temporary| {
@@ -150,7 +150,8 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     }
     let mut file = File::options().read(true).write(true).open(path)?;
     let mut word = [0; 8];
-    if file.read_exact(&mut word).is_err() || u64::from_ne_bytes(word) != magic {
+    // The most significant byte is the version of the format.
+    if file.read_exact(&mut word).is_err() || (u64::from_ne_bytes(word) ^ magic) << 8 != 0 {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's file, so it stays"));
     }
     lock_at(&file, path)?;
