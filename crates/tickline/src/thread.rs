@@ -69,7 +69,8 @@ pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
     sleep: Arc<StoppableSleep>,
     thread: Option<Thread>,
-    /// No other thread of this process or of an ancestor has the same.
+    /// No other thread of this process has the same, and none that an ancestor started before the
+    /// fork.
     pub(crate) id: u64,
     /// The process that made the thread. Only this process may join it.
     token: u64,

@@ -83,13 +83,11 @@ struct GlobalThread {
 /// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The pause before the second attempt to take the lock. Each further pause is twice as long, up to
-/// [`LONGEST_LOCK_RETRY`]. The holder creates or joins a thread, which seldom takes a millisecond.
+/// The pause before the second attempt to take the lock. The holder creates or joins a thread, which
+/// seldom takes a millisecond. Each further pause is twice as long, up to 16 ms: an attempt takes 30
+/// to 50 us of CPU time, most of it to fall asleep and to wake up, so with one every millisecond, a
+/// start that waits would use 5 % of a CPU.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
-
-/// An attempt takes 30 to 50 us of CPU time, most of it to fall asleep and to wake up. With one every
-/// millisecond, a start that waits would use 5 % of a CPU.
-const LONGEST_LOCK_RETRY: Duration = Duration::from_millis(16);
 
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it
 /// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
@@ -109,7 +107,7 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
             Some(slot) => break slot,
             None => sleep.wait(pause),
         };
-        pause = (pause * 2).min(LONGEST_LOCK_RETRY);
+        pause = (pause * 2).min(LOCK_RETRY * 16);
     };
     if GLOBAL.driver() != Driver::Thread {
         drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing

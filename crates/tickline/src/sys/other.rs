@@ -3,7 +3,6 @@
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
-use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -84,7 +83,7 @@ impl Thread {
     pub(crate) fn spawn(
         name: Option<&'static CStr>,
         work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Self> {
+    ) -> std::io::Result<Self> {
         // With a size, std does not ask the environment for one, under a lock.
         let mut builder = Builder::new().stack_size(256 * 1024);
         if let Some(name) = name {

@@ -180,12 +180,12 @@ pub fn between(here: u32, there: u32) -> Exchanges {
         });
         thread.inspect_err(|_| baton.give_up()).map(|thread| (thread, found)).ok()
     };
-    let [this, other] = [start(there, follow), start(here, lead)].map(|peer| {
+    let found = [start(there, follow), start(here, lead)].map(|peer| {
         let (thread, found) = peer?;
         thread.join();
         found.get().copied()
     });
-    let (Some(mut exchanges), Some(others)) = (this, other) else { return Exchanges::NONE };
+    let [Some(mut exchanges), Some(others)] = found else { return Exchanges::NONE };
     exchanges += others;
     exchanges
 }

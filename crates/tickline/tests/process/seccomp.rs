@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, mem};
 
@@ -169,7 +168,7 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
         let fast = until_fast(Clock::global()).is_some();
         // These threads use the heaps that the parent's threads leave, so that the clock's thread
         // gets a heap of its own.
-        let (sender, others) = mpsc::channel();
+        let (sender, others) = std::sync::mpsc::channel();
         for _ in 0..4 {
             let sender = sender.clone();
             std::thread::spawn(move || {

@@ -1,7 +1,6 @@
 //! The clock's thread: when it runs, what it does not change, and concurrent starts.
 
 use std::hint::black_box;
-use std::iter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -195,7 +194,7 @@ fn a_child_that_is_forked_during_a_start_can_start() {
 fn a_child_that_is_forked_while_a_thread_begins_can_start() {
     for _ in 0..8 {
         let begin_one = || std::thread::spawn(|| ()).join().unwrap();
-        std::thread::spawn(move || iter::repeat_with(begin_one).for_each(drop));
+        std::thread::spawn(move || std::iter::repeat_with(begin_one).for_each(drop));
     }
     for _ in 0..1_000 {
         in_fork(|| {

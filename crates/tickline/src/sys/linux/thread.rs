@@ -6,6 +6,7 @@
 //! does a call that joins it. libc keeps its own locks usable in a forked child.
 
 use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::{mem, ptr};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,15 +71,24 @@ impl Thread {
 /// adds that room by itself, and has no such function.
 fn min_stack_bytes(attributes: &libc::pthread_attr_t) -> usize {
     type MinStack = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
-    // SAFETY: the name ends with a zero.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
-    if symbol.is_null() {
-        return 0;
+    /// Stored, because `dlsym` waits for a lock that a constructor of a library may hold. 0 until it
+    /// is known, and with musl.
+    static BYTES: AtomicUsize = AtomicUsize::new(0);
+    // ORDERING: Relaxed: the number is all that counts, and is the same for all threads.
+    if BYTES.load(Ordering::Relaxed) == 0 {
+        // SAFETY: the name ends with a zero.
+        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+        if !symbol.is_null() {
+            // SAFETY: glibc's function has this type (nptl/nptl-stack.h); std calls it, too.
+            let min_stack = unsafe { mem::transmute::<*mut c_void, MinStack>(symbol) };
+            // SAFETY: the attributes are initialised.
+            let bytes = unsafe { min_stack(attributes) };
+            // ORDERING: Relaxed, as above.
+            BYTES.store(bytes, Ordering::Relaxed);
+        }
     }
-    // SAFETY: glibc's function has this type (nptl/nptl-stack.h); std calls it, too.
-    let min_stack = unsafe { mem::transmute::<*mut c_void, MinStack>(symbol) };
-    // SAFETY: the attributes are initialised.
-    unsafe { min_stack(attributes) }
+    // ORDERING: Relaxed, as above.
+    BYTES.load(Ordering::Relaxed)
 }
 
 extern "C" fn begin(work: *mut c_void) -> *mut c_void {
