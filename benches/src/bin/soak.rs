@@ -17,7 +17,6 @@
 //! The program exits with 1 if a count is outside of its range.
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
-use std::fmt::Display;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
@@ -129,7 +128,7 @@ impl Tally {
     }
 
     /// Counts a failure, and prints its reason.
-    fn fail(&mut self, reason: &dyn Display) {
+    fn fail(&mut self, reason: &dyn std::fmt::Display) {
         println!("{reason}");
         self.failed += 1;
     }
