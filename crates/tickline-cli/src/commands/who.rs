@@ -61,7 +61,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// Checks that the process exists, by `/proc`. If `/proc` is missing or hidden, any process passes.
+/// Checks that the process exists, by `/proc`. Without `/proc`, any process passes.
 ///
 /// # Errors
 ///
