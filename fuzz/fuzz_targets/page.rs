@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/tickline-page/tests/processes/cases.rs"]
+#[path = "../../machine/tickline-page/tests/processes/cases.rs"]
 #[allow(dead_code, reason = "the comparison with C uses more items")]
 mod cases;
 

@@ -1,7 +1,7 @@
 //! `cargo xtask api`: compares the public API of each published library, as cargo-public-api lists
 //! it, with the list in `docs/api/`. `--write` stores the list.
 //!
-//! The program's API is its command line and its JSON (`crates/tickline-cli/schema/`).
+//! The program's API is its command line and its JSON (`machine/tickline-cli/schema/`).
 
 use crate::files;
 use crate::step::{command, output};

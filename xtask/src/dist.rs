@@ -45,7 +45,7 @@ pub(crate) fn run() -> Result<u8, String> {
     Ok(0)
 }
 
-/// Makes the Debian package of the files in `folder`, as `crates/tickline-cli/Cargo.toml` says.
+/// Makes the Debian package of the files in `folder`, as `machine/tickline-cli/Cargo.toml` says.
 pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
     let program = built.join("tickline");

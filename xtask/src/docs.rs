@@ -62,7 +62,7 @@ fn every_pointer_to_a_file_is_true() {
             let is_path =
                 ENDS.iter().any(|end| name.ends_with(end)) && !name.starts_with(['/', '~', '.', '*', '$']);
             let is_folder = name.ends_with('/')
-                && ["crates/", "xtask/", "docs/", "tests/", "benches/", "fuzz/"]
+                && ["crates/", "machine/", "xtask/", "docs/", "tests/", "benches/", "fuzz/"]
                     .iter()
                     .any(|folder| name.starts_with(folder));
             let is_true = match is_link {

@@ -18,7 +18,7 @@
 //!
 //! # What loom can't see
 //!
-//! The models of leases, in `crates/tickline-page/src/lease/loom_tests.rs`, have the same limits:
+//! The models of leases, in `machine/tickline-page/src/lease/loom_tests.rs`, have the same limits:
 //!
 //! - a counter that the CPU reads early or late. A read of the modelled time sees all effects from
 //!   before an earlier read returned, so fences, barriers,

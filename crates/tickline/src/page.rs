@@ -4,7 +4,7 @@
 //! others map it read-only ([`Clock::open_page`](crate::Clock::open_page)). The program `tickline
 //! serve` is such a publisher. The file is trusted if it and its folder belong to root or to the
 //! reader's own user, and no other user may write to either.
-//! [docs/lease.md](https://github.com/tickline/tickline/blob/main/docs/lease.md) states the
+//! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) states the
 //! guarantees between processes.
 
 mod publisher;

@@ -35,7 +35,7 @@ pub(super) struct Mutant {
     pub(super) rule: String,
     /// A description of the mutated code's behaviour.
     pub(super) does: String,
-    /// The file's path from `crates/`.
+    /// The file's path from the root.
     pub(super) file: String,
     /// The text of the mutated file.
     pub(super) mutated: String,
@@ -57,14 +57,16 @@ pub(super) enum Tests {
 impl Mutant {
     /// The crate that the mutant changes.
     pub(super) fn package(&self) -> &str {
-        self.file.split('/').next().unwrap_or_default()
+        self.file.split('/').nth(1).unwrap_or_default()
     }
 
     /// Loom models cover the orderings in core and in leases. Tests under Miri cover the others.
     pub(super) fn tests(&self) -> Tests {
         match &self.file {
             _ if self.names.is_empty() => Tests::Unit,
-            file if file.starts_with("tickline-core/") || file.starts_with("tickline-page/src/lease/") => {
+            file if file.starts_with("crates/tickline-core/")
+                || file.starts_with("machine/tickline-page/src/lease/") =>
+            {
                 Tests::Loom
             }
             _ => Tests::Miri,
@@ -83,7 +85,7 @@ impl Table {
     pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
         let mut mutants = Vec::new();
         for rule in &self.rule {
-            let source = files::read(format!("crates/{}", rule.file))?;
+            let source = files::read(&rule.file)?;
             let found = source.matches(&rule.text).count();
             if found != 1 {
                 return Err(format!(
@@ -101,7 +103,7 @@ impl Table {
         }
         let mut unused = self.orderings.clone();
         for file in sources()? {
-            let source = files::read(format!("crates/{file}"))?;
+            let source = files::read(&file)?;
             let weakened = weakened(&source).map_err(|why| format!("{file}: {why}"))?;
             let names = unused.remove(&file).unwrap_or_default();
             if names.is_empty() != weakened.is_empty() {
@@ -126,13 +128,15 @@ impl Table {
     }
 }
 
-/// The paths of all sources from `crates/`, without tests.
+/// The paths of all sources of crates, without tests.
 fn sources() -> Result<Vec<String>, String> {
-    let listing = step::output_of("git ls-files --cached --others --exclude-standard -- crates/*/src/*.rs")?;
+    let listing = step::output_of(
+        "git ls-files --cached --others --exclude-standard -- crates/*/src/*.rs machine/*/src/*.rs",
+    )?;
     let is_test = |part: &str| part.trim_end_matches(".rs").ends_with("tests");
     let sources = listing.lines().filter(|file| !file.split('/').any(is_test));
     let sources = sources.filter(|file| files::root().join(file).is_file());
-    Ok(sources.map(|file| file["crates/".len()..].to_owned()).collect())
+    Ok(sources.map(str::to_owned).collect())
 }
 
 /// For each ordering, a description and the source with the next weaker ordering. A `Relaxed` fence
@@ -198,7 +202,7 @@ mod tests {
         let orderings = mutants.iter().filter(|mutant| mutant.tests() != Tests::Unit);
         assert!(orderings.count() > 40);
         for mutant in &mutants {
-            let source = files::read(format!("crates/{}", mutant.file)).unwrap();
+            let source = files::read(&mutant.file).unwrap();
             assert_ne!(mutant.mutated, source, "{}", mutant.does);
         }
     }
@@ -235,7 +239,7 @@ mod tests {
         let mutated: BTreeSet<&str> = table.rule.iter().map(|mutant| mutant.rule.as_str()).collect();
         let mut rules = BTreeSet::new();
         let files =
-            step::output_of("git ls-files -- crates/tickline-core/src crates/tickline-page/src").unwrap();
+            step::output_of("git ls-files -- crates/tickline-core/src machine/tickline-page/src").unwrap();
         for file in files.lines() {
             let source = files::read(file).unwrap();
             let tests = source.split("fn rule_").skip(1).filter_map(|rest| rest.split('_').next());

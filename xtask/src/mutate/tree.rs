@@ -61,7 +61,7 @@ impl Tree {
         mutant: &Mutant,
         action: impl FnOnce() -> Result<T, String>,
     ) -> Result<T, String> {
-        let path = self.0.join("crates").join(&mutant.file);
+        let path = self.0.join(&mutant.file);
         let before = files::read(&path)?;
         files::store(&path, &mutant.mutated)?;
         let result = action().map_err(|message| format!("\"{}\": {message}", mutant.does));

@@ -54,7 +54,7 @@ const GUESTS: Table = Table {
 };
 
 const FINDINGS: Table = Table {
-    file: "docs/findings.md",
+    file: "machine/docs/findings.md",
     block: "findings",
     titles: "guest | asked | clocksource | expected | printed | gain",
     starts: |guest| {
@@ -73,7 +73,7 @@ const UTC: Table = Table {
 };
 
 const PROGRAMS: Table = Table {
-    file: "docs/programs.md",
+    file: "machine/docs/programs.md",
     block: "programs",
     titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
              served exchange | result",
@@ -91,7 +91,7 @@ const PROGRAMS: Table = Table {
 };
 
 const POSTGRES_TIMES: Table = Table {
-    file: "docs/programs.md",
+    file: "machine/docs/programs.md",
     block: "postgres",
     titles: "guest | pg_test_timing ns | EXPLAIN ANALYZE ms | without its timing ms",
     starts: |guest| {
@@ -102,7 +102,7 @@ const POSTGRES_TIMES: Table = Table {
 };
 
 const PACKAGE: Table = Table {
-    file: "docs/programs.md",
+    file: "machine/docs/programs.md",
     block: "package",
     titles: "step | command | the unit is | a page is served | result",
     starts: |guest| guest.steps().map(|step| format!("| {} | ", step.replace('_', " "))).collect(),

@@ -1,4 +1,4 @@
-//! The harness of the models, here and in `crates/tickline-page/src/lease/loom_tests.rs`.
+//! The harness of the models, here and in `machine/tickline-page/src/lease/loom_tests.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -100,7 +100,7 @@ impl Clock {
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread and no line, and its only setting is `probes`. [`maintain`](Clock::maintain) does
     /// nothing. The monotonic readings of all processes that read the page are in order;
-    /// [docs/lease.md](https://github.com/tickline/tickline/blob/main/docs/lease.md) has the
+    /// [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has the
     /// exceptions. Readings may be ahead of the OS clock by the page's lead, which `tickline serve
     /// status` shows. If the page has no line, because its server has ended or the counter can't be
     /// trusted, readings come from the OS clock, in order. While the server publishes its first

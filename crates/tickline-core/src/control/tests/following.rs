@@ -1,6 +1,6 @@
 //! Tests of how the control loop follows its reference, where the steps must be exact, or the
 //! simulator has no such machine. The other cases are in the simulator's scenarios and limits
-//! (`crates/tickline-sim`).
+//! (`tests/sim`).
 
 use super::*;
 use crate::testing::{CONFIG, FnClock};

@@ -1,0 +1,93 @@
+//! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
+//!
+//! `server` has the server's loop, and `status` prints the status. `machine/docs/lease.md` has the rules,
+//! `tickline-page` the page's file, and `tickline::page` the writer.
+
+mod server;
+mod status;
+
+use std::env;
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use tickline::page::LeasePhase;
+use tickline_page::page_file::{self, PageError};
+
+use crate::args::{self, ServeAction};
+use crate::exit::Exit;
+use crate::machine::page;
+use crate::output::{self, JsonOutput};
+use crate::words::plain_path;
+
+pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
+    if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
+        return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
+    }
+    let page = &match (&args.page, args.action) {
+        (Some(page), _) => page.clone(),
+        (None, Some(ServeAction::Status)) => page::find()?,
+        _ if rustix::process::geteuid().is_root() => page::of_machine().to_owned(),
+        _ => page::of_user(env::var_os("XDG_RUNTIME_DIR"))?,
+    };
+    match args.action {
+        None => {
+            // Make only the folder of a default page. The user makes any other folder.
+            if args.page.is_none() {
+                make_folder(page)?;
+            }
+            server::run(page)
+        }
+        Some(ServeAction::Status) => {
+            let output = JsonOutput::open(&args.json)?;
+            let status = status::PageReport::read(page)?;
+            output.emit(&status, &status.text())?;
+            Ok(if status.serving { Exit::Success } else { Exit::Negative })
+        }
+        Some(ServeAction::Off) => off(page),
+        Some(ServeAction::On) => on(page),
+    }
+}
+
+/// The error for a page that cannot be used, with a hint if the page does not exist.
+fn page_error(error: PageError) -> io::Error {
+    if error.is_not_found() {
+        let page = error.path().display();
+        return io::Error::other(format!(
+            "there is no page {page}, so nothing is served there: `tickline serve` makes it"
+        ));
+    }
+    io::Error::other(error)
+}
+
+fn off(page: &Path) -> io::Result<Exit> {
+    let before = page_file::switch_off(page).map_err(page_error)?;
+    let phase = match before {
+        LeasePhase::Off => "was off already".to_owned(),
+        before => format!("off; it was {}", before.code()),
+    };
+    say(page, &phase)
+}
+
+fn on(page: &Path) -> io::Result<Exit> {
+    let was_off = page_file::switch_on(page).map_err(page_error)?;
+    say(page, if was_off { "a server may serve it again; start one" } else { "was not switched off" })
+}
+
+fn say(page: &Path, text: &str) -> io::Result<Exit> {
+    output::to_stdout(format!("{}: {text}\n", plain_path(page)))?;
+    Ok(Exit::Success)
+}
+
+/// Makes the folder of a default page, unless it exists.
+fn make_folder(page: &Path) -> io::Result<()> {
+    let folder = page.parent().unwrap_or(page);
+    let result = match DirBuilder::new().mode(0o755).create(folder) {
+        // The umask may have removed permissions from the new folder.
+        Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    };
+    result.map_err(|error| output::with_path(folder, &error))
+}

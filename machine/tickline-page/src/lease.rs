@@ -1,0 +1,121 @@
+//! Leases: one process publishes lines for readers that cannot write to its memory.
+//!
+//! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
+//! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
+//! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
+//! above the upper bound of the OS clock. `machine/docs/lease.md` has the rules, R1 to R10 for readers and
+//! W1 to W10 for the writer, with their reasons.
+//!
+//! `machine/docs/lease.md` also defines the words. DESIGN.md has other words, or none, for some of them:
+//!
+//! | here | in DESIGN.md |
+//! |---|---|
+//! | lease, to its end E | validity |
+//! | doubted | none: such a line is retired (rule 4) |
+//! | first publication, with its deadline D | first publication (rule 7), which has no deadline |
+//! | off | gate closed (rule 8) |
+//! | high-water mark, F: fixed when the line is published | high-water mark (rule 5): computed when the line is retired |
+//! | a process's high-water mark | none: a first line begins above all earlier readings (rule 7) |
+//! | lead | none: a line is between its bounds |
+//! | attempt (R1, R7) | attempt of the slow path |
+//! | doubt, end: to store `Doubted`, to store `NoLine` (W3, W4) | retire |
+//!
+//! ```text
+//!              W5                           W2, again and again
+//! NoLine(F) -------> FirstPublication(F, D) -----> Published(n) ----> Published(n, n+1) ----> ...
+//!    ^                    | too late                   |                   |   late, or in doubt
+//!    |<-------------------+                            v                   v
+//!    +<------------- past the last end ---------- Published, or Doubted(n, n+1)
+//! ```
+//!
+//! - [`LeaseWord`]: the state of a page, 8 bytes whose value never recurs;
+//! - [`LeaseLine`] and [`HighWater`]: the contents of a slot;
+//! - [`LeaseMemory`] and [`LeaseStore`]: a reader's loads and the writer's stores; [`LeaseCell`]
+//!   is the memory itself;
+//! - [`read`]: a reading; programs, the simulator and the models execute the same code;
+//! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each iteration;
+//! - [`Line`]: converts ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
+
+mod bounds;
+mod cell;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod reader;
+mod slot;
+#[cfg(test)]
+pub(crate) mod testing;
+mod word;
+mod writer;
+
+pub use bounds::OsBounds;
+pub use cell::LeaseCell;
+pub(crate) use reader::read_first_line;
+pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
+pub use slot::{Field, HighWater, LeaseLine, SLOT_WORDS, SLOTS, TimeWithLead, UNIX_BY_OS, UnixOffset};
+pub use word::{LeasePhase, LeaseWord, SlotNumber};
+pub use writer::{Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration};
+
+pub use tickline_core::cell::{Line, Slope};
+use tickline_core::counter::{Counter, ticks_between};
+pub use tickline_core::reference::Timescale;
+
+/// The memory of a page, as a reader loads it. No method stores, waits or fails.
+pub trait LeaseMemory {
+    /// Loads the word first. Later loads see the slots that the word names as its writer filled
+    /// them.
+    fn word(&self) -> LeaseWord;
+
+    /// Loads a field of a slot. The value counts only if the second load finds the word unchanged.
+    fn field(&self, slot: SlotNumber, field: Field) -> u64;
+
+    /// Whether the word is still `word`: the second load, after every earlier load.
+    fn is_still(&self, word: LeaseWord) -> bool;
+}
+
+/// The memory of a page, as its writer changes it.
+pub trait LeaseStore: LeaseMemory {
+    /// Fills a slot that the word does not name.
+    fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
+
+    /// Replaces the word `from` by `to` (rule W1). Returns whether the word was `from`.
+    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
+
+    /// Swaps the word if the counter is at `least_ticks` or later, and before `limit_ticks` (rule
+    /// W2). Little time should pass between the read of the counter and the swap. Where the system
+    /// supports it, a program therefore does both in one restartable sequence, which no preemption,
+    /// stop or suspend can divide.
+    fn try_swap_between(
+        &self,
+        from: LeaseWord,
+        to: LeaseWord,
+        counter: &impl Counter,
+        least_ticks: u64,
+        limit_ticks: u64,
+    ) -> SwapResult {
+        let ticks = counter.now_ordered();
+        if is_before(ticks, least_ticks) || !is_before(ticks, limit_ticks) {
+            SwapResult::OutOfTime
+        } else if self.try_swap(from, to) {
+            SwapResult::Done
+        } else {
+            SwapResult::OtherWord
+        }
+    }
+}
+
+/// The result of a swap that has a time limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwapResult {
+    /// The word was replaced.
+    Done,
+    /// The counter was too early or too late; the word is unchanged.
+    OutOfTime,
+    /// The word was not the expected one, and is unchanged.
+    OtherWord,
+}
+
+/// Whether `ticks` is before `other`, on a counter that wraps.
+#[inline(always)]
+pub(crate) const fn is_before(ticks: u64, other: u64) -> bool {
+    ticks_between(other, ticks) < 0
+}

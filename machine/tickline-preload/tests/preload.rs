@@ -1,0 +1,335 @@
+//! Each test executes itself again with the library in `LD_PRELOAD`, and compares its clocks with
+//! system calls. A test of `tickline-cli` (`every_call_answers_as_without_a_page`) checks that
+//! every call answers as without the library.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stdout, reason = "a test prints that it is skipped")]
+
+#[path = "../../../crates/tickline/tests/common/fork.rs"]
+mod fork;
+mod page;
+
+use std::env;
+use std::ffi::CString;
+use std::fs;
+use std::mem;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use page::{AHEAD_NS, page_off_by, served_page, system_call_ns};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tickline_page::program::kernels_clock_is_fast;
+
+/// The variable that tells the test `child` what to do in the executed process.
+const ROLE: &str = "TICKLINE_TEST_ROLE";
+
+type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+
+fn ns_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` has room for the result.
+    assert_eq!(unsafe { clock_gettime(clock, &raw mut time) }, 0);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+fn libc_ns(clock: libc::clockid_t) -> i64 {
+    ns_by(libc::clock_gettime, clock)
+}
+
+/// Whether this function's readings come from the page.
+fn is_served_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> bool {
+    // This thread can be stopped between the two readings. Only a time from the page can still be
+    // above the later system call.
+    (0..100).any(|_| ns_by(clock_gettime, clock) > system_call_ns(clock))
+}
+
+fn is_served(clock: libc::clockid_t) -> bool {
+    is_served_by(libc::clock_gettime, clock)
+}
+
+/// The library, which cargo builds for this test.
+fn library() -> PathBuf {
+    let path = env::current_exe().unwrap();
+    path.parent().unwrap().join("libtickline_preload.so")
+}
+
+fn run(role: &str, page: &Path) -> Command {
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", "child_role", "--nocapture"]);
+    child.env("LD_PRELOAD", library()).env(ROLE, role);
+    child.env("TICKLINE_PAGE", page).env("TICKLINE_SERVE", "always");
+    child
+}
+
+fn passes(child: &mut Command) {
+    let Output { status, stdout, stderr } = child.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(status.success(), "{status}\n{}{}", text(&stdout), text(&stderr));
+    assert!(text(&stdout).contains("1 passed"));
+}
+
+/// The other tests run this one in a child process. `ROLE` names its part.
+#[test]
+fn child_role() {
+    match env::var(ROLE).as_deref() {
+        Ok("served") => served(),
+        Ok("native") => native(),
+        Ok("off") => off(),
+        Ok("other_namespace") => other_namespace(),
+        Ok("unix_far_ahead") => unix_far_ahead(),
+        Ok("closes_library") => closes_library(),
+        Ok("second_copy") => second_copy(),
+        Ok("line_behind") => line_behind(),
+        Ok("after_vm_pause") => after_vm_pause(),
+        Ok("denied") => opened(true),
+        Ok("opened") => opened(false),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_program_is_served() {
+    let Some((_folder, page)) = served_page() else { return };
+    for role in ["served", "other_namespace", "second_copy"] {
+        passes(&mut run(role, &page));
+    }
+    for role in ["native", "off"] {
+        passes(run(role, &page).env("TICKLINE", "off"));
+    }
+    // Without "always", the library replaces only a slow kernel clock.
+    let role = if kernels_clock_is_fast() { "native" } else { "served" };
+    passes(run(role, &page).env_remove("TICKLINE_SERVE"));
+    // A missing page, a symbolic link to the page, and the page by a symbolic link to its folder.
+    let (link, folder) = (page.with_file_name("link"), page.with_file_name("folder"));
+    symlink(&page, &link).unwrap();
+    symlink(page.parent().unwrap(), &folder).unwrap();
+    for page in [Path::new("/nonexistent/page"), &link, &folder.join("page"), &folder.join("./page")] {
+        passes(&mut run("native", page));
+    }
+    // A page is refused if other users may write to it.
+    for (mode, role) in [(0o666, "native"), (0o644, "served")] {
+        fs::set_permissions(&page, fs::Permissions::from_mode(mode)).unwrap();
+        passes(&mut run(role, &page));
+    }
+    for (role, less_ns, more_ns) in [
+        ("unix_far_ahead", 0, 200_000_000),
+        // At this distance, a forked child finds the line near and far by turns, depending on the
+        // kernel's last tick.
+        ("line_behind", AHEAD_NS + 2_500_000, 0),
+        // A page is in this state just after a VM pause.
+        ("after_vm_pause", VM_PAUSE_NS, 0),
+    ] {
+        let (_folder, page) = page_off_by(less_ns, more_ns);
+        passes(&mut run(role, &page));
+    }
+}
+
+/// `dlclose` does not unmap the library, because the vDSO's symbols lead to it.
+#[test]
+fn the_library_stays_mapped_after_dlclose() {
+    passes(run("closes_library", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
+}
+
+fn open_library(path: &Path) -> *mut libc::c_void {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the library's start-up code only asks the kernel and sets up the library.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!handle.is_null());
+    handle
+}
+
+/// Opens the library, and closes it.
+fn closes_library() {
+    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("libtickline_preload");
+    assert!(!is_mapped());
+    let handle = open_library(&library());
+    // SAFETY: this test opened the library once, and closes it once.
+    assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+    assert!(is_mapped());
+}
+
+fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
+    // SAFETY: the name ends with a zero.
+    let function = unsafe { libc::dlsym(handle, c"clock_gettime".as_ptr()) };
+    assert!(!function.is_null());
+    // SAFETY: the library's function of this name has this type.
+    unsafe { mem::transmute::<*mut libc::c_void, ClockGettime>(function) }
+}
+
+/// A second copy of the library leads to the first one. A program that `tickline run` traces may
+/// have two copies.
+fn second_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.so");
+    fs::copy(library(), &copy).unwrap();
+    assert!(is_served_by(clock_gettime_of(open_library(&copy)), libc::CLOCK_MONOTONIC));
+}
+
+/// A process that starts without the right to read the counter has the kernel's clock, and keeps it
+/// when it later gets the right.
+#[test]
+fn a_process_that_is_denied_the_counter_is_not_served() {
+    let Some((_folder, page)) = served_page() else { return };
+    for role in ["denied", "opened"] {
+        passes(run(role, &page).env_remove("LD_PRELOAD"));
+    }
+}
+
+/// Opens the library, while the process may not read the counter if `is_denied`.
+fn opened(is_denied: bool) {
+    // A dynamic linker may itself read the counter at its start, so the counter is denied only
+    // here, and not before the program is executed.
+    let set = |mode: libc::c_int| {
+        // SAFETY: the call takes only numbers.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
+    };
+    set(if is_denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE });
+    let handle = open_library(&library());
+    set(libc::PR_TSC_ENABLE);
+    assert_eq!(is_served_by(clock_gettime_of(handle), libc::CLOCK_MONOTONIC), !is_denied);
+}
+
+const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME];
+
+fn served() {
+    for clock in SERVED {
+        assert!(is_served(clock), "clock {clock}");
+        // The time stays near the kernel's, however long this thread was stopped.
+        let (before_ns, page_ns, after_ns) = (system_call_ns(clock), libc_ns(clock), system_call_ns(clock));
+        assert!(page_ns >= before_ns, "clock {clock}");
+        assert!(page_ns <= after_ns + 2 * AHEAD_NS, "clock {clock}");
+    }
+    unsafe extern "C" fn by_timespec_get(_: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+        // SAFETY: the caller promises that `time` has room for the result.
+        unsafe { timespec_get(time, 1) - 1 }
+    }
+    assert!(is_served_by(by_timespec_get, libc::CLOCK_REALTIME), "timespec_get");
+}
+
+unsafe extern "C" {
+    fn timespec_get(time: *mut libc::timespec, base: libc::c_int) -> libc::c_int;
+}
+
+fn native() {
+    for clock in SERVED {
+        assert!(!is_served(clock), "clock {clock}");
+    }
+}
+
+/// Symptom: a library that was switched off made a system call for a time that the vDSO can answer.
+/// A filter of system calls may forbid that call.
+fn off() {
+    let denied = code_of_fork(|| {
+        let rules = [(libc::SYS_clock_gettime, vec![])].into_iter().collect();
+        let (architecture, refuse) = (env::consts::ARCH.try_into().unwrap(), SeccompAction::Errno(1));
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap();
+        if seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).is_err() {
+            return CANNOT;
+        }
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // The vDSO answers coarse clocks with any clocksource.
+        // SAFETY: `time` has room for the result.
+        i32::from(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0)
+    });
+    if denied == CANNOT || !has_vdso() {
+        println!("SKIPPED: no filter, or no vDSO");
+        return;
+    }
+    assert_eq!(denied, 0);
+}
+
+fn has_vdso() -> bool {
+    // SAFETY: `getauxval` accepts any number.
+    unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) != 0 }
+}
+
+/// If the page's Unix time is far above the kernel's last tick, the clock was set back (rule R10).
+fn unix_far_ahead() {
+    assert!(is_served(libc::CLOCK_MONOTONIC));
+    if has_vdso() {
+        assert!(!is_served(libc::CLOCK_REALTIME));
+    } else {
+        println!("SKIPPED: without a vDSO there is no time of the last tick");
+    }
+}
+
+/// Symptom: a forked child used the OS clock until it knew its time namespace. Then it used a line
+/// that was below the OS clock (rule R8).
+fn line_behind() {
+    for _ in 0..50 {
+        let code = code_of_fork(|| {
+            let mut last_ns = libc_ns(libc::CLOCK_MONOTONIC);
+            // Two ticks of the kernel.
+            let end_ns = last_ns + 20_000_000;
+            let mut is_ordered = true;
+            while system_call_ns(libc::CLOCK_MONOTONIC) < end_ns {
+                let now_ns = libc_ns(libc::CLOCK_MONOTONIC);
+                is_ordered &= now_ns >= last_ns;
+                last_ns = now_ns;
+            }
+            i32::from(!is_ordered)
+        });
+        assert_eq!(code, 0);
+    }
+}
+
+/// The line of [`after_vm_pause`] is lower by this at first, ns. So it is 5 s below the OS clock.
+const VM_PAUSE_NS: i64 = AHEAD_NS + 5_000_000_000;
+
+/// Raises the line of the page at `path` by `ns`.
+fn raise_line(path: &Path, ns: i64) {
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let load = |offset| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    // The word at 64 names the slot of the line, which contains the base (tickline-page's README).
+    let base = 128 + 64 * (load(64) >> 3 & 7) + 8;
+    file.write_all_at(&load(base).wrapping_add_signed(ns).to_ne_bytes(), base).unwrap();
+}
+
+/// Symptom: a forked child that first found the line seconds behind kept the kernel's clock for its
+/// whole life.
+fn after_vm_pause() {
+    let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
+    let code = code_of_fork(|| {
+        let had_kernels = !is_served(libc::CLOCK_MONOTONIC);
+        raise_line(&page, VM_PAUSE_NS);
+        // Just before a tick of the kernel, the coarse clock is so late that a line 5 ms ahead does
+        // not count as near.
+        let is_served_soon = (0..1_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            is_served(libc::CLOCK_MONOTONIC)
+        });
+        i32::from(!had_kernels) + 2 * i32::from(!is_served_soon)
+    });
+    assert_eq!(code, 0);
+}
+
+/// A forked child in another time namespace has the kernel's clock there. The line is 5 ms ahead.
+/// Symptom: the page served a child whose clock was 23 ms ahead, 18 ms below its own clock.
+fn other_namespace() {
+    for ahead_ns in [100_000_000_000_000, 23_000_000] {
+        let moved = code_in_time_namespace(ahead_ns, || {
+            let clock = libc::CLOCK_MONOTONIC;
+            let is_native = (0..100).all(|_| {
+                let before_ns = system_call_ns(clock);
+                let own_ns = libc_ns(clock);
+                (before_ns..=system_call_ns(clock)).contains(&own_ns)
+            });
+            i32::from(!is_native)
+        });
+        if moved == CANNOT {
+            println!("SKIPPED: no time namespace can be made here");
+            return;
+        }
+        assert_eq!(moved, 0, "{ahead_ns} ns ahead");
+    }
+}
