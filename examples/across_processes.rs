@@ -47,8 +47,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     if env::args().nth(1).as_deref() == Some(CHILD) {
         return Ok(child()?);
     }
-    let mut other =
-        Command::new(env::current_exe()?).arg(CHILD).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut other = Command::new(env::current_exe()?)
+        .arg(CHILD)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
     let mut to = other.stdin.take().ok_or("no pipe to the child")?;
     let mut from = BufReader::new(other.stdout.take().ok_or("no pipe from the child")?);
 

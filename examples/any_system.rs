@@ -20,18 +20,30 @@ fn main() {
         last_ns = now_ns;
     }
     let reading = clock.reading();
-    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest(), "{reading:?}");
+    assert!(
+        reading.earliest() <= reading.time() && reading.time() <= reading.latest(),
+        "{reading:?}"
+    );
     let (spent, unix) = (start.elapsed(), UnixTime::now());
     assert!(spent < Duration::from_secs(60) && tickline::recent_ns() >= last_ns);
 
-    let manual = Clock::builder().driver(Driver::Manual).start().expect("it needs nothing of the system");
+    let manual = Clock::builder()
+        .driver(Driver::Manual)
+        .start()
+        .expect("it needs nothing of the system");
     manual.maintain();
     manual.disable();
     let (state, disabled) = (clock.status().state, manual.status().state);
     if state == ClockState::Unavailable {
-        assert_eq!((last_ns, unix.as_nanos(), disabled), (0, 0, ClockState::Unavailable));
+        assert_eq!(
+            (last_ns, unix.as_nanos(), disabled),
+            (0, 0, ClockState::Unavailable)
+        );
     } else {
-        assert!(last_ns > 0 && spent > Duration::ZERO, "{last_ns} ns, {spent:?}");
+        assert!(
+            last_ns > 0 && spent > Duration::ZERO,
+            "{last_ns} ns, {spent:?}"
+        );
         assert_eq!(disabled, ClockState::Fallback(Reason::DisabledByProgram));
     }
     println!("{state}; 100,000 readings in {spent:?}; {unix:?}");

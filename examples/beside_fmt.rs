@@ -21,7 +21,9 @@ struct Lazy;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let Some(times) = ctx.span(&id).as_ref().and_then(SpanTimes::of) else { return };
+        let Some(times) = ctx.span(&id).as_ref().and_then(SpanTimes::of) else {
+            return;
+        };
         if times.idle() > times.busy() {
             warn!(idle = ?times.idle(), total = ?times.total(), enters = times.enters(), "lazy");
         }

@@ -31,7 +31,10 @@ fn main() -> Result<(), tickline::Error> {
     while answers.recv_timeout(deadline - Instant::now()).is_ok() {
         count += 1;
     }
-    println!("{count} answers within {budget:?}, done {:?} past the deadline", deadline.elapsed());
+    println!(
+        "{count} answers within {budget:?}, done {:?} past the deadline",
+        deadline.elapsed()
+    );
     drop(answers);
     worker.join().expect("the worker does not panic");
 
@@ -40,7 +43,10 @@ fn main() -> Result<(), tickline::Error> {
         number = number.wrapping_mul(number).rotate_left(7);
         steps += 1;
     }
-    println!("{steps} steps within {budget:?}, to {number}, done {:?} past the deadline", deadline.elapsed());
+    println!(
+        "{steps} steps within {budget:?}, to {number}, done {:?} past the deadline",
+        deadline.elapsed()
+    );
 
     println!("{}", Clock::global().status().state);
     Ok(())

@@ -49,8 +49,16 @@ fn main() -> Result<(), tickline::Error> {
         let other = scope.spawn(readings);
         (readings(), other.join().expect("nothing panics there"))
     });
-    let before = mine.iter().zip(&theirs).filter(|(mine, theirs)| is_before(mine, theirs)).count();
-    let after = mine.iter().zip(&theirs).filter(|(mine, theirs)| is_before(theirs, mine)).count();
+    let before = mine
+        .iter()
+        .zip(&theirs)
+        .filter(|(mine, theirs)| is_before(mine, theirs))
+        .count();
+    let after = mine
+        .iter()
+        .zip(&theirs)
+        .filter(|(mine, theirs)| is_before(theirs, mine))
+        .count();
     println!(
         "at {MEETINGS} meetings this thread read {before} times before the other, {after} times after it, \
          and {} times it cannot be told",

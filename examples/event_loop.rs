@@ -46,7 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             due_ns = now_ns + u64::try_from(clock.maintain().as_nanos())?;
             iterations += 1;
         }
-        while let Some(late_ns) = timers_ns.front().and_then(|timer_ns| now_ns.checked_sub(*timer_ns)) {
+        while let Some(late_ns) = timers_ns
+            .front()
+            .and_then(|timer_ns| now_ns.checked_sub(*timer_ns))
+        {
             timers_ns.pop_front();
             latest_ns = latest_ns.max(late_ns);
             answers += 1;
@@ -55,8 +58,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             break;
         }
         // The clock's iterations are a timer, too. A time-out of zero would mean no time-out.
-        let next_ns = timers_ns.front().copied().unwrap_or(end_ns).min(due_ns).min(end_ns);
-        socket.set_read_timeout(Some(Duration::from_nanos(next_ns.saturating_sub(now_ns).max(1_000))))?;
+        let next_ns = timers_ns
+            .front()
+            .copied()
+            .unwrap_or(end_ns)
+            .min(due_ns)
+            .min(end_ns);
+        socket.set_read_timeout(Some(Duration::from_nanos(
+            next_ns.saturating_sub(now_ns).max(1_000),
+        )))?;
         if socket.recv(&mut [0; 16]).is_ok() {
             requests += 1;
             timers_ns.push_back(clock.now().as_nanos() + ANSWER_AFTER_NS);

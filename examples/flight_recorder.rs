@@ -26,13 +26,18 @@ const REQUESTS: u64 = 50_000;
 const HANGS: u64 = 48_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let trace = env::args().nth(1).unwrap_or_else(|| "flight.json".to_owned());
+    let trace = env::args()
+        .nth(1)
+        .unwrap_or_else(|| "flight.json".to_owned());
     if let Ok(file) = env::var("BLACK_BOX") {
         return serve(&file);
     }
     let file = format!("{trace}.box");
     let mut server = Command::new(env::current_exe()?);
-    let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
+    let mut server = server
+        .env("BLACK_BOX", &file)
+        .stdout(Stdio::piped())
+        .spawn()?;
     let answers = BufReader::new(server.stdout.take().ok_or("no output")?).lines();
     let answered = (1..REQUESTS).zip(answers.map_while(Result::ok)).count();
     server.kill()?; // SIGKILL: the server can't write anything more.
@@ -50,20 +55,30 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => ended += u64::from(open.remove(&event["id"].as_u64()) > Some(Some(HANGS))),
         }
     }
-    let since_us = left.complete_since.ok_or("nothing was overwritten")?.as_nanos() / 1_000;
+    let since_us = left
+        .complete_since
+        .ok_or("nothing was overwritten")?
+        .as_nanos()
+        / 1_000;
     let unended = left.unended_intervals;
     println!("{trace}: {REQUESTS} requests, {unended} open; it reaches back to {since_us} us");
     assert_eq!(answered, usize::try_from(REQUESTS - 1)?);
     assert_eq!((unended, ended), (1, REQUESTS - HANGS - 1));
-    assert!(open.into_values().eq([Some(HANGS)]), "the open request is the one that hangs");
+    assert!(
+        open.into_values().eq([Some(HANGS)]),
+        "the open request is the one that hangs"
+    );
     Ok(())
 }
 
 /// Serves requests with two threads, which answer them as fast as they can.
 fn serve(file: &str) -> Result<(), Box<dyn Error>> {
     let _thread = tickline::start()?;
-    let recorder =
-        FlightRecorder::builder().with_fields().tracks(Tracks::Requests).threads_in_file(4).create(file)?;
+    let recorder = FlightRecorder::builder()
+        .with_fields()
+        .tracks(Tracks::Requests)
+        .threads_in_file(4)
+        .create(file)?;
     let layer = SpanTimingLayer::new().with_sink(recorder);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
     let (requests, received) = mpsc::sync_channel(64);

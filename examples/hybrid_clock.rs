@@ -59,9 +59,15 @@ impl Machine {
         let mock = MockClock::new();
         let clock = mock.clock();
         let utc_ns = clock.unix_now().as_nanos(); // of each mock the same
-        mock.set_unix_time(UnixTime::from_nanos(utc_ns.saturating_add_signed(offset_ns)));
+        mock.set_unix_time(UnixTime::from_nanos(
+            utc_ns.saturating_add_signed(offset_ns),
+        ));
         mock.set_utc_bound(ERROR);
-        Self { mock, clock, last: Stamp::default() }
+        Self {
+            mock,
+            clock,
+            last: Stamp::default(),
+        }
     }
 
     /// An event, which may be the receipt of a message with the stamp `received`. Its stamp is
@@ -70,23 +76,40 @@ impl Machine {
     fn event(&mut self, received: Stamp) -> Result<Event, UtcUnknown> {
         let utc = self.clock.utc()?;
         let known = self.last.max(received);
-        let physical = Stamp { ns: utc.latest().as_nanos(), count: 0 };
-        self.last = physical.max(Stamp { count: known.count + 1, ..known });
-        Ok(Event { stamp: self.last, utc })
+        let physical = Stamp {
+            ns: utc.latest().as_nanos(),
+            count: 0,
+        };
+        self.last = physical.max(Stamp {
+            count: known.count + 1,
+            ..known
+        });
+        Ok(Event {
+            stamp: self.last,
+            utc,
+        })
     }
 }
 
 /// Lets time pass on all machines.
 fn pass(machines: &[Machine], time: Duration) {
-    machines.iter().for_each(|machine| machine.mock.advance(time));
+    machines
+        .iter()
+        .for_each(|machine| machine.mock.advance(time));
 }
 
 /// Prints the order of sendings and receipts, for the messages that were sent in one way.
 fn judge(way: &str, hops: &[[Event; 2]]) {
     let late = |hop: &&[Event; 2]| hop[1].utc.latest() <= hop[0].utc.latest();
     let by_latest = hops.iter().filter(late).count();
-    let ordered = hops.iter().filter(|[sent, received]| sent.utc.definitely_before(&received.utc)).count();
-    let wrong = hops.iter().filter(|[sent, received]| received.utc.definitely_before(&sent.utc)).count();
+    let ordered = hops
+        .iter()
+        .filter(|[sent, received]| sent.utc.definitely_before(&received.utc))
+        .count();
+    let wrong = hops
+        .iter()
+        .filter(|[sent, received]| received.utc.definitely_before(&sent.utc))
+        .count();
     let unknown = hops.len() - ordered - wrong;
     println!("{} messages, sent {way}:", hops.len());
     println!("  received before they were sent, by the latest times of both machines: {by_latest}");
@@ -106,10 +129,19 @@ fn main() -> Result<(), UtcUnknown> {
         hops.push([sent, received]);
         // A message contains a stamp, and the bounds of the sender's reading.
         let theirs = UtcReading::from_bounds(sent.utc.earliest(), sent.utc.latest());
-        assert!(sent.stamp < received.stamp, "causality: {sent:?} {received:?}");
-        assert!(!received.utc.definitely_before(&theirs), "{sent:?} {received:?}");
+        assert!(
+            sent.stamp < received.stamp,
+            "causality: {sent:?} {received:?}"
+        );
+        assert!(
+            !received.utc.definitely_before(&theirs),
+            "{sent:?} {received:?}"
+        );
         let utc_ns = machines[0].clock.unix_now().as_nanos(); // This machine's offset is 0.
-        assert!((utc_ns..=utc_ns + WIDTH_NS).contains(&received.stamp.ns), "{utc_ns} {received:?}");
+        assert!(
+            (utc_ns..=utc_ns + WIDTH_NS).contains(&received.stamp.ns),
+            "{utc_ns} {received:?}"
+        );
         sent = machines[at].event(Stamp::default())?;
         if hop >= AT_ONCE {
             // Commit wait: all later events, on any machine, have a larger `latest` than
@@ -121,6 +153,9 @@ fn main() -> Result<(), UtcUnknown> {
     judge("at once", at_once);
     judge("after a wait until the event was past", after_wait);
     let is_ordered = |[sent, received]: &[Event; 2]| sent.utc.latest() < received.utc.latest();
-    assert!(after_wait.iter().all(is_ordered), "a wait orders even machines that exchange no stamps");
+    assert!(
+        after_wait.iter().all(is_ordered),
+        "a wait orders even machines that exchange no stamps"
+    );
     Ok(())
 }

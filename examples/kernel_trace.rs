@@ -51,7 +51,8 @@ fn mark() -> Result<[u64; 3], String> {
     }
     let mark = format!("tickline {}", process::id());
     let before_ns = tickline::now_ordered_ns();
-    fs::write(format!("{FOLDER}/trace_marker"), &mark).map_err(|error| format!("trace_marker: {error}"))?;
+    fs::write(format!("{FOLDER}/trace_marker"), &mark)
+        .map_err(|error| format!("trace_marker: {error}"))?;
     let after_ns = tickline::now_ordered_ns();
     let stamp_us = stamp_us(&read("trace")?, &mark).ok_or("the mark is not in the trace")?;
     // ftrace rounds to the nearest microsecond.
@@ -62,10 +63,15 @@ fn main() -> Result<(), tickline::Error> {
     let _thread = tickline::start()?;
     thread::sleep(Duration::from_millis(10)); // The first line is published after about 0.2 ms.
     let ns = tickline::now_ns();
-    println!("what happens at {ns} ns, a trace shows at {}", as_in_traces(ns));
+    println!(
+        "what happens at {ns} ns, a trace shows at {}",
+        as_in_traces(ns)
+    );
     match mark() {
         Ok([before, stamp, after]) => {
-            println!("ftrace stamped a mark at {stamp} us, our readings around it are {before} and {after}");
+            println!(
+                "ftrace stamped a mark at {stamp} us, our readings around it are {before} and {after}"
+            );
         }
         Err(why) => println!("no mark in ftrace's buffer: {why}"),
     }

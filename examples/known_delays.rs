@@ -101,7 +101,11 @@ fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
 
 impl Run {
     /// The number of multiplications that take this time.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred at most")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few hundred at most"
+    )]
     fn count(&self, delay_ns: f64) -> u32 {
         let thousand_ns = truth_ns(self.truth, |value| chain(value, black_box(1_000)));
         (delay_ns / thousand_ns * 1_000.0).round() as u32
@@ -133,28 +137,51 @@ impl Run {
         truth_ns: impl Fn() -> f64,
     ) -> Result<[f64; 5], Box<dyn Error>> {
         let before_ns = truth_ns();
-        self.criterion(WallTime).bench_function(&format!("{name} by WallTime"), |bencher| {
-            bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
-        });
-        self.criterion(self.time.clone()).bench_pairs(format!("{name} by pairs"), |bencher| {
-            bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
-        });
+        self.criterion(WallTime)
+            .bench_function(&format!("{name} by WallTime"), |bencher| {
+                bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
+            });
+        self.criterion(self.time.clone())
+            .bench_pairs(format!("{name} by pairs"), |bencher| {
+                bencher.iter_batched(|| 3, routine, BatchSize::PerIteration);
+            });
         let after_ns = truth_ns();
         let truth_ns = f64::midpoint(before_ns, after_ns);
-        let mean =
-            |by: &str| self.stored(&format!("{name} by {by}/new/estimates.json"), "/mean/point_estimate");
-        let p50_ns = self.stored(&format!("{name} by pairs/new/pairs.json"), "/quantiles_ns/p50")?;
-        let [wall_ns, mean_ns, p50_ns] = [mean("WallTime")?, mean("pairs")?, p50_ns].map(|ns| ns - truth_ns);
-        Ok([truth_ns, (after_ns - before_ns).abs(), wall_ns, mean_ns, p50_ns])
+        let mean = |by: &str| {
+            self.stored(
+                &format!("{name} by {by}/new/estimates.json"),
+                "/mean/point_estimate",
+            )
+        };
+        let p50_ns = self.stored(
+            &format!("{name} by pairs/new/pairs.json"),
+            "/quantiles_ns/p50",
+        )?;
+        let [wall_ns, mean_ns, p50_ns] =
+            [mean("WallTime")?, mean("pairs")?, p50_ns].map(|ns| ns - truth_ns);
+        Ok([
+            truth_ns,
+            (after_ns - before_ns).abs(),
+            wall_ns,
+            mean_ns,
+            p50_ns,
+        ])
     }
 
     /// Measures known delays. Returns the number of broken limits.
     fn delays(&self) -> Result<usize, Box<dyn Error>> {
-        let limit_ns = self.time.calibration().map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
+        let limit_ns = self
+            .time
+            .calibration()
+            .map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
         let mut rows = vec![("empty closure", self.row("empty", |_| (), || 0.0)?)];
-        for (name, delay_ns) in
-            [("empty function", 0.0), ("20 ns", 20.0), ("50 ns", 50.0), ("100 ns", 100.0), ("500 ns", 500.0)]
-        {
+        for (name, delay_ns) in [
+            ("empty function", 0.0),
+            ("20 ns", 20.0),
+            ("50 ns", 50.0),
+            ("100 ns", 100.0),
+            ("500 ns", 500.0),
+        ] {
             let count = self.count(delay_ns);
             // The routine gives its result to a `black_box`. Otherwise the compiler could move the
             // chain past the second reading.
@@ -163,9 +190,13 @@ impl Run {
             rows.push((name, self.row(name, routine, truth)?));
         }
         println!("\nerrors in ns; less the call: without the error of the empty function");
-        println!("                    truth  apart  WallTime mean  pairs: mean       p50  less the call");
+        println!(
+            "                    truth  apart  WallTime mean  pairs: mean       p50  less the call"
+        );
         let (call_ns, mut broken) = (rows[1].1[4], 0);
-        for (index, (name, [truth_ns, apart_ns, wall_ns, mean_ns, p50_ns])) in rows.into_iter().enumerate() {
+        for (index, (name, [truth_ns, apart_ns, wall_ns, mean_ns, p50_ns])) in
+            rows.into_iter().enumerate()
+        {
             // The empty closure, in row 0, has no call.
             let less_call_ns = p50_ns - if index == 0 { 0.0 } else { call_ns };
             let is_kept = less_call_ns.abs().min(p50_ns.abs()) <= limit_ns + apart_ns;
@@ -183,17 +214,32 @@ impl Run {
     /// number of wrong verdicts.
     fn comparisons(&self) -> Result<usize, Box<dyn Error>> {
         let count = self.count(50.0);
-        let mut criterion = self.criterion(self.time.clone()).measurement_time(Duration::from_millis(400));
+        let mut criterion = self
+            .criterion(self.time.clone())
+            .measurement_time(Duration::from_millis(400));
         let mut misjudged = 0;
         for _ in 0..self.comparisons {
-            let same = compare(&mut criterion, "A against A", each::<false>(count), each::<false>(count))
-                .ok_or("nothing was compared")?;
-            let longer = compare(&mut criterion, "A against B", each::<false>(count), each::<true>(count))
-                .ok_or("nothing was compared")?;
+            let same = compare(
+                &mut criterion,
+                "A against A",
+                each::<false>(count),
+                each::<false>(count),
+            )
+            .ok_or("nothing was compared")?;
+            let longer = compare(
+                &mut criterion,
+                "A against B",
+                each::<false>(count),
+                each::<true>(count),
+            )
+            .ok_or("nothing was compared")?;
             misjudged += usize::from(same.is_different());
             misjudged += usize::from(!longer.is_different() || longer.difference_percent() < 0.0);
         }
-        println!("A against A, and A against B: {misjudged} of {} misjudged", 2 * self.comparisons);
+        println!(
+            "A against A, and A against B: {misjudged} of {} misjudged",
+            2 * self.comparisons
+        );
         Ok(misjudged)
     }
 }
@@ -208,15 +254,26 @@ fn agreement(name: &str, time: &CounterTime, mut routine: impl FnMut()) -> usize
     let (counter, wall) = (time.end(start), WallTime.end(wall_start));
     let apart = time.to_f64(&counter) / WallTime.to_f64(&wall) - 1.0;
     let is_kept = apart.abs() <= AGREEMENT;
-    println!("long routine, {name}: {:+.1} ppm: {}", apart * 1e6, if is_kept { "kept" } else { "NOT KEPT" });
+    println!(
+        "long routine, {name}: {:+.1} ppm: {}",
+        apart * 1e6,
+        if is_kept { "kept" } else { "NOT KEPT" }
+    );
     usize::from(!is_kept)
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let is_short = std::env::args().any(|argument| argument == "--short");
-    let directory = std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
-    let time = CounterTime::builder().output_directory(&directory).start_or_wall_time();
-    let (measurement_ms, truth_ms, comparisons) = if is_short { (60, 20, 1) } else { (2_000, 300, 20) };
+    let directory =
+        std::env::temp_dir().join(format!("tickline-known-delays-{}", std::process::id()));
+    let time = CounterTime::builder()
+        .output_directory(&directory)
+        .start_or_wall_time();
+    let (measurement_ms, truth_ms, comparisons) = if is_short {
+        (60, 20, 1)
+    } else {
+        (2_000, 300, 20)
+    };
     let run = Run {
         measurement: Duration::from_millis(measurement_ms),
         truth: Duration::from_millis(truth_ms),
@@ -225,8 +282,12 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         directory,
     };
     let broken = run.delays()?
-        + agreement("multiplications", &run.time, || _ = black_box(chain(black_box(3), 1_000)))
-        + agreement("a sort", &run.time, || black_box(vec![7_u32; 100_000]).sort_unstable())
+        + agreement("multiplications", &run.time, || {
+            _ = black_box(chain(black_box(3), 1_000))
+        })
+        + agreement("a sort", &run.time, || {
+            black_box(vec![7_u32; 100_000]).sort_unstable()
+        })
         + run.comparisons()?;
     fs::remove_dir_all(&run.directory)?;
     if broken == 0 || is_short || run.time.calibration().is_none() {

@@ -20,11 +20,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _thread = tickline::start()?;
     // A program that sends its spans over the network uses the exporter of opentelemetry-otlp here.
     let exporter = InMemorySpanExporter::default();
-    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    let provider = SdkTracerProvider::builder()
+        .with_simple_exporter(exporter.clone())
+        .build();
 
-    let layer = tracing_opentelemetry::layer().with_tracer(otel::tracer(provider.tracer("example")));
+    let layer =
+        tracing_opentelemetry::layer().with_tracer(otel::tracer(provider.tracer("example")));
     // The timing layer is optional. It comes first, so that it provides `busy_ns` and `idle_ns`.
-    let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(otel::layer(layer));
+    let subscriber = tracing_subscriber::registry()
+        .with(SpanTimingLayer::new())
+        .with(otel::layer(layer));
     tracing::subscriber::set_global_default(subscriber)?;
 
     request(7).await;
@@ -32,11 +37,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     provider.force_flush()?;
     for span in exporter.get_finished_spans()? {
         let took = span.end_time.duration_since(span.start_time)?;
-        println!("{} from {:?}, {took:?}", span.name, UnixTime::try_from(span.start_time)?);
+        println!(
+            "{} from {:?}, {took:?}",
+            span.name,
+            UnixTime::try_from(span.start_time)?
+        );
         for event in span.events.iter() {
-            println!("    {} after {:?}", event.name, event.timestamp.duration_since(span.start_time)?);
+            println!(
+                "    {} after {:?}",
+                event.name,
+                event.timestamp.duration_since(span.start_time)?
+            );
         }
-        for attribute in span.attributes.iter().filter(|attribute| attribute.key.as_str().ends_with("_ns")) {
+        for attribute in span
+            .attributes
+            .iter()
+            .filter(|attribute| attribute.key.as_str().ends_with("_ns"))
+        {
             println!("    {} = {}", attribute.key, attribute.value);
         }
     }

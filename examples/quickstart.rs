@@ -15,7 +15,9 @@ fn main() -> Result<(), tickline::Error> {
     let _thread = tickline::start()?;
 
     let start = Instant::now(); // replaces std::time::Instant
-    let mut numbers: Vec<u64> = (0..1_000_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let mut numbers: Vec<u64> = (0..1_000_000)
+        .map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
     numbers.sort_unstable();
     println!("sorting took {:?}", start.elapsed());
 

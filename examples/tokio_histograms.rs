@@ -18,8 +18,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _thread = tickline::start()?;
     let busy = Histograms::new(Measure::Busy);
     let total = Histograms::new(Measure::Total);
-    let subscriber = tracing_subscriber::registry()
-        .with(SpanTimingLayer::new().with_sink(busy.clone()).with_sink(total.clone()));
+    let subscriber = tracing_subscriber::registry().with(
+        SpanTimingLayer::new()
+            .with_sink(busy.clone())
+            .with_sink(total.clone()),
+    );
     tracing::subscriber::set_global_default(subscriber)?;
 
     let requests: Vec<_> = (0..2_000)

@@ -14,7 +14,11 @@ fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
         let clock = Clock::builder().line_per_cpu(LinePerCpu::On).start().ok()?;
         wait_until(Duration::from_secs(3), || {
-            clock.status().per_cpu.iter().all(|cpu| cpu.state == ClockState::Fast)
+            clock
+                .status()
+                .per_cpu
+                .iter()
+                .all(|cpu| cpu.state == ClockState::Fast)
         });
         Some(clock)
     };

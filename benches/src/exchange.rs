@@ -28,7 +28,9 @@ use tickline::{Clock, Driver};
 use tickline_core::cell::StateCell;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::shared::Event;
-use tickline_core::{Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
+use tickline_core::{
+    Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock,
+};
 use tickline_observe::{Count, monotonic_ns};
 
 /// The rate by which the reference is bent to either side, ppm. Two bends in opposite directions
@@ -74,7 +76,10 @@ pub fn usable_counter() -> Result<HardwareCounter, String> {
     if cpus().len() < 2 {
         return Err("one CPU cannot be ahead of another".into());
     }
-    let clock = Clock::builder().driver(Driver::Manual).start().map_err(|error| error.to_string())?;
+    let clock = Clock::builder()
+        .driver(Driver::Manual)
+        .start()
+        .map_err(|error| error.to_string())?;
     clock.maintain(); // judges the gates
     match (HardwareCounter::if_present(), clock.status().reason()) {
         (Some(counter), None) => Ok(counter),
@@ -111,10 +116,14 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
         while !clock.cell.load().is_published() {
             std::thread::yield_now();
         }
-        let count = exchange(time, |_| clock.now_ordered_ns(&counter, &Bent).unsigned_abs());
+        let count = exchange(time, |_| {
+            clock.now_ordered_ns(&counter, &Bent).unsigned_abs()
+        });
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
-        let events = Event::ALL.iter().map(|event| (event.code(), clock.event_count(*event)));
+        let events = Event::ALL
+            .iter()
+            .map(|event| (event.code(), clock.event_count(*event)));
         let events = events.filter(|(_, times)| *times > 0).collect();
         Report { count, events }
     })
@@ -144,9 +153,12 @@ pub fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     };
     let mut sum = Count::default();
     std::thread::scope(|scope| {
-        let running: Vec<_> =
-            (0..cpus().len().max(2)).map(|index| scope.spawn(move || thread(index))).collect();
-        running.into_iter().for_each(|thread| sum.add(&thread.join().expect("a reader")));
+        let running: Vec<_> = (0..cpus().len().max(2))
+            .map(|index| scope.spawn(move || thread(index)))
+            .collect();
+        running
+            .into_iter()
+            .for_each(|thread| sum.add(&thread.join().expect("a reader")));
     });
     sum
 }

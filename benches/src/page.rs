@@ -13,7 +13,10 @@ use crate::subject::{Subject, once, same, subject};
 fn page_clock() -> Option<&'static Clock> {
     let make = || {
         let path = std::env::current_exe().ok()?.with_file_name("page");
-        let own = Clock::builder().line_per_cpu(LinePerCpu::Off).start().ok()?;
+        let own = Clock::builder()
+            .line_per_cpu(LinePerCpu::Off)
+            .start()
+            .ok()?;
         let mut publisher = Publisher::start(own, &path).ok()?;
         thread::spawn(move || {
             while let Ok(pause) = publisher.maintain() {
@@ -21,7 +24,10 @@ fn page_clock() -> Option<&'static Clock> {
             }
         });
         let clock = Clock::open_page(&path, Probes::Full).ok()?;
-        wait_until(Duration::from_secs(3), || clock.status().state == ClockState::Fast).then_some(clock)
+        wait_until(Duration::from_secs(3), || {
+            clock.status().state == ClockState::Fast
+        })
+        .then_some(clock)
     };
     once!(Option<Clock>, make()).as_ref()
 }

@@ -29,7 +29,13 @@ pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
         now_ns = monotonic_ns();
         slowest_ns = slowest_ns.max(now_ns - before_ns);
         calls += 1;
-        assert!(u128::from(now_ns - start_ns) < PATIENCE.as_nanos(), "no decision in {PATIENCE:?}");
+        assert!(
+            u128::from(now_ns - start_ns) < PATIENCE.as_nanos(),
+            "no decision in {PATIENCE:?}"
+        );
     };
-    println!("{start_ns} {first_ns} {} {slowest_ns}", if by_counter { now_ns } else { 0 });
+    println!(
+        "{start_ns} {first_ns} {} {slowest_ns}",
+        if by_counter { now_ns } else { 0 }
+    );
 }

@@ -33,7 +33,10 @@ impl Spread {
     #[must_use]
     pub fn new(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
-        Some(Self { median: *figures.get(figures.len() / 2)?, largest: *figures.last()? })
+        Some(Self {
+            median: *figures.get(figures.len() / 2)?,
+            largest: *figures.last()?,
+        })
     }
 }
 
@@ -44,7 +47,10 @@ pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let mean = |select: fn(&(f64, f64)) -> f64| points.iter().map(select).sum::<f64>() / count;
     let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
     let xx: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
-    let xy: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let xy: f64 = points
+        .iter()
+        .map(|(x, y)| (x - mean_x) * (y - mean_y))
+        .sum();
     (xx > 0.0).then(|| xy / xx)
 }
 
@@ -55,9 +61,21 @@ mod tests {
     #[test]
     fn a_slope_is_found_if_there_is_one() {
         let points: Vec<(f64, f64)> = (0..100_i32)
-            .map(|x| (f64::from(x), 7.0 + 3.0 * f64::from(x) + if x % 2 == 0 { 2.0 } else { -2.0 }))
+            .map(|x| {
+                (
+                    f64::from(x),
+                    7.0 + 3.0 * f64::from(x) + if x % 2 == 0 { 2.0 } else { -2.0 },
+                )
+            })
             .collect();
         assert!((slope(&points).unwrap() - 3.0).abs() < 0.01);
-        assert_eq!([slope(&[]), slope(&points[..1]), slope(&[(1.0, 2.0), (1.0, 3.0)])], [None; 3]);
+        assert_eq!(
+            [
+                slope(&[]),
+                slope(&points[..1]),
+                slope(&[(1.0, 2.0), (1.0, 3.0)])
+            ],
+            [None; 3]
+        );
     }
 }

@@ -26,7 +26,10 @@ const INSIDE: &str = "TICKLINE_BENCH_UTC";
 
 /// Starts the program again in a mount namespace, with an empty folder for the segment. Call this
 /// before any thread is started. If this fails, prints the reason; UTC is then not measured.
-#[expect(clippy::print_stderr, reason = "figures that are missing must not go unnoticed")]
+#[expect(
+    clippy::print_stderr,
+    reason = "figures that are missing must not go unnoticed"
+)]
 pub fn enter_namespace() {
     if env::var_os(INSIDE).is_some() {
         return;
@@ -34,12 +37,22 @@ pub fn enter_namespace() {
     let inside = |command_line: &str| {
         let mut command = Command::new("unshare");
         let script = format!("mount -t tmpfs utc /var/run && mkdir {FOLDER} && {command_line}");
-        command.args(["--mount", "--map-root-user", "sh", "-c", &script]).env(INSIDE, "1");
+        command
+            .args(["--mount", "--map-root-user", "sh", "-c", &script])
+            .env(INSIDE, "1");
         command
     };
-    let reason = match inside("true").output().map(|output| output.status.success()) {
+    let reason = match inside("true")
+        .output()
+        .map(|output| output.status.success())
+    {
         Ok(true) => env::current_exe()
-            .map(|program| inside("exec \"$0\" \"$@\"").arg(program).args(env::args_os().skip(1)).exec())
+            .map(|program| {
+                inside("exec \"$0\" \"$@\"")
+                    .arg(program)
+                    .args(env::args_os().skip(1))
+                    .exec()
+            })
             .unwrap_or_else(|error| error)
             .to_string(),
         Ok(false) => "no mount namespace may be made".to_owned(),
@@ -61,16 +74,34 @@ fn write_segment(hz: u64) -> std::io::Result<()> {
     const VERSION: u32 = 0x0303;
     const SYNCHRONISED: u32 = 1;
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-    let header = [pair(0x414D_5A4E, 0x4342_0200), pair(BYTES, VERSION | 2 << 16)];
+    let header = [
+        pair(0x414D_5A4E, 0x4342_0200),
+        pair(BYTES, VERSION | 2 << 16),
+    ];
     let (ticks, realtime_ns) = (counter().now_ordered(), clock_ns(libc::CLOCK_REALTIME));
     let (now_s, now_ns) = (realtime_ns / 1_000_000_000, realtime_ns % 1_000_000_000);
     // The duration of a tick, s, with 64 + shift binary digits after the point.
     let shift = hz.ilog2();
     let period = u64::try_from((1_u128 << (64 + shift)) / u128::from(hz)).unwrap_or(u64::MAX);
     let (end_s, status) = (now_s + DAY_S, pair(DRIFT_PPB, SYNCHRONISED));
-    let body = [ticks, now_s, now_ns, end_s, now_ns, period, 0, BOUND_NS, 0, status, u64::from(shift) << 8];
+    let body = [
+        ticks,
+        now_s,
+        now_ns,
+        end_s,
+        now_ns,
+        period,
+        0,
+        BOUND_NS,
+        0,
+        status,
+        u64::from(shift) << 8,
+    ];
     let words = header.into_iter().chain(body);
-    fs::write(SHM_DEFAULT_PATH, words.flat_map(u64::to_ne_bytes).collect::<Vec<u8>>())
+    fs::write(
+        SHM_DEFAULT_PATH,
+        words.flat_map(u64::to_ne_bytes).collect::<Vec<u8>>(),
+    )
 }
 
 thread_local! {
@@ -79,7 +110,9 @@ thread_local! {
 }
 
 fn by_client() -> TimeWindow {
-    CLIENT.with_borrow_mut(Client::now).expect("the segment is valid")
+    CLIENT
+        .with_borrow_mut(Client::now)
+        .expect("the segment is valid")
 }
 
 fn by_kernel() -> u64 {
@@ -100,19 +133,25 @@ fn by_kernel() -> u64 {
 pub fn subjects() -> Vec<Subject> {
     let mut subjects = vec![subject!(Time, "libc adjtimex (ntp_adjtime)", by_kernel, us same)];
     let hz = Clock::global().status().frequency_hz;
-    let (Some(_), Some(hz)) = (env::var_os(INSIDE), hz) else { return subjects };
+    let (Some(_), Some(hz)) = (env::var_os(INSIDE), hz) else {
+        return subjects;
+    };
     write_segment(hz).expect("a folder in the namespace");
     // The thread queries the source once a second, and may be late on a busy machine.
     let source = || Clock::global().utc().map(|utc| utc.source());
-    let is_there = wait_until(Duration::from_secs(20), || source() == Ok(UtcSource::ClockBound));
+    let is_there = wait_until(Duration::from_secs(20), || {
+        source() == Ok(UtcSource::ClockBound)
+    });
     assert!(is_there, "clock-bound should be the source: {:?}", source());
     subjects.push(
         subject!(Time, "tickline utc", || Clock::global().utc().ok(), ns |now: Option<UtcReading>| {
             now.map_or(0, |utc| utc.earliest().as_nanos())
         }),
     );
-    subjects.push(subject!(Time, "clock-bound client", by_client, ns |now: TimeWindow| {
-        now.earliest.num_nanoseconds().unsigned_abs()
-    }));
+    subjects.push(
+        subject!(Time, "clock-bound client", by_client, ns |now: TimeWindow| {
+            now.earliest.num_nanoseconds().unsigned_abs()
+        }),
+    );
     subjects
 }

@@ -77,9 +77,14 @@ impl Machine<'_> {
             self.disturb();
         }
         let haste = (self.reads.get().saturating_sub(PATIENT_READS) / 16).min(48);
-        let ticks = self.ticks_a_read.get().checked_shl(haste).unwrap_or(u64::MAX >> 8);
+        let ticks = self
+            .ticks_a_read
+            .get()
+            .checked_shl(haste)
+            .unwrap_or(u64::MAX >> 8);
         self.ticks.set(self.ticks.get().wrapping_add(ticks));
-        self.ns.set(self.ns.get().wrapping_add(self.ns_a_read.get()));
+        self.ns
+            .set(self.ns.get().wrapping_add(self.ns_a_read.get()));
     }
 
     /// Advances both clocks as this many reads would.
@@ -105,10 +110,16 @@ impl Machine<'_> {
             152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
             160..=163 => self.ticks.set(input.number()),
             // The counter jumps to a tick just before it wraps, or before the shifted ticks wrap.
-            164..=165 => self.ticks.set((u64::MAX >> (input.byte() % 8)) - u64::from(input.byte())),
+            164..=165 => self
+                .ticks
+                .set((u64::MAX >> (input.byte() % 8)) - u64::from(input.byte())),
             166..=167 => self.ticks.set(input.byte().into()),
-            168..=175 => self.ns.set(self.ns.get().wrapping_add(input.power().cast_signed())),
-            176..=183 => self.ns.set(self.ns.get().wrapping_sub(input.power().cast_signed())),
+            168..=175 => self
+                .ns
+                .set(self.ns.get().wrapping_add(input.power().cast_signed())),
+            176..=183 => self
+                .ns
+                .set(self.ns.get().wrapping_sub(input.power().cast_signed())),
             184..=187 => self.ns.set(input.number().cast_signed()),
             188..=189 => self.ns.set(i64::MAX - i64::from(input.byte())),
             190..=191 => self.ns.set(i64::MIN + i64::from(input.byte())),
@@ -136,8 +147,18 @@ impl Machine<'_> {
             0 => _ = self.shared.read_ns(&self),
             1 => _ = self.shared.read_ordered_ns(&self),
             2 => _ = self.shared.read_unix_ns(&self),
-            3 => _ = self.shared.read_bounded(&self).map(|reading| reading.bounds_ns()),
-            4 => _ = self.shared.read_bounded_while_valid(&self, &self).map(|reading| reading.bounds_ns()),
+            3 => {
+                _ = self
+                    .shared
+                    .read_bounded(&self)
+                    .map(|reading| reading.bounds_ns())
+            }
+            4 => {
+                _ = self
+                    .shared
+                    .read_bounded_while_valid(&self, &self)
+                    .map(|reading| reading.bounds_ns())
+            }
             5 => _ = self.shared.close_gate(&self, &self),
             6 => _ = self.shared.open_gate(&self, &self),
             _ => _ = self.shared.read_slow(&self, &self),
@@ -177,15 +198,27 @@ fn run(input: &Input) {
     let mut control = Control::new(Config {
         interval_ns,
         resolutions: Resolutions {
-            counter_ticks: if extreme { input.number() } else { input.byte().into() },
-            reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
+            counter_ticks: if extreme {
+                input.number()
+            } else {
+                input.byte().into()
+            },
+            reference_ns: if extreme {
+                input.number().cast_signed()
+            } else {
+                input.byte().into()
+            },
             reference_kind: if extreme || kind >> 7 == 0 {
                 ReferenceKind::Independent
             } else {
                 ReferenceKind::SameRead
             },
         },
-        cadence: if kind & 2 != 0 { Cadence::Scheduled } else { Cadence::OnDemand },
+        cadence: if kind & 2 != 0 {
+            Cadence::Scheduled
+        } else {
+            Cadence::OnDemand
+        },
     });
     let machine = Machine {
         shared: &shared,
@@ -214,8 +247,11 @@ fn run(input: &Input) {
             }
             150..=199 => machine.disturb(),
             200..=203 => {
-                control.config.cadence =
-                    if input.byte() & 1 != 0 { Cadence::Scheduled } else { Cadence::OnDemand };
+                control.config.cadence = if input.byte() & 1 != 0 {
+                    Cadence::Scheduled
+                } else {
+                    Cadence::OnDemand
+                };
             }
             _ => machine.call(),
         }
@@ -223,7 +259,8 @@ fn run(input: &Input) {
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
         assert!(
             !line.state.is_published()
-                || line.slope() > Slope::default() && (line.start_ticks ^ end_ticks) & !WRAP_MASK == 0,
+                || line.slope() > Slope::default()
+                    && (line.start_ticks ^ end_ticks) & !WRAP_MASK == 0,
             "a line that stands still, or wraps"
         );
     }

@@ -12,17 +12,25 @@ mod cases;
 use cases::Case;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((&seed, rest)) = data.split_first() else { return };
+    let Some((&seed, rest)) = data.split_first() else {
+        return;
+    };
     // The random case is plausible, and the input overwrites a part of it. The seed decides whether
     // that part includes the header.
     let mut bytes = Case::random(seed.into()).to_bytes();
     let (clocks, page) = rest.split_at(rest.len().min(Case::CLOCKS.len()));
     let start = if seed & 1 == 0 { 0 } else { 64 };
     for (range, from) in [(Case::CLOCKS, clocks), (start..Case::PAGE_BYTES, page)] {
-        bytes[range].iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        bytes[range]
+            .iter_mut()
+            .zip(from)
+            .for_each(|(to, from)| *to = *from);
     }
     let case = Case::from_bytes(bytes);
     let output = case.run();
     output.judge(&case);
-    assert!(output.refusal != 0 || bytes[..8] == *b"tickline", "the reader accepted what is not a page");
+    assert!(
+        output.refusal != 0 || bytes[..8] == *b"tickline",
+        "the reader accepted what is not a page"
+    );
 });

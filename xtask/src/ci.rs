@@ -10,10 +10,19 @@ use crate::targets::{PUBLISHED, package_options};
 /// the results of the nightly lane.
 pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
     let mut steps = steps(lanes)?;
-    if let Some(unknown) = names.iter().find(|name| !steps.iter().any(|step| step.name == **name)) {
-        return Err(format!("ci.toml has no step '{unknown}' in {}", lanes.join(", ")));
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !steps.iter().any(|step| step.name == **name))
+    {
+        return Err(format!(
+            "ci.toml has no step '{unknown}' in {}",
+            lanes.join(", ")
+        ));
     }
-    let starts: Vec<String> = steps.iter().map(|step| format!("| {} |", step.name)).collect();
+    let starts: Vec<String> = steps
+        .iter()
+        .map(|step| format!("| {} |", step.name))
+        .collect();
     steps.retain(|step| names.is_empty() || names.contains(&step.name.as_str()));
     // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
@@ -22,29 +31,47 @@ pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
         let end = format!(" {} | {} |\n", commit?, date?);
         let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
         // `merged` takes the first row of each step: a new one, a stored one, or one of these.
-        let none: String = starts.iter().map(|start| format!("{start} not run | | | |\n")).collect();
+        let none: String = starts
+            .iter()
+            .map(|start| format!("{start} not run | | | |\n"))
+            .collect();
         let stored = files::block("docs/nightly.md", "nightly")? + &none;
         let table = files::merged(&starts, &new, &stored)?;
         let head = "| step | | s | commit | date |\n|---|---|---|---|---|\n";
-        let block = format!("The newest rows are from {}.\n\n{head}{table}", step::host_description());
+        let block = format!(
+            "The newest rows are from {}.\n\n{head}{table}",
+            step::host_description()
+        );
         files::store_block("docs/nightly.md", "nightly", &block)?;
     }
     Ok(code)
 }
 
 fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
-    let table: Result<BTreeMap<String, Vec<Step>>, _> = toml::from_str(&files::read("xtask/ci.toml")?);
+    let table: Result<BTreeMap<String, Vec<Step>>, _> =
+        toml::from_str(&files::read("xtask/ci.toml")?);
     let mut table = table.map_err(|error| format!("ci.toml: {error}"))?;
     let mut steps = Vec::new();
     for lane in lanes {
-        steps.extend(table.remove(*lane).ok_or_else(|| format!("ci.toml has no lane {lane}"))?);
+        steps.extend(
+            table
+                .remove(*lane)
+                .ok_or_else(|| format!("ci.toml has no lane {lane}"))?,
+        );
     }
     let words = [
         ("{published}", package_options(PUBLISHED)),
-        ("{commit}", step::output_of("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into())),
+        (
+            "{commit}",
+            step::output_of("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into()),
+        ),
     ];
     for step in &mut steps {
-        step.command = words.iter().fold(step.command.clone(), |line, (word, text)| line.replace(word, text));
+        step.command = words
+            .iter()
+            .fold(step.command.clone(), |line, (word, text)| {
+                line.replace(word, text)
+            });
     }
     Ok(steps)
 }
@@ -70,9 +97,14 @@ pub(crate) fn bare() -> Result<u8, String> {
 /// `cargo xtask sim`: runs the simulator's program, with optimisation and overflow checks. It runs
 /// random scenarios unless the arguments name another command.
 pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
-    let is_named = arguments.first().is_some_and(|first| ["track", "help"].contains(first));
+    let is_named = arguments
+        .first()
+        .is_some_and(|first| ["track", "help"].contains(first));
     let run = if is_named { "" } else { "run" };
-    let line = format!("cargo run -q --profile sim -p tickline-sim -- {run} {}", arguments.join(" "));
+    let line = format!(
+        "cargo run -q --profile sim -p tickline-sim -- {run} {}",
+        arguments.join(" ")
+    );
     exit_code(&line)
 }
 
@@ -85,7 +117,10 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
         ["--minutes", minutes] => minutes,
         _ => return Err("takes --minutes N".into()),
     };
-    let secs = 60 * minutes.parse::<u64>().map_err(|error| format!("--minutes {minutes}: {error}"))?;
+    let secs = 60
+        * minutes
+            .parse::<u64>()
+            .map_err(|error| format!("--minutes {minutes}: {error}"))?;
     // The programs fail if a count is not 0.
     let run = "cargo run --release -q -p tickline-benches --bin";
     step::must_succeed(&format!("{run} soak -- --secs {secs}"))?;
@@ -121,15 +156,18 @@ mod tests {
     /// The dependencies of each crate on Linux, with default features.
     #[test]
     fn crates_that_promise_few_dependencies_have_no_others() {
-        for (name, expected) in
-            [("tickline-core", &[] as &[&str]), ("tickline", &["libc", "once_cell", "tickline-core"])]
-        {
+        for (name, expected) in [
+            ("tickline-core", &[] as &[&str]),
+            ("tickline", &["libc", "once_cell", "tickline-core"]),
+        ] {
             let tree = step::output_of(&format!(
                 "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu"
             ));
             let tree = tree.unwrap();
-            let mut brought: BTreeSet<&str> =
-                tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+            let mut brought: BTreeSet<&str> = tree
+                .lines()
+                .filter_map(|line| line.split_whitespace().next())
+                .collect();
             brought.remove(name);
             assert!(brought.iter().eq(expected), "{name} brings {brought:?}");
         }

@@ -12,12 +12,12 @@ use crate::step::{command, must_succeed, output, output_of};
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// The command that builds the program. `[profile.dist]` is in the workspace's `Cargo.toml`.
-const BUILD: &str = "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
+const BUILD: &str =
+    "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
 
 /// The command that makes the package; the target's name and the package's folder follow. `cargo
 /// install cargo-deb` installs it.
-const PACKAGE: &str =
-    "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --deb-revision= --target";
+const PACKAGE: &str = "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --deb-revision= --target";
 
 /// The library that `tickline run` maps into programs, and the command that builds it.
 pub(crate) const LIBRARY: &str = "libtickline_preload.so";
@@ -27,19 +27,31 @@ pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-p
 pub(crate) fn run() -> Result<u8, String> {
     // This may fail, because a compiler without rustup may have the target. If not, the build
     // fails.
-    Command::new("rustup").args(["target", "add", TARGET]).output().ok();
+    Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .output()
+        .ok();
     must_succeed(BUILD)?;
     must_succeed(PRELOAD)?;
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
     // A header of type INTERP (elf(5)) names a dynamic linker.
     if output_of(&format!("readelf -lW {}", path.display()))?.contains("INTERP") {
-        return Err(format!("{} is not static: it names a dynamic linker", path.display()));
+        return Err(format!(
+            "{} is not static: it names a dynamic linker",
+            path.display()
+        ));
     }
     let package = package(&folder)?;
     let tarball = tarball(&package)?;
     let files = [path, folder.join("preload").join(LIBRARY), package, tarball];
-    let size = |path: &PathBuf| Ok(format!("{}: {} bytes", path.display(), fs::metadata(path)?.len()));
+    let size = |path: &PathBuf| {
+        Ok(format!(
+            "{}: {} bytes",
+            path.display(),
+            fs::metadata(path)?.len()
+        ))
+    };
     let sizes: std::io::Result<Vec<String>> = files.iter().map(size).collect();
     println!("{}", sizes.map_err(|error| error.to_string())?.join("\n"));
     Ok(0)
@@ -51,33 +63,41 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let program = built.join("tickline");
     let parts = built.join("package");
     fs::remove_dir_all(&parts).ok();
-    fs::create_dir_all(parts.join("man")).map_err(|error| format!("{}: {error}", parts.display()))?;
+    fs::create_dir_all(parts.join("man"))
+        .map_err(|error| format!("{}: {error}", parts.display()))?;
     let part = |name: &str, bytes: Vec<u8>| {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))
     };
     part(LIBRARY, library(folder)?)?;
-    let text =
-        |arguments: &str| Ok::<_, String>(output(Command::new(&program).args(arguments.split(' ')))? + "\n");
+    let text = |arguments: &str| {
+        Ok::<_, String>(output(Command::new(&program).args(arguments.split(' ')))? + "\n")
+    };
     for shell in ["bash", "fish", "zsh"] {
         part(shell, text(&format!("completions {shell}"))?.into())?;
     }
     part("man/tickline.1", text("man")?.into())?;
     for command in commands(&text("--help")?) {
-        part(&format!("man/tickline-{command}.1"), text(&format!("man {command}"))?.into())?;
+        part(
+            &format!("man/tickline-{command}.1"),
+            text(&format!("man {command}"))?.into(),
+        )?;
     }
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
     let path = made.display();
     output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{path}/")))?;
-    files::entries(&made).pop().ok_or_else(|| format!("no package in {path}"))
+    files::entries(&made)
+        .pop()
+        .ok_or_else(|| format!("no package in {path}"))
 }
 
 /// The commands that a help text lists, without `help`. A line begins with two spaces and the
 /// command's name.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names =
-        listed.take_while(|line| !line.is_empty()).filter_map(|line| line.get(2..)?.split(' ').next());
+    let names = listed
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.get(2..)?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help")
 }
 
@@ -86,7 +106,11 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
     let unpack = "ar p \"$0\" data.tar.gz > \"$1\"";
-    output(Command::new("sh").args(["-c", unpack]).args([package, &path]))?;
+    output(
+        Command::new("sh")
+            .args(["-c", unpack])
+            .args([package, &path]),
+    )?;
     Ok(path)
 }
 
@@ -118,7 +142,9 @@ pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("{path}: it exports {exports:?}, not {EXPORTS:?}"));
     }
     match imports.iter().find(|name| !IMPORTS.contains(name)) {
-        Some(name) => Err(format!("{path}: it imports {name}, which not every program has")),
+        Some(name) => Err(format!(
+            "{path}: it imports {name}, which not every program has"
+        )),
         None => fs::read(path.to_string()).map_err(|error| format!("{path}: {error}")),
     }
 }

@@ -29,10 +29,14 @@ const BY_OS: &str = "readings come from the OS clock, because";
 pub(crate) fn run() -> Result<u8, String> {
     let built = output_of(BUILD)?;
     let (mut count, mut code) = (0, 0);
-    for message in built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        let (Some(program), Some(source)) =
-            (message["executable"].as_str(), message["target"]["src_path"].as_str())
-        else {
+    for message in built
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+    {
+        let (Some(program), Some(source)) = (
+            message["executable"].as_str(),
+            message["target"]["src_path"].as_str(),
+        ) else {
             continue;
         };
         if message["target"]["kind"][0] == "example" {
@@ -45,12 +49,21 @@ pub(crate) fn run() -> Result<u8, String> {
         }
     }
     println!("\n{count} examples");
-    if count > 0 { Ok(code) } else { Err("cargo has built no example".into()) }
+    if count > 0 {
+        Ok(code)
+    } else {
+        Err("cargo has built no example".into())
+    }
 }
 
 /// Runs an example twice, shows the output of the first run, and judges both runs.
 fn check(program: &str, source: &str) -> Result<(), String> {
-    let line = |start: &str| source.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
+    let line = |start: &str| {
+        source
+            .lines()
+            .find_map(|line| line.strip_prefix(start))
+            .unwrap_or_default()
+    };
     // Examples write their files into this folder. They take less than 2 s, so `timeout` only ends
     // an example that hangs.
     let folder = files::target().join("examples-run");
@@ -71,7 +84,9 @@ fn judge(expected: &str, by_default: &str, switched_off: &str) -> Result<(), Str
     }
     for (how, text) in [("", by_default), (" with TICKLINE=off", switched_off)] {
         if let Some(words) = expected.iter().find(|words| !text.contains(**words)) {
-            return Err(format!("its output{how} does not have \"{words}\":\n{text}"));
+            return Err(format!(
+                "its output{how} does not have \"{words}\":\n{text}"
+            ));
         }
     }
     if by_default.contains(BY_COUNTER) && !switched_off.contains(BY_OS) {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// The workspace's root.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
 }
 
 /// The folder in which cargo builds.
@@ -43,19 +45,26 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
-        return Err(format!("it must have each of these markers once: {} and {last}", first.trim_end()));
+        return Err(format!(
+            "it must have each of these markers once: {} and {last}",
+            first.trim_end()
+        ));
     }
     let start = text.find(&first).unwrap_or_default() + first.len();
     let end = text.find(&last).unwrap_or_default();
     let [before, after] = [&text[..start], &text[end..]];
-    let block = text.get(start..end).ok_or_else(|| format!("{last} is before {first}"))?;
+    let block = text
+        .get(start..end)
+        .ok_or_else(|| format!("{last} is before {first}"))?;
     Ok([before, block, after])
 }
 
 /// The block of this name in a file.
 pub(crate) fn block(path: &str, name: &str) -> Result<String, String> {
     let text = read(path)?;
-    parts(&text, name).map(|[_, block, _]| block.to_owned()).map_err(|why| format!("{path}: {why}"))
+    parts(&text, name)
+        .map(|[_, block, _]| block.to_owned())
+        .map_err(|why| format!("{path}: {why}"))
 }
 
 /// A file's text with the block of this name replaced.
@@ -65,19 +74,28 @@ pub(crate) fn with_block(text: &str, name: &str, block: &str) -> Result<String, 
 
 /// Replaces the block of this name in a file by `block`.
 pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), String> {
-    store(path, &with_block(&read(path)?, name, block).map_err(|why| format!("{path}: {why}"))?)
+    store(
+        path,
+        &with_block(&read(path)?, name, block).map_err(|why| format!("{path}: {why}"))?,
+    )
 }
 
 /// A table's head. ` | ` separates the titles.
 pub(crate) fn table_head(titles: &str) -> String {
-    format!("| {titles} |\n|{}\n", "---|".repeat(titles.split(" | ").count()))
+    format!(
+        "| {titles} |\n|{}\n",
+        "---|".repeat(titles.split(" | ").count())
+    )
 }
 
 /// For each of `starts`, the row that begins with it, from `new` or else from `stored`. Other rows
 /// are left out.
 pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<String, String> {
     let row = |start: &String| {
-        let mut rows = new.lines().chain(stored.lines()).filter(|row| row.starts_with(start));
+        let mut rows = new
+            .lines()
+            .chain(stored.lines())
+            .filter(|row| row.starts_with(start));
         rows.next()
             .map(|row| format!("{row}\n"))
             .ok_or_else(|| format!("no row is stored that begins with {start}"))
@@ -87,5 +105,9 @@ pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<Strin
 
 /// The entries of a folder; none if there is no such folder.
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect()
 }

@@ -1,5 +1,9 @@
 //! The project's own commands: `cargo xtask help` lists them.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for developers"
+)]
 
 mod api;
 mod ci;

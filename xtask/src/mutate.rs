@@ -45,16 +45,28 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let all = Table::load()?.mutants()?;
     let mut mutants: Vec<&Mutant> = match arguments {
         [] => all.iter().collect(),
-        ["--sample"] => all.iter().filter(|mutant| mutant.tests() == Tests::Unit).step_by(SAMPLE).collect(),
+        ["--sample"] => all
+            .iter()
+            .filter(|mutant| mutant.tests() == Tests::Unit)
+            .step_by(SAMPLE)
+            .collect(),
         [filter] if !filter.starts_with('-') => all
             .iter()
-            .filter(|one| one.rule == *filter || one.does.contains(filter) || one.file.contains(filter))
+            .filter(|one| {
+                one.rule == *filter || one.does.contains(filter) || one.file.contains(filter)
+            })
             .collect(),
-        _ => return Err(format!("takes a filter or --sample, not '{}'", arguments.join(" "))),
+        _ => {
+            return Err(format!(
+                "takes a filter or --sample, not '{}'",
+                arguments.join(" ")
+            ));
+        }
     };
     if mutants.is_empty() {
         return Err(
-            "no mutant matches: a filter is a rule, or a part of a description or of a file name".into()
+            "no mutant matches: a filter is a rule, or a part of a description or of a file name"
+                .into(),
         );
     }
     let start = Instant::now();
@@ -62,12 +74,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let mut survivors = 0;
     // Group the mutants that need the same build and the same tests.
     mutants.sort_by_key(|mutant| (mutant.tests(), mutant.package()));
-    let is_alike =
-        |one: &&Mutant, other: &&Mutant| one.tests() == other.tests() && one.package() == other.package();
+    let is_alike = |one: &&Mutant, other: &&Mutant| {
+        one.tests() == other.tests() && one.package() == other.package()
+    };
     for group in mutants.chunk_by(is_alike) {
         survivors += check(&tree, group[0].package(), group[0].tests(), group)?;
     }
-    println!("{} mutants, {survivors} survived, {:.0} s", mutants.len(), start.elapsed().as_secs_f64());
+    println!(
+        "{} mutants, {survivors} survived, {:.0} s",
+        mutants.len(),
+        start.elapsed().as_secs_f64()
+    );
     Ok(u8::from(survivors > 0))
 }
 
@@ -79,12 +96,21 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
         let without = tree.build(package, tests)?.run(&[], MODEL_TIMEOUT)?;
         if without.hangs {
             let limit_s = MODEL_TIMEOUT.as_secs();
-            return Err(format!("the tests of {package} do not end within {limit_s} s without any mutation"));
+            return Err(format!(
+                "the tests of {package} do not end within {limit_s} s without any mutation"
+            ));
         }
         if !without.red.is_empty() {
-            return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
+            return Err(format!(
+                "the tests are red without any mutation: {}",
+                without.red.join(", ")
+            ));
         }
-        println!("{} tests of {package}, {:.1} s", without.green.len(), without.took.as_secs_f64());
+        println!(
+            "{} tests of {package}, {:.1} s",
+            without.green.len(),
+            without.took.as_secs_f64()
+        );
         patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
         green = without.green;
     }
@@ -100,7 +126,14 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
         let (red, hangs) = tree.with_mutant(mutant, || match tests {
             Tests::Miri => {
                 let is_caught = !tree.passes_under_miri(package, &mutant.names, SEEDS)?;
-                Ok((if is_caught { vec![mutant.names.join(" or ")] } else { Vec::new() }, false))
+                Ok((
+                    if is_caught {
+                        vec![mutant.names.join(" or ")]
+                    } else {
+                        Vec::new()
+                    },
+                    false,
+                ))
             }
             Tests::Loom => {
                 let ran = tree.build(package, tests)?.run(&mutant.names, patience)?;
@@ -109,11 +142,25 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
             Tests::Unit => {
                 let ran = tree.build(package, tests)?.run(&[], patience)?;
                 // The tests that hang, and the tests that have not begun because of them.
-                let unended = || green.iter().filter(|test| !ran.green.contains(test)).cloned().collect();
-                Ok(if ran.hangs { (unended(), true) } else { (ran.red, false) })
+                let unended = || {
+                    green
+                        .iter()
+                        .filter(|test| !ran.green.contains(test))
+                        .cloned()
+                        .collect()
+                };
+                Ok(if ran.hangs {
+                    (unended(), true)
+                } else {
+                    (ran.red, false)
+                })
             }
         })?;
-        println!("{}{}", row(mutant, &red), if hangs { " (hangs)" } else { "" });
+        println!(
+            "{}{}",
+            row(mutant, &red),
+            if hangs { " (hangs)" } else { "" }
+        );
         survivors += usize::from(red.is_empty());
     }
     Ok(survivors)
@@ -131,7 +178,10 @@ fn passes_as_is(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Re
 /// The line for a mutant: its description, and the tests that fail, first the tests of its rule.
 fn row(mutant: &Mutant, red: &[String]) -> String {
     let prefix = format!("rule_{}_", mutant.rule);
-    let mut red: Vec<&str> = red.iter().map(|test| test.rsplit("::").next().unwrap_or(test)).collect();
+    let mut red: Vec<&str> = red
+        .iter()
+        .map(|test| test.rsplit("::").next().unwrap_or(test))
+        .collect();
     red.sort_unstable_by_key(|test| (!test.starts_with(&prefix), *test));
     let tests = match red[..] {
         [] => "SURVIVED".to_owned(),

@@ -31,25 +31,60 @@ const INSTANT: Edits = &[("use std::time::Instant;", "use tickline::Instant;")];
 /// The programs, in the newest version at the time of choice. moka compares times of different
 /// threads, so it gets `now_ordered`.
 const PORTS: [Port; 6] = [
-    Port { name: "governor", version: "0.10.4", features: "", edits: &[] },
-    Port { name: "metrics-util", version: "0.20.4", features: "", edits: &[] },
-    Port { name: "indicatif", version: "0.18.6", features: "", edits: INSTANT },
-    Port { name: "timed-map", version: "1.7.0", features: "", edits: INSTANT },
+    Port {
+        name: "governor",
+        version: "0.10.4",
+        features: "",
+        edits: &[],
+    },
+    Port {
+        name: "metrics-util",
+        version: "0.20.4",
+        features: "",
+        edits: &[],
+    },
+    Port {
+        name: "indicatif",
+        version: "0.18.6",
+        features: "",
+        edits: INSTANT,
+    },
+    Port {
+        name: "timed-map",
+        version: "1.7.0",
+        features: "",
+        edits: INSTANT,
+    },
     Port {
         name: "prometheus",
         version: "0.14.0",
         features: "",
-        edits: &[("use std::time::{Duration, Instant", "use std::time::Duration;\nuse tickline::{Instant")],
+        edits: &[(
+            "use std::time::{Duration, Instant",
+            "use std::time::Duration;\nuse tickline::{Instant",
+        )],
     },
     Port {
         name: "moka",
         version: "0.12.16",
         features: "sync",
         edits: &[
-            ("Standard { origin: StdInstant }", "Standard { origin: tickline::Instant }"),
-            (" origin: StdInstant::now()", " origin: tickline::Instant::now_ordered()"),
-            ("start(origin.elapsed())", "start(tickline::Instant::now_ordered() - *origin)"),
-            (" *origin + duration", " tickline::Anchor::std().to_std(*origin + duration)"),
+            (
+                "Standard { origin: StdInstant }",
+                "Standard { origin: tickline::Instant }",
+            ),
+            (
+                " origin: StdInstant::now()",
+                " origin: tickline::Instant::now_ordered()",
+            ),
+            (
+                "start(origin.elapsed())",
+                "start(tickline::Instant::now_ordered() - *origin)",
+            ),
+            (
+                " *origin + duration",
+                " tickline::Anchor::std().to_std(*origin + duration)",
+            ),
         ],
     },
 ];
@@ -64,7 +99,8 @@ const TRIES: usize = 3;
 
 pub(crate) fn run() -> Result<u8, String> {
     let sources = files::target().join("ports/sources");
-    let mut manifest = "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
+    let mut manifest =
+        "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
     for Port { name, version, .. } in PORTS {
         manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
     }
@@ -74,7 +110,9 @@ pub(crate) fn run() -> Result<u8, String> {
     let metadata: Value = match metadata {
         Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string())?,
         Err(why) => {
-            println!("=== SKIPPED all ports: cargo can't fetch the sources; nothing was checked\n{why}");
+            println!(
+                "=== SKIPPED all ports: cargo can't fetch the sources; nothing was checked\n{why}"
+            );
             return Ok(SOME_SKIPPED);
         }
     };
@@ -82,7 +120,8 @@ pub(crate) fn run() -> Result<u8, String> {
     for port in PORTS {
         let Port { name, version, .. } = port;
         let packages = metadata["packages"].as_array().into_iter().flatten();
-        let mut found = packages.filter(|package| package["name"] == name && package["version"] == version);
+        let mut found =
+            packages.filter(|package| package["name"] == name && package["version"] == version);
         let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
         match test(port, path.ok_or("cargo has no such source")?) {
             Ok(passed) => println!("{name} {version}: {passed} tests passed"),
@@ -96,8 +135,18 @@ pub(crate) fn run() -> Result<u8, String> {
 }
 
 /// Copies a crate, gives it this project's clock, and runs its tests. Returns the number of passes.
-fn test(Port { name, version, features, edits }: Port, source: &Path) -> Result<u64, String> {
-    let folder = files::target().join("ports").join(format!("{name}-{version}"));
+fn test(
+    Port {
+        name,
+        version,
+        features,
+        edits,
+    }: Port,
+    source: &Path,
+) -> Result<u64, String> {
+    let folder = files::target()
+        .join("ports")
+        .join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
     // The files that cargo unpacks may be read-only.
     output_of(&format!("rm -rf {to}"))?;
@@ -111,16 +160,28 @@ fn test(Port { name, version, features, edits }: Port, source: &Path) -> Result<
     }
     let (config, lock_text) = if edits.is_empty() {
         let patch = root().join("crates/tickline-quanta/patch/0.12");
-        (vec!["--config".to_owned(), format!("patch.crates-io.quanta.path={patch:?}")], PATCHED)
+        (
+            vec![
+                "--config".to_owned(),
+                format!("patch.crates-io.quanta.path={patch:?}"),
+            ],
+            PATCHED,
+        )
     } else {
-        let dependency = format!("\n[dependencies.tickline]\npath = {:?}\n", root().join("crates/tickline"));
+        let dependency = format!(
+            "\n[dependencies.tickline]\npath = {:?}\n",
+            root().join("crates/tickline")
+        );
         let manifest = folder.join("Cargo.toml");
         store(&manifest, &(read(&manifest)? + &dependency))?;
         (Vec::new(), "name = \"tickline\"")
     };
     let cargo = |line: &str| {
         let mut cargo = command(&format!("timeout 600 cargo {line}"));
-        cargo.current_dir(&folder).args(&config).env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo
+            .current_dir(&folder)
+            .args(&config)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.env("CARGO_TARGET_DIR", files::target().join("ports/build"));
         cargo
     };

@@ -45,10 +45,19 @@ const SUITE: [(&str, &str); 8] = [
     ("cost", "ratios --rounds 200/5"),
     ("startup", "startup --runs 101/3"),
     ("drift", "drift --secs LONG/1 --settle SETTLE/0"),
-    ("drift_in_other_processes", "drift --secs SHORT/1 --settle 2/0"),
+    (
+        "drift_in_other_processes",
+        "drift --secs SHORT/1 --settle 2/0",
+    ),
     ("order", "order --secs LONG/1 --clock-ms 4000/40"),
-    ("accuracy_thread", "accuracy --secs LONG/1 --settle SETTLE/1 --driver thread"),
-    ("accuracy_reader", "accuracy --secs LONG/1 --settle SETTLE/1 --driver reader"),
+    (
+        "accuracy_thread",
+        "accuracy --secs LONG/1 --settle SETTLE/1 --driver thread",
+    ),
+    (
+        "accuracy_reader",
+        "accuracy --secs LONG/1 --settle SETTLE/1 --driver reader",
+    ),
     ("spans", "spans --rounds 600/5"),
 ];
 
@@ -64,7 +73,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         ["--readme"] => return write_files(&stored()?).map(|()| 0),
         [] => Some(60),
         ["--smoke"] => None,
-        ["--secs", text] => Some(text.parse().map_err(|error| format!("--secs {text}: {error}"))?),
+        ["--secs", text] => Some(
+            text.parse()
+                .map_err(|error| format!("--secs {text}: {error}"))?,
+        ),
         _ => return Err("takes --smoke, --secs N or --readme".into()),
     };
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
@@ -75,11 +87,19 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         return Ok(SOME_SKIPPED);
     }
     let record = measure(secs, arguments, &found)?;
-    let name =
-        format!("{}-{}.json", tables::text(&record, "date"), sanitised(tables::text(&record, "processor")));
-    let new = Record { name: name.clone(), json: record };
+    let name = format!(
+        "{}-{}.json",
+        tables::text(&record, "date"),
+        sanitised(tables::text(&record, "processor"))
+    );
+    let new = Record {
+        name: name.clone(),
+        json: record,
+    };
     let mut records = stored()?;
-    let replaced: Vec<Record> = records.extract_if(.., |old| old.processor() == new.processor()).collect();
+    let replaced: Vec<Record> = records
+        .extract_if(.., |old| old.processor() == new.processor())
+        .collect();
     records.push(new.clone());
     records.sort_by(|one, other| one.processor().cmp(other.processor()));
     if secs.is_none() {
@@ -91,7 +111,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     store(format!("{FOLDER}/{name}"), &format!("{text}\n"))?;
     write_files(&records)?;
     for old in replaced.iter().filter(|old| old.name != name) {
-        std::fs::remove_file(root().join(FOLDER).join(&old.name)).map_err(|error| error.to_string())?;
+        std::fs::remove_file(root().join(FOLDER).join(&old.name))
+            .map_err(|error| error.to_string())?;
     }
     println!("{FOLDER}/{name} and the tables are written");
     Ok(0)
@@ -116,9 +137,17 @@ fn measure(secs: Option<u64>, arguments: &[&str], found: &Value) -> Result<Value
     for (key, program) in SUITE {
         let word = |word: &str| {
             let (full, smoke) = word.split_once('/').unwrap_or((word, word));
-            let Some(secs) = secs else { return smoke.to_owned() };
-            let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
-            lengths.iter().fold(full.to_owned(), |word, (name, secs)| word.replace(name, &secs.to_string()))
+            let Some(secs) = secs else {
+                return smoke.to_owned();
+            };
+            let lengths = [
+                ("LONG", secs),
+                ("SETTLE", secs.min(10)),
+                ("SHORT", secs.min(5)),
+            ];
+            lengths.iter().fold(full.to_owned(), |word, (name, secs)| {
+                word.replace(name, &secs.to_string())
+            })
         };
         let words: Vec<String> = program.split(' ').map(word).collect();
         let line = format!("{}/{}", built("release"), words.join(" "));
@@ -138,32 +167,54 @@ fn measure(secs: Option<u64>, arguments: &[&str], found: &Value) -> Result<Value
 /// The JSON that a command prints. The program `tickline` exits with 1 if a gate is closed, and
 /// `order` exits with 77 if it has skipped a part. Such a result counts, too.
 fn json_of(line: &str) -> Result<Value, String> {
-    let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
-    if ![0, 1, i32::from(SOME_SKIPPED)].map(Some).contains(&output.status.code()) {
+    let output = command(line)
+        .output()
+        .map_err(|error| format!("`{line}`: {error}"))?;
+    if ![0, 1, i32::from(SOME_SKIPPED)]
+        .map(Some)
+        .contains(&output.status.code())
+    {
         let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{line}` ended with {}: nothing is recorded\n{errors}", output.status));
+        return Err(format!(
+            "`{line}` ended with {}: nothing is recorded\n{errors}",
+            output.status
+        ));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("`{line}` printed no JSON: {error}"))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("`{line}` printed no JSON: {error}"))
 }
 
 /// Why there is no bare counter to compare with, from the output of the program `tickline`; `None`
 /// if there is a counter.
 fn no_counter(found: &Value) -> Option<String> {
     let gates = found["gates"].as_array()?;
-    let closed = |name: &str| gates.iter().any(|gate| gate["gate"] == name && gate["open"] == false);
-    let gate = ["supported", "readable"].into_iter().find(|name| closed(name))?;
-    Some(format!("there is no counter that can be read, the gate {gate} is closed"))
+    let closed = |name: &str| {
+        gates
+            .iter()
+            .any(|gate| gate["gate"] == name && gate["open"] == false)
+    };
+    let gate = ["supported", "readable"]
+        .into_iter()
+        .find(|name| closed(name))?;
+    Some(format!(
+        "there is no counter that can be read, the gate {gate} is closed"
+    ))
 }
 
 /// The stored records, sorted by their processors.
 fn stored() -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
-    for path in
-        entries(&root().join(FOLDER)).iter().filter(|path| path.extension().is_some_and(|end| end == "json"))
+    for path in entries(&root().join(FOLDER))
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
     {
-        let json =
-            serde_json::from_str(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let json = serde_json::from_str(&read(path)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         records.push(Record { name, json });
     }
     records.sort_by(|one, other| one.processor().cmp(other.processor()));
@@ -185,23 +236,34 @@ fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> 
 }
 
 fn write_files(records: &[Record]) -> Result<(), String> {
-    rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
+    rewritten(records)?
+        .into_iter()
+        .try_for_each(|(path, text)| store(path, &text))
 }
 
 /// The processor's name in a record, without trade marks and clock rate. On x86 it includes family
 /// and model, because many processors show the same name to guests.
 fn processor(name: &str, cpuinfo: &str) -> String {
     let value = |key: &str| {
-        let line =
-            cpuinfo.lines().filter_map(|line| line.split_once(':')).find(|(found, _)| found.trim() == key);
+        let line = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(found, _)| found.trim() == key);
         line.map(|(_, value)| value.trim())
     };
     let name = name.split('@').next().unwrap_or_default();
-    let plain =
-        ["(R)", "(TM)", "(r)", "(tm)"].iter().fold(name.to_owned(), |name, mark| name.replace(mark, ""));
-    let words: Vec<&str> =
-        plain.split_whitespace().filter(|word| !["CPU", "Processor"].contains(word)).collect();
-    let name = if words.is_empty() { "unknown".into() } else { words.join(" ") };
+    let plain = ["(R)", "(TM)", "(r)", "(tm)"]
+        .iter()
+        .fold(name.to_owned(), |name, mark| name.replace(mark, ""));
+    let words: Vec<&str> = plain
+        .split_whitespace()
+        .filter(|word| !["CPU", "Processor"].contains(word))
+        .collect();
+    let name = if words.is_empty() {
+        "unknown".into()
+    } else {
+        words.join(" ")
+    };
     match value("cpu family").zip(value("model")) {
         Some((family, model)) => format!("{name}, family {family}, model {model}"),
         None => name,
@@ -211,7 +273,9 @@ fn processor(name: &str, cpuinfo: &str) -> String {
 /// `text` as a part of a file name: small letters and digits, with one hyphen for any run of other
 /// characters.
 fn sanitised(text: &str) -> String {
-    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = text
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
@@ -224,14 +288,26 @@ mod tests {
     fn the_files_say_what_the_records_say() {
         let records = stored().unwrap();
         for pair in records.windows(2) {
-            assert_ne!(pair[0].processor(), pair[1].processor(), "{} and {}", pair[0].name, pair[1].name);
+            assert_ne!(
+                pair[0].processor(),
+                pair[1].processor(),
+                "{} and {}",
+                pair[0].name,
+                pair[1].name
+            );
         }
         for record in &records {
             let date = tables::text(&record.json, "date");
-            assert_eq!(record.name, format!("{date}-{}.json", sanitised(record.processor())));
+            assert_eq!(
+                record.name,
+                format!("{date}-{}.json", sanitised(record.processor()))
+            );
         }
         for (path, text) in rewritten(&records).unwrap() {
-            assert!(read(path).unwrap() == text, "{path}: run `cargo xtask record --readme`");
+            assert!(
+                read(path).unwrap() == text,
+                "{path}: run `cargo xtask record --readme`"
+            );
         }
     }
 }

@@ -44,7 +44,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             let whole = files::built("report/whole.png");
             // The window shows the report up to the end of the charts. The scheme is as in `check`.
             let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
-            for (scheme, picture) in [(1, (*picture).to_owned()), (0, picture.replace(".png", "-dark.png"))] {
+            for (scheme, picture) in [
+                (1, (*picture).to_owned()),
+                (0, picture.replace(".png", "-dark.png")),
+            ] {
                 let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
                 let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
                 must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
@@ -61,8 +64,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
 /// Makes a report of this machine. Useful figures need a release build (`--release`) and a long
 /// watch.
 fn make_report(report: &Path, build: &str, secs: u32) -> Result<(), String> {
-    let line =
-        format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", report.display());
+    let line = format!(
+        "cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}",
+        report.display()
+    );
     match exit_code(&line)? {
         // The code is 1 if this machine's counter cannot be used. There is a report anyway.
         0 | 1 => Ok(()),
@@ -74,25 +79,41 @@ fn make_report(report: &Path, build: &str, secs: u32) -> Result<(), String> {
 fn check(report: &Path) -> Result<u8, String> {
     let text = read(report)?;
     let (head, body) = text.split_once("<head>").ok_or("the report has no head")?;
-    let (body, end) = body.rsplit_once("</body>").ok_or("the report has no body")?;
+    let (body, end) = body
+        .rsplit_once("</body>")
+        .ok_or("the report has no body")?;
     let judged = report.with_extension("judged.html");
     store(
         &judged,
-        &format!("{head}<head>{FIRST}{body}<script>{}</script></body>{end}", include_str!("report.js")),
+        &format!(
+            "{head}<head>{FIRST}{body}<script>{}</script></body>{end}",
+            include_str!("report.js")
+        ),
     )?;
     let mut code = 0;
-    for (width, scheme) in WIDTHS.into_iter().flat_map(|width| [(width, 1), (width, 0)]) {
+    for (width, scheme) in WIDTHS
+        .into_iter()
+        .flat_map(|width| [(width, 1), (width, 0)])
+    {
         // 0 is dark (`blink::mojom::PreferredColorScheme`).
         let dom = output_of(&format!(
             "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --blink-settings=preferredColorScheme={scheme} \
              --window-size={width},900 --virtual-time-budget=10000 --dump-dom file://{}",
             judged.display()
         ))?;
-        let found = dom.split_once("id=\"faults\">").and_then(|(_, rest)| rest.split_once("</script>"));
-        let found: Value =
-            found.and_then(|(json, _)| serde_json::from_str(json).ok()).ok_or("the report was not judged")?;
+        let found = dom
+            .split_once("id=\"faults\">")
+            .and_then(|(_, rest)| rest.split_once("</script>"));
+        let found: Value = found
+            .and_then(|(json, _)| serde_json::from_str(json).ok())
+            .ok_or("the report was not judged")?;
         let faults = found["faults"].as_array().ok_or("no list of faults")?;
-        println!("{}, {width} pixels, dark: {}: {} faults", report.display(), found["isDark"], faults.len());
+        println!(
+            "{}, {width} pixels, dark: {}: {} faults",
+            report.display(),
+            found["isDark"],
+            faults.len()
+        );
         faults.iter().for_each(|fault| println!("FAULT {fault}"));
         if found["isDark"] != (scheme == 0) {
             println!("FAULT the browser did not take the scheme");

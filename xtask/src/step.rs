@@ -67,15 +67,36 @@ pub(crate) const fn word<T>(result: &Result<T, NotPassed>) -> &'static str {
 }
 
 /// The numbers of checks that passed, failed and were skipped.
-pub(crate) fn counts<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone) -> String {
-    let count = |wanted: &str| results.clone().filter(|result| word(result) == wanted).count();
-    format!("{} passed, {} failed, {} skipped", count("passed"), count("FAILED"), count("SKIPPED"))
+pub(crate) fn counts<'a, T: 'a>(
+    results: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone,
+) -> String {
+    let count = |wanted: &str| {
+        results
+            .clone()
+            .filter(|result| word(result) == wanted)
+            .count()
+    };
+    format!(
+        "{} passed, {} failed, {} skipped",
+        count("passed"),
+        count("FAILED"),
+        count("SKIPPED")
+    )
 }
 
 /// The exit code of a command that has made these checks.
 pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
-    let code = |why: &NotPassed| if matches!(why, Failed(_)) { 1 } else { SOME_SKIPPED };
-    results.filter_map(|result| result.as_ref().err().map(code)).min().unwrap_or(0)
+    let code = |why: &NotPassed| {
+        if matches!(why, Failed(_)) {
+            1
+        } else {
+            SOME_SKIPPED
+        }
+    };
+    results
+        .filter_map(|result| result.as_ref().err().map(code))
+        .min()
+        .unwrap_or(0)
 }
 
 /// A step that has run.
@@ -94,18 +115,31 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
         let (mut done, mut beside) = (Vec::new(), None);
         for step in steps {
             if step.beside {
-                let all = || steps.iter().filter(|step| step.beside).map(run_step).collect::<Vec<_>>();
+                let all = || {
+                    steps
+                        .iter()
+                        .filter(|step| step.beside)
+                        .map(run_step)
+                        .collect::<Vec<_>>()
+                };
                 beside.get_or_insert_with(|| scope.spawn(all));
             } else {
                 done.push(run_step(step));
             }
         }
-        done.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
+        done.extend(
+            beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")),
+        );
         done
     });
     println!("\nsummary");
     let mut table = String::new();
-    for Done { name, result, seconds } in &done {
+    for Done {
+        name,
+        result,
+        seconds,
+    } in &done
+    {
         let word = word(result);
         println!("  {word:<8} {seconds:>7.1} s  {name}");
         writeln!(table, "| {name} | {word} | {seconds:.0} |").ok();
@@ -124,15 +158,26 @@ fn run_step(step: &Step) -> Done<'_> {
     let result = run(step);
     match &result {
         Ok(()) => {}
-        Err(Failed(why)) => println!("=== FAILED {}: {}", step.name, why.lines().next().unwrap_or_default()),
+        Err(Failed(why)) => println!(
+            "=== FAILED {}: {}",
+            step.name,
+            why.lines().next().unwrap_or_default()
+        ),
         Err(Skipped(need)) if need.is_empty() => {
             println!("=== SKIPPED parts of {}, named above", step.name);
         }
         Err(Skipped(need)) => {
-            println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
+            println!(
+                "=== SKIPPED {}: `{need}` does not work here; this was NOT checked",
+                step.name
+            );
         }
     }
-    Done { name: &step.name, result, seconds: start.elapsed().as_secs_f64() }
+    Done {
+        name: &step.name,
+        result,
+        seconds: start.elapsed().as_secs_f64(),
+    }
 }
 
 fn run(step: &Step) -> Result<(), NotPassed> {
@@ -155,8 +200,15 @@ pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatu
     fs::create_dir_all(&folder)?;
     let path: PathBuf = folder.join(name.replace(['/', ' '], "-") + ".log");
     let log = File::create(&path)?;
-    let status = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status()?;
-    Ok((status, String::from_utf8_lossy(&fs::read(path)?).into_owned()))
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .status()?;
+    Ok((
+        status,
+        String::from_utf8_lossy(&fs::read(path)?).into_owned(),
+    ))
 }
 
 /// The last lines of the output that name an error, each with the next line; the last lines if no
@@ -167,7 +219,10 @@ fn faults(output: &str) -> String {
     let tells = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
     let lines: Vec<&str> = output.lines().collect();
     let is_telling = |index: &usize| tells(lines[*index]) || *index > 0 && tells(lines[*index - 1]);
-    let mut telling: Vec<&str> = (0..lines.len()).filter(is_telling).map(|index| lines[index]).collect();
+    let mut telling: Vec<&str> = (0..lines.len())
+        .filter(is_telling)
+        .map(|index| lines[index])
+        .collect();
     if telling.is_empty() {
         telling = lines;
     }
@@ -176,8 +231,12 @@ fn faults(output: &str) -> String {
 
 /// The number of tests that passed: the sum over the closing lines of all test programs.
 pub(crate) fn passed(output: &str) -> u64 {
-    let counts = output.lines().filter_map(|line| line.strip_prefix("test result: "));
-    counts.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
+    let counts = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("test result: "));
+    counts
+        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .sum()
 }
 
 /// The output of a command that must succeed, without the line break at the end.
@@ -188,16 +247,26 @@ pub(crate) fn output_of(line: &str) -> Result<String, String> {
 /// As [`output_of`], for a command with an environment or with arguments that have spaces.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let line = format!("{command:?}").replace('"', "");
-    let output = command.output().map_err(|error| format!("`{line}`: {error}"))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("`{line}`: {error}"))?;
     if !output.status.success() {
-        return Err(format!("`{line}`: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "`{line}`: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .trim_end_matches('\n')
+        .to_owned())
 }
 
 /// Runs a command, lets it print to the terminal, and returns its exit code.
 pub(crate) fn exit_code(line: &str) -> Result<u8, String> {
-    let status = command(line).status().map_err(|error| format!("`{line}`: {error}"))?;
+    let status = command(line)
+        .status()
+        .map_err(|error| format!("`{line}`: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.ok_or_else(|| format!("`{line}`: {status}"))
 }
@@ -226,7 +295,12 @@ pub(crate) fn command(line: &str) -> Command {
 /// The host in words: the number of CPUs, and the processor's name.
 pub(crate) fn host_description() -> String {
     let text = files::read("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    format!("{cpus} CPUs of {}", name.map_or("an unknown processor", |(_, name)| name))
+    format!(
+        "{cpus} CPUs of {}",
+        name.map_or("an unknown processor", |(_, name)| name)
+    )
 }

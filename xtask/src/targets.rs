@@ -59,18 +59,29 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     let (write, others) = (names == ["--write"], names == ["--others"]);
     let names = if write || others { &[] } else { names };
     let targets = list::all()?;
-    if let Some(unknown) =
-        names.iter().find(|name| !targets.iter().any(|target| target.triple.contains(**name)))
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !targets.iter().any(|target| target.triple.contains(**name)))
     {
-        let all: Vec<&str> = targets.iter().map(|target| target.triple.as_str()).collect();
-        return Err(format!("'{unknown}' is in no target's name; there are\n  {}", all.join("\n  ")));
+        let all: Vec<&str> = targets
+            .iter()
+            .map(|target| target.triple.as_str())
+            .collect();
+        return Err(format!(
+            "'{unknown}' is in no target's name; there are\n  {}",
+            all.join("\n  ")
+        ));
     }
     let wanted = |target: &&Target| {
         !(others && target.triple == HOST)
             && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
     };
     let extent = if others { Extent::Short } else { Extent::Full };
-    let rows: Vec<[Outcome; 5]> = targets.iter().filter(wanted).map(|target| check(target, extent)).collect();
+    let rows: Vec<[Outcome; 5]> = targets
+        .iter()
+        .filter(wanted)
+        .map(|target| check(target, extent))
+        .collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
     let table = files::table_head(TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
@@ -89,7 +100,8 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
 fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
-    let compiled = Machine::with_compiler(target).and_then(|machine| compile(target, &machine, extent));
+    let compiled =
+        Machine::with_compiler(target).and_then(|machine| compile(target, &machine, extent));
     let rest = || {
         // If the target does not compile, skip the other checks.
         compiled.clone()?;
@@ -99,14 +111,21 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
             return Ok([tests, passed("nightly"), passed("nightly")]);
         }
         let with_files = Machine::that_runs(target, Some(&target.clocksources))?;
-        Ok([tests, control_loop(target, &with_files), counter_path(target, &machine)])
+        Ok([
+            tests,
+            control_loop(target, &with_files),
+            counter_path(target, &machine),
+        ])
     };
     let [tests, control_loop, path] =
         rest().unwrap_or_else(|why: NotPassed| [(); 3].map(|()| Err(why.clone())));
     let outcomes = [passed(&target.triple), compiled, tests, control_loop, path];
     for outcome in &outcomes {
         if let Err(Skipped(missing)) = outcome {
-            println!("=== SKIPPED {}: {missing}; this was NOT checked", target.triple);
+            println!(
+                "=== SKIPPED {}: {missing}; this was NOT checked",
+                target.triple
+            );
         }
     }
     println!("    {:.0} s", start.elapsed().as_secs_f64());
@@ -121,14 +140,23 @@ pub(crate) fn package_options(crates: &[&str]) -> String {
 /// The option of cargo that chooses the target. Empty for this machine's own target, so that cargo
 /// uses the builds of other steps.
 fn target_option(target: &Target) -> String {
-    if target.triple == HOST { String::new() } else { format!(" --target {}", target.triple) }
+    if target.triple == HOST {
+        String::new()
+    } else {
+        format!(" --target {}", target.triple)
+    }
 }
 
 fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     // The program's code for processors other than x86 is compiled only here.
     let has_own_code = target.triple == AARCH64;
     let is_short = extent == Extent::Short && target.crates == Crates::Published && !has_own_code;
-    let (crates, crates_are) = if is_short { Crates::Libraries } else { target.crates }.names();
+    let (crates, crates_are) = if is_short {
+        Crates::Libraries
+    } else {
+        target.crates
+    }
+    .names();
     let (packages, option) = (package_options(crates), target_option(target));
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
@@ -141,35 +169,58 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     // Check that the program is linked statically, so has no dynamic linker, and that it runs.
     let binary = files::built(&format!("{}/dist/tickline", target.triple));
     machine.run(&format!("{BUILD}{option}"))?;
-    if machine.run(&format!("readelf -lW {binary}"))?.contains("INTERP") {
+    if machine
+        .run(&format!("readelf -lW {binary}"))?
+        .contains("INTERP")
+    {
         return Err(Failed(format!("{binary} is not static")));
     }
     machine.run(&format!("{binary} --version"))?;
-    let others = if is_checked { String::new() } else { format!("{crates_are}, ") };
+    let others = if is_checked {
+        String::new()
+    } else {
+        format!("{crates_are}, ")
+    };
     Ok(format!("{others}the program static"))
 }
 
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let is_short = extent == Extent::Short;
     if !target.tests {
-        return passed(if target.why.is_empty() { "no" } else { &target.why });
+        return passed(if target.why.is_empty() {
+            "no"
+        } else {
+            &target.why
+        });
     }
     if is_short && target.triple == RISC_V {
         return passed("nightly");
     }
     let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
-    let tests = machine
-        .run(&format!("cargo test -p tickline-core -p tickline --features tickline/utc{some}{option}"))?;
+    let tests = machine.run(&format!(
+        "cargo test -p tickline-core -p tickline --features tickline/utc{some}{option}"
+    ))?;
     // The other tests of tickline-page need a C compiler for the target.
-    let others = machine.run(&format!("cargo test -p tickline-page -p tickline-utc --lib{option}"))?;
+    let others = machine.run(&format!(
+        "cargo test -p tickline-page -p tickline-utc --lib{option}"
+    ))?;
     Ok(with_skips(&machine.name, &(tests + &others)))
 }
 
 /// `name`, and the number of tests that skipped themselves.
 fn with_skips(name: &str, output: &str) -> String {
-    let skips: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(SKIP_MARK)?.1)).collect();
-    skips.iter().for_each(|why| println!("    SKIPPED in a test: {why}"));
-    if skips.is_empty() { name.to_owned() } else { format!("{name}, {} skips", skips.len()) }
+    let skips: Vec<&str> = output
+        .lines()
+        .filter_map(|line| Some(line.split_once(SKIP_MARK)?.1))
+        .collect();
+    skips
+        .iter()
+        .for_each(|why| println!("    SKIPPED in a test: {why}"));
+    if skips.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}, {} skips", skips.len())
+    }
 }
 
 fn control_loop(target: &Target, machine: &Machine) -> Outcome {
@@ -177,9 +228,15 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
         Counter::Unreachable => passed("no"),
         Counter::None if target.runner.is_empty() => passed("no"),
         Counter::None if target.runner == "node" => {
-            machine.run(&format!("cargo build -p tickline --example any_system{}", target_option(target)))?;
-            let program = files::built(&format!("{}/debug/examples/any_system.wasm", target.triple));
-            machine.run(&format!("node --no-warnings xtask/src/targets/wasm.mjs {program}"))?;
+            machine.run(&format!(
+                "cargo build -p tickline --example any_system{}",
+                target_option(target)
+            ))?;
+            let program =
+                files::built(&format!("{}/debug/examples/any_system.wasm", target.triple));
+            machine.run(&format!(
+                "node --no-warnings xtask/src/targets/wasm.mjs {program}"
+            ))?;
             Ok(format!("no counter; readings {}", machine.name))
         }
         Counter::None => passed("no counter"),
@@ -200,7 +257,10 @@ fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
     let option = target_option(target);
     let test = format!("cargo test -p tickline --release --test {name}{option} -- --nocapture");
     let output = machine.run(&test)?;
-    output.lines().filter(|line| line.starts_with(RAN_MARK)).for_each(|line| println!("    {line}"));
+    output
+        .lines()
+        .filter(|line| line.starts_with(RAN_MARK))
+        .for_each(|line| println!("    {line}"));
     match (output.split_once(SKIP_MARK), name) {
         (Some((_, rest)), _) => Err(Skipped(rest.lines().next().unwrap_or_default().to_owned())),
         (None, "disassembly") => passed("machine code"),

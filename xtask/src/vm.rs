@@ -49,11 +49,24 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let mut guests = guest::all()?;
     guests.retain(|one| one.is_on_debian() == is_on_debian);
-    if let Some(unknown) = names.iter().find(|name| !guests.iter().any(|one| one.name == **name)) {
-        let all: Vec<String> = guests.iter().map(|one| format!("  {:<16} {}", one.name, one.about)).collect();
-        return Err(format!("'{unknown}' is no guest; there are\n{}", all.join("\n")));
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !guests.iter().any(|one| one.name == **name))
+    {
+        let all: Vec<String> = guests
+            .iter()
+            .map(|one| format!("  {:<16} {}", one.name, one.about))
+            .collect();
+        return Err(format!(
+            "'{unknown}' is no guest; there are\n{}",
+            all.join("\n")
+        ));
     }
-    let image = match if is_on_debian { programs::prepare() } else { image::prepare() } {
+    let image = match if is_on_debian {
+        programs::prepare()
+    } else {
+        image::prepare()
+    } {
         Ok(image) => image,
         Err(NotPassed::Skipped(reason)) => {
             println!("SKIPPED all guests: {reason}. Nothing was checked.");
@@ -63,7 +76,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let start = Instant::now();
     let mut rows = Vec::new();
-    for guest in guests.iter().filter(|one| names.is_empty() || names.contains(&one.name.as_str())) {
+    for guest in guests
+        .iter()
+        .filter(|one| names.is_empty() || names.contains(&one.name.as_str()))
+    {
         println!("\n=== {}: {}", guest.name, guest.about);
         let start = Instant::now();
         let daemon = guest.daemon.as_ref().map(packages::folder);
@@ -72,17 +88,33 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             None => qemu::run(guest, &image),
             Some(Ok(image)) => qemu::run(guest, &image),
             Some(Err(NotPassed::Skipped(reason))) => qemu::Run::unavailable(&reason),
-            Some(Err(NotPassed::Failed(reason))) => qemu::Run { phases: Vec::new(), broken: Some(reason) },
+            Some(Err(NotPassed::Failed(reason))) => qemu::Run {
+                phases: Vec::new(),
+                broken: Some(reason),
+            },
         };
         // The guest's report has one line for each phase.
-        let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
+        let lines: String = run
+            .phases
+            .iter()
+            .map(|phase| format!("{phase}\n"))
+            .collect();
         files::store(folder().join(format!("{}.json", guest.name)), &lines)?;
         let verdict = judge::judge(guest, &run);
         if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
-            why.lines().for_each(|line| println!("    {}: {line}", word(&verdict)));
+            why.lines()
+                .for_each(|line| println!("    {}: {line}", word(&verdict)));
         }
-        println!("    {} after {:.1} s", word(&verdict), start.elapsed().as_secs_f64());
-        rows.push(Row { guest, verdict, run });
+        println!(
+            "    {} after {:.1} s",
+            word(&verdict),
+            start.elapsed().as_secs_f64()
+        );
+        rows.push(Row {
+            guest,
+            verdict,
+            run,
+        });
     }
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.

@@ -71,7 +71,11 @@ fn main() {
     let settling = watch(&clock, settled_s, u64::MAX);
     let cpu_before_s = thread_cpu_s();
     let start = Instant::now();
-    let tally = watch(&clock, watched_s, settling.narrowest_ns.saturating_add(SPARE_NS));
+    let tally = watch(
+        &clock,
+        watched_s,
+        settling.narrowest_ns.saturating_add(SPARE_NS),
+    );
     let share = |(before_s, after_s)| (after_s - before_s) / start.elapsed().as_secs_f64();
     let cpu = cpu_before_s.zip(thread_cpu_s()).map(share);
     let status = clock.status();
@@ -88,14 +92,20 @@ fn main() {
 
 /// Watches `clock` for this time. Brackets up to `narrow_ns` give an offset.
 fn watch(clock: &Clock, seconds: u64, narrow_ns: u64) -> Tally {
-    let mut tally = Tally { narrow_ns, narrowest_ns: u64::MAX, ..Tally::default() };
+    let mut tally = Tally {
+        narrow_ns,
+        narrowest_ns: u64::MAX,
+        ..Tally::default()
+    };
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(seconds) {
         for _ in 0..1_000 {
             tally.add_sample(clock);
         }
     }
-    tally.mean_offset_ns = tally.least_offset_ns.map(|_| tally.sum_ns / to_f64(tally.narrow.cast_signed()));
+    tally.mean_offset_ns = tally
+        .least_offset_ns
+        .map(|_| tally.sum_ns / to_f64(tally.narrow.cast_signed()));
     tally
 }
 
@@ -109,7 +119,8 @@ impl Tally {
             let ns = bracket.offset_ns();
             self.narrow += 1;
             self.sum_ns += ns;
-            self.least_offset_ns = Some(self.least_offset_ns.map_or(ns, |least_ns| least_ns.min(ns)));
+            self.least_offset_ns =
+                Some(self.least_offset_ns.map_or(ns, |least_ns| least_ns.min(ns)));
             self.most_offset_ns = Some(self.most_offset_ns.map_or(ns, |most_ns| most_ns.max(ns)));
         }
         let bounded = Bounded::read(clock);
@@ -125,9 +136,16 @@ impl Tally {
 /// `schedstat`: ns on the CPU).
 fn thread_cpu_s() -> Option<f64> {
     let tasks = std::fs::read_dir("/proc/self/task").ok()?;
-    let task = tasks.filter_map(|task| Some(task.ok()?.path())).find(|task| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tickline")
-    })?;
+    let task = tasks
+        .filter_map(|task| Some(task.ok()?.path()))
+        .find(|task| {
+            std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tickline")
+        })?;
     let statistics = std::fs::read_to_string(task.join("schedstat")).ok()?;
-    statistics.split_whitespace().next()?.parse::<u64>().ok().map(|ns| to_f64(ns.cast_signed()) / 1e9)
+    statistics
+        .split_whitespace()
+        .next()?
+        .parse::<u64>()
+        .ok()
+        .map(|ns| to_f64(ns.cast_signed()) / 1e9)
 }

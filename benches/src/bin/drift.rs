@@ -55,7 +55,12 @@ fn main() {
         let brackets = (0..TRIES).map(|_| Bracket::around(now_ns));
         brackets.min_by_key(Bracket::width_ns).expect("some tries")
     };
-    let sample = || -> Vec<Bracket> { subjects.iter().map(|subject| narrowest(subject.read)).collect() };
+    let sample = || -> Vec<Bracket> {
+        subjects
+            .iter()
+            .map(|subject| narrowest(subject.read))
+            .collect()
+    };
     let (start, first) = (Instant::now(), sample());
     // For each clock, the time since the first sample, s, and the gain, ns.
     let mut gained: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]; subjects.len()];
@@ -72,6 +77,11 @@ fn main() {
         offset_change_ns: gained.iter().map(|(_, ns)| ns.abs()).fold(0.0, f64::max),
     });
     let samples = gained.first().map_or(0, Vec::len);
-    report::print(&Report { watched_s, settled_s, samples, clocks: clocks.collect() });
+    report::print(&Report {
+        watched_s,
+        settled_s,
+        samples,
+        clocks: clocks.collect(),
+    });
     drop(guard);
 }

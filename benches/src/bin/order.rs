@@ -56,11 +56,16 @@ struct Exchanged {
 
 fn main() -> ExitCode {
     let seconds = args::number("secs", 60);
-    let mut report = Report { clock_ms: args::number("clock-ms", 4_000), ..Report::default() };
+    let mut report = Report {
+        clock_ms: args::number("clock-ms", 4_000),
+        ..Report::default()
+    };
     match exchange::usable_counter() {
         Ok(counter) => {
             report.ordered = Some(exchange::ordered(counter, Duration::from_secs(seconds)));
-            report.plain = Some(exchange::exchange(Duration::from_secs(2), |_| counter.now()));
+            report.plain = Some(exchange::exchange(Duration::from_secs(2), |_| {
+                counter.now()
+            }));
             // On every second thread the counter is ahead by 2^24 ticks, some milliseconds.
             let ahead = |thread: usize| counter.now_ordered() + ((thread as u64 & 1) << 24);
             report.control = Some(exchange::exchange(Duration::from_secs(1), ahead));
@@ -92,7 +97,11 @@ fn each_clock(time: Duration) -> Vec<Exchanged> {
         .start_global()
         .expect("the global clock's thread");
     let subjects = subjects();
-    let none = |clock: &Subject| Exchanged { clock: clock.name, unit: clock.unit, count: Count::default() };
+    let none = |clock: &Subject| Exchanged {
+        clock: clock.name,
+        unit: clock.unit,
+        count: Count::default(),
+    };
     let mut exchanged: Vec<Exchanged> = subjects.iter().map(none).collect();
     for _ in 0..ROUNDS {
         for (subject, exchanged) in subjects.iter().zip(&mut exchanged) {

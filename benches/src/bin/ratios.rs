@@ -49,9 +49,16 @@ fn main() {
         .expect("the global clock's thread");
     std::thread::sleep(Duration::from_millis(1_500));
     let status = Clock::global().status();
-    let state = format!("{}; {} recalibrations so far", status.state, status.events.get(Event::Replacement));
+    let state = format!(
+        "{}; {} recalibrations so far",
+        status.state,
+        status.events.get(Event::Replacement)
+    );
 
-    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "there is no segment"))]
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_mut, reason = "there is no segment")
+    )]
     let mut subjects = subjects();
     #[cfg(target_os = "linux")]
     subjects.extend(tickline_benches::utc::subjects());
@@ -73,7 +80,12 @@ fn main() {
         awaited_ratio: awaited_ns / bare_awaited_ns,
     };
     let clocks = subjects.iter().zip(fastest_ns).map(cost).collect();
-    report::print(&Report { rounds, calls_a_round: CALLS, state, clocks });
+    report::print(&Report {
+        rounds,
+        calls_a_round: CALLS,
+        state,
+        clocks,
+    });
     drop(guard);
 }
 

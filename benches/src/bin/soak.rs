@@ -78,16 +78,27 @@ fn main() -> ExitCode {
     let seconds = args::number("secs", 60);
     keep_one_heap();
     let before = Held::now();
-    let own = Clock::builder().interval(INTERVAL).start().expect("a clock");
+    let own = Clock::builder()
+        .interval(INTERVAL)
+        .start()
+        .expect("a clock");
     let (mut tallies, mut rounds) = (<[Tally; WORKS.len()]>::default(), Vec::new());
     for number in 0..ROUNDS {
-        round(&own, u64::from(number), Duration::from_secs(seconds) / ROUNDS, &mut tallies);
+        round(
+            &own,
+            u64::from(number),
+            Duration::from_secs(seconds) / ROUNDS,
+            &mut tallies,
+        );
         rounds.push(Held::at_rest(before.threads + 1)); // one more: the thread of `own`
     }
     drop(own);
     let after = Held::at_rest(before.threads);
 
-    println!("{THREADS} threads, and {} that make trouble", WORKS.len() - 1);
+    println!(
+        "{THREADS} threads, and {} that make trouble",
+        WORKS.len() - 1
+    );
     let mut faults = print(&counted(&tallies));
     println!("after each round, at rest");
     rounds.iter().for_each(|held| println!("  {held:?}"));
@@ -142,7 +153,10 @@ struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     fn new(clock: &'a Clock) -> Self {
-        Self { clock, largest: AtomicU64::new(0) }
+        Self {
+            clock,
+            largest: AtomicU64::new(0),
+        }
     }
 
     /// Makes up to `count` readings: plain ones, ordered ones, and some with their bounds.
@@ -151,7 +165,12 @@ impl<'a> Subject<'a> {
         for turn in 0..count {
             let now_ns = match turn % KINDS {
                 0 => {
-                    let Tally { ordered, bounds, by_counter, .. } = tally;
+                    let Tally {
+                        ordered,
+                        bounds,
+                        by_counter,
+                        ..
+                    } = tally;
                     let read = || {
                         let read = Bounded::read(clock);
                         bounds.compare(read.earliest_ns, read.bracket.after_ns);
@@ -166,7 +185,12 @@ impl<'a> Subject<'a> {
                     tally.plain.compare(last_ns, now_ns);
                     now_ns
                 }
-                _ => tally.ordered.exchange(&self.largest, || clock.now_ordered().as_nanos()).1,
+                _ => {
+                    tally
+                        .ordered
+                        .exchange(&self.largest, || clock.now_ordered().as_nanos())
+                        .1
+                }
             };
             last_ns = now_ns;
         }
@@ -180,9 +204,15 @@ type Work = fn(&[Subject<'_>], &mut Tally, &mut Rng);
 const WORKS: [(&str, Work); 5] = [
     ("calls of maintain", maintain),
     ("times the counter was switched off and on", switch),
-    ("starts and drops of the global clock's thread, and of a clock", start_and_drop),
+    (
+        "starts and drops of the global clock's thread, and of a clock",
+        start_and_drop,
+    ),
     ("forked children", fork_child),
-    ("turns of the threads that exchange readings", exchange_readings),
+    (
+        "turns of the threads that exchange readings",
+        exchange_readings,
+    ),
 ];
 
 /// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`.
@@ -195,7 +225,10 @@ fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.l
         if let Some(reader) = index.checked_sub(READERS).filter(|reader| reader % 2 == 0) {
             exchange::pin(reader / 2);
         }
-        let (mut tally, mut random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
+        let (mut tally, mut random) = (
+            Tally::default(),
+            Rng::with_seed(number << 32 | index as u64),
+        );
         // ORDERING: Relaxed: the flag orders no memory.
         while !stop.load(Ordering::Relaxed) {
             WORKS[index.min(READERS)].1(&all, &mut tally, &mut random);
@@ -204,7 +237,9 @@ fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.l
     };
     thread::scope(|scope| {
         let run = &run;
-        let threads: Vec<_> = (0..READERS + THREADS).map(|index| scope.spawn(move || run(index))).collect();
+        let threads: Vec<_> = (0..READERS + THREADS)
+            .map(|index| scope.spawn(move || run(index)))
+            .collect();
         sleep(time);
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
@@ -222,10 +257,18 @@ fn nap(random: &mut Rng, most_us: u64) {
 fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
     for subject in all {
         subject.read(tally, random.u64(0..RUN));
-        let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
-        exchange::nap(&mut tally.ordered, &subject.largest, random, most_us, || {
-            subject.clock.now_ordered().as_nanos()
-        });
+        let most_us = if random.u64(0..RARELY) == 0 {
+            LONG_NAP_US
+        } else {
+            NAP_US
+        };
+        exchange::nap(
+            &mut tally.ordered,
+            &subject.largest,
+            random,
+            most_us,
+            || subject.clock.now_ordered().as_nanos(),
+        );
         tally.done += 1;
     }
 }
@@ -380,11 +423,17 @@ impl Held {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+            line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+                .unwrap_or(0)
         };
         // The descriptor that reads the folder does not count.
-        let descriptors = fs::read_dir("/proc/self/fd").map_or(0, |folder| folder.count().saturating_sub(1));
-        Self { resident_kib: line("VmRSS:"), threads: line("Threads:"), descriptors: descriptors as u64 }
+        let descriptors =
+            fs::read_dir("/proc/self/fd").map_or(0, |folder| folder.count().saturating_sub(1));
+        Self {
+            resident_kib: line("VmRSS:"),
+            threads: line("Threads:"),
+            descriptors: descriptors as u64,
+        }
     }
 
     /// Waits until there are at most `threads` threads, but not forever, and then returns the
@@ -406,10 +455,16 @@ const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 /// Prints counts. Returns how many are wrong.
 fn print(rows: &[Row]) -> usize {
     for (label, count, range) in rows {
-        let verdict = if range.contains(count) { String::new() } else { format!("MUST BE IN {range:?}") };
+        let verdict = if range.contains(count) {
+            String::new()
+        } else {
+            format!("MUST BE IN {range:?}")
+        };
         println!("  {label:<62} {count:>14}  {verdict}");
     }
-    rows.iter().filter(|(_, count, range)| !range.contains(count)).count()
+    rows.iter()
+        .filter(|(_, count, range)| !range.contains(count))
+        .count()
 }
 
 fn counted(tallies: &[Tally]) -> Vec<Row> {
@@ -417,9 +472,21 @@ fn counted(tallies: &[Tally]) -> Vec<Row> {
     tallies.iter().for_each(|tally| all.add(tally));
     let mut rows = Vec::new();
     for (count, checked, wrong) in [
-        (all.ordered, "readings that were handed over", "  steps back between threads"),
-        (all.plain, "plain readings, each after another of its thread", "  steps back within a thread"),
-        (all.bounds, "bounds compared with the OS clock, before or after", "  on the wrong side of it"),
+        (
+            all.ordered,
+            "readings that were handed over",
+            "  steps back between threads",
+        ),
+        (
+            all.plain,
+            "plain readings, each after another of its thread",
+            "  steps back within a thread",
+        ),
+        (
+            all.bounds,
+            "bounds compared with the OS clock, before or after",
+            "  on the wrong side of it",
+        ),
     ] {
         rows.extend([
             (checked, count.comparisons, SOME),
@@ -427,23 +494,58 @@ fn counted(tallies: &[Tally]) -> Vec<Row> {
             ("  by how much at most, ns", count.largest, ZERO),
         ]);
     }
-    rows.push(("readings with bounds that the counter served", all.by_counter, ANY));
-    rows.extend(WORKS.iter().zip(tallies).map(|((label, _), tally)| (*label, tally.done, SOME)));
-    rows.push(("starts that failed, children that did not end or found a fault", all.failed, ZERO));
+    rows.push((
+        "readings with bounds that the counter served",
+        all.by_counter,
+        ANY,
+    ));
+    rows.extend(
+        WORKS
+            .iter()
+            .zip(tallies)
+            .map(|((label, _), tally)| (*label, tally.done, SOME)),
+    );
+    rows.push((
+        "starts that failed, children that did not end or found a fault",
+        all.failed,
+        ZERO,
+    ));
     rows
 }
 
 /// The growth of the process's resources.
 fn grown(before: &Held, rounds: &[Held], after: &Held) -> Vec<Row> {
-    let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return Vec::new() };
+    let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else {
+        return Vec::new();
+    };
     let first_half = rounds.iter().take(rounds.len() / 2);
     let most_kib = first_half.map(|held| held.resident_kib).max().unwrap_or(0) + SETTLING_KIB;
     let more = |now: u64, then: u64| now.saturating_sub(then);
     vec![
-        ("descriptors that the global clock keeps", more(after.descriptors, before.descriptors), ANY),
-        ("KiB at the end above the first half and what settles", more(end.resident_kib, most_kib), ZERO),
-        ("threads since the warm-up", more(end.threads, warm.threads), ZERO),
-        ("descriptors since the warm-up", more(end.descriptors, warm.descriptors), ZERO),
-        ("threads, once every clock is dropped", more(after.threads, before.threads), ZERO),
+        (
+            "descriptors that the global clock keeps",
+            more(after.descriptors, before.descriptors),
+            ANY,
+        ),
+        (
+            "KiB at the end above the first half and what settles",
+            more(end.resident_kib, most_kib),
+            ZERO,
+        ),
+        (
+            "threads since the warm-up",
+            more(end.threads, warm.threads),
+            ZERO,
+        ),
+        (
+            "descriptors since the warm-up",
+            more(end.descriptors, warm.descriptors),
+            ZERO,
+        ),
+        (
+            "threads, once every clock is dropped",
+            more(after.threads, before.threads),
+            ZERO,
+        ),
     ]
 }

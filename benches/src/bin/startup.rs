@@ -76,22 +76,42 @@ fn micros(ns: u64) -> f64 {
 /// Runs a child.
 fn probe(program: &str, argument: &str) -> ProbeTimes {
     let spawned_ns = monotonic_ns();
-    let output = sibling(program).arg(argument).stderr(Stdio::inherit()).output().expect("a child");
-    assert!(output.status.success(), "{program} {argument}: {}", output.status);
+    let output = sibling(program)
+        .arg(argument)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("a child");
+    assert!(
+        output.status.success(),
+        "{program} {argument}: {}",
+        output.status
+    );
     let text = String::from_utf8_lossy(&output.stdout);
-    let times: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let times: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
     match times[..] {
-        [start_ns, first_ns, counter_ns, slowest_ns] => {
-            ProbeTimes { spawned_ns, start_ns, first_ns, counter_ns, slowest_ns }
-        }
+        [start_ns, first_ns, counter_ns, slowest_ns] => ProbeTimes {
+            spawned_ns,
+            start_ns,
+            first_ns,
+            counter_ns,
+            slowest_ns,
+        },
         _ => panic!("{program} {argument} said: {text}"),
     }
 }
 
 fn main() {
     let runs = usize::try_from(args::number("runs", 101)).unwrap_or(101);
-    let rounds: Vec<Vec<ProbeTimes>> =
-        (0..runs).map(|_| PROBES.map(|(_, program, argument)| probe(program, argument)).to_vec()).collect();
+    let rounds: Vec<Vec<ProbeTimes>> = (0..runs)
+        .map(|_| {
+            PROBES
+                .map(|(_, program, argument)| probe(program, argument))
+                .to_vec()
+        })
+        .collect();
     let clocks = PROBES.iter().enumerate().map(|(index, (clock, ..))| {
         let spread = |figure: fn(ProbeTimes) -> Option<u64>| {
             let figures = rounds.iter().filter_map(|round| figure(round[index]));
@@ -105,18 +125,26 @@ fn main() {
             slowest_call_us: spread(|times| Some(times.slowest_ns)),
         }
     });
-    let pairs: Vec<(f64, f64)> =
-        (0..runs).map(|_| (process_us("hello_std"), process_us("hello_tickline"))).collect();
+    let pairs: Vec<(f64, f64)> = (0..runs)
+        .map(|_| (process_us("hello_std"), process_us("hello_tickline")))
+        .collect();
     let hello = Hello {
         with_std_us: Spread::new(pairs.iter().map(|pair| pair.0).collect()),
         difference_us: Spread::new(pairs.iter().map(|pair| pair.1 - pair.0).collect()),
     };
-    report::print(&Report { runs, clocks: clocks.collect(), hello });
+    report::print(&Report {
+        runs,
+        clocks: clocks.collect(),
+        hello,
+    });
 }
 
 fn process_us(name: &str) -> f64 {
     let start = Instant::now();
-    let status = sibling(name).stdout(Stdio::null()).status().expect("a child");
+    let status = sibling(name)
+        .stdout(Stdio::null())
+        .status()
+        .expect("a child");
     assert!(status.success());
     start.elapsed().as_secs_f64() * 1e6
 }

@@ -28,7 +28,10 @@ fn main() {
         Some("std") => probe(|| _ = black_box(std::time::Instant::now()), |_| Some(false)),
         // quanta does not report whether it falls back to the OS clock.
         Some("quanta") => probe(|| _ = black_box(quanta::Instant::now()), |_| Some(true)),
-        Some("coarsetime") => probe(|| _ = black_box(coarsetime::Instant::now()), |_| Some(false)),
+        Some("coarsetime") => probe(
+            || _ = black_box(coarsetime::Instant::now()),
+            |_| Some(false),
+        ),
         other => panic!("{other:?} is no clock"),
     }
 }

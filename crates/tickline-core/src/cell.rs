@@ -120,18 +120,38 @@ pub struct PlannedBounds {
 impl From<Bounds> for PlannedBounds {
     /// Bounds without rounding, and a reference without resolution.
     fn from(rounded: Bounds) -> Self {
-        Self { rounded, ..Self::default() }
+        Self {
+            rounded,
+            ..Self::default()
+        }
     }
 }
 
 impl PlannedBounds {
     /// Bounds with these values at `start_ticks`, and these slopes. The other fields are 0.
-    pub(crate) const fn new(start_ticks: u64, lower: (FixedNs, Slope), upper: (FixedNs, Slope)) -> Self {
+    pub(crate) const fn new(
+        start_ticks: u64,
+        lower: (FixedNs, Slope),
+        upper: (FixedNs, Slope),
+    ) -> Self {
         let ((low, slowest), (high, fastest)) = (lower, upper);
-        let lower = Line { start_ticks, base_ns: low.floor_ns(), slope: slowest };
-        let upper = Line { start_ticks, base_ns: high.ceil_ns(), slope: fastest };
+        let lower = Line {
+            start_ticks,
+            base_ns: low.floor_ns(),
+            slope: slowest,
+        };
+        let upper = Line {
+            start_ticks,
+            base_ns: high.ceil_ns(),
+            slope: fastest,
+        };
         Self {
-            rounded: Bounds { lower, upper, unix_offset_ns: 0, unix_bound_ns: 0 },
+            rounded: Bounds {
+                lower,
+                upper,
+                unix_offset_ns: 0,
+                unix_bound_ns: 0,
+            },
             lower_rounding: low.minus(FixedNs::from_ns(lower.base_ns)),
             upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high),
             resolution_ns: 0,
@@ -144,9 +164,18 @@ impl PlannedBounds {
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
         let Bounds { lower, upper, .. } = &self.rounded;
         let back_ticks = ticks_between(start_ticks, lower.start_ticks).max(0);
-        let spread = upper.slope.over(back_ticks).minus(lower.slope.over(back_ticks));
-        let low = lower.fixed_at(start_ticks).plus(self.lower_rounding).minus(spread);
-        let high = upper.fixed_at(start_ticks).minus(self.upper_rounding).plus(spread);
+        let spread = upper
+            .slope
+            .over(back_ticks)
+            .minus(lower.slope.over(back_ticks));
+        let low = lower
+            .fixed_at(start_ticks)
+            .plus(self.lower_rounding)
+            .minus(spread);
+        let high = upper
+            .fixed_at(start_ticks)
+            .minus(self.upper_rounding)
+            .plus(spread);
         (low.floor_ns(), high.ceil_ns())
     }
 }
@@ -178,8 +207,15 @@ pub trait StateCell {
     /// The state, and its line's start and window, in any phase.
     fn snapshot(&self) -> WindowedState {
         let state = self.load();
-        let Window { start_ticks, window_ticks } = self.slot(state).window();
-        WindowedState { state, start_ticks, window_ticks }
+        let Window {
+            start_ticks,
+            window_ticks,
+        } = self.slot(state).window();
+        WindowedState {
+            state,
+            start_ticks,
+            window_ticks,
+        }
     }
 
     /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
@@ -291,7 +327,10 @@ impl SlotView<'_> {
     #[inline(always)]
     pub fn window(&self) -> Window {
         let window_ticks = self.slots.window_ticks[self.slot].load(SLOT_LOAD);
-        Window { start_ticks: self.start_ticks(), window_ticks }
+        Window {
+            start_ticks: self.start_ticks(),
+            window_ticks,
+        }
     }
 
     #[inline(always)]
@@ -313,7 +352,9 @@ impl SlotView<'_> {
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
             base_ns: base.load(SLOT_LOAD),
-            slope: Slope { bits: slope.load(SLOT_LOAD) },
+            slope: Slope {
+                bits: slope.load(SLOT_LOAD),
+            },
         };
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
@@ -328,7 +369,10 @@ impl SlotView<'_> {
         let words = &self.bounds[self.slot];
         let suspended_ns = words.suspended_ns.load(SLOT_LOAD);
         Evidence {
-            proven: Point { ticks: words.proven_ticks.load(SLOT_LOAD), ns: words.proven_ns.load(SLOT_LOAD) },
+            proven: Point {
+                ticks: words.proven_ticks.load(SLOT_LOAD),
+                ns: words.proven_ns.load(SLOT_LOAD),
+            },
             suspended_ns: Some(suspended_ns).filter(|ns| *ns != UNKNOWN),
         }
     }
@@ -351,8 +395,13 @@ impl SlotView<'_> {
         words.upper_slope.store(bounds.upper.slope.bits, order);
         words.unix_bound_ns.store(bounds.unix_bound_ns, order);
         words.proven_ticks.store(bounds.lower.start_ticks, order);
-        words.proven_ns.store(bounds.lower.base_ns.saturating_sub(planned.resolution_ns), order);
-        words.suspended_ns.store(suspended_ns.unwrap_or(UNKNOWN), order);
+        words.proven_ns.store(
+            bounds.lower.base_ns.saturating_sub(planned.resolution_ns),
+            order,
+        );
+        words
+            .suspended_ns
+            .store(suspended_ns.unwrap_or(UNKNOWN), order);
     }
 }
 
@@ -407,7 +456,11 @@ impl StateCell for LineCell {
 
     #[inline(always)]
     fn slot(&self, state: LineState) -> SlotView<'_> {
-        SlotView { slots: &self.slots, bounds: &self.bounds, slot: state.slot() }
+        SlotView {
+            slots: &self.slots,
+            bounds: &self.bounds,
+            slot: state.slot(),
+        }
     }
 
     fn try_swap(&self, from: LineState, to: LineState) -> bool {
@@ -422,7 +475,10 @@ impl StateCell for LineCell {
         bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {
-        debug_assert!(line.state.is_published(), "a state without a line is swapped in");
+        debug_assert!(
+            line.state.is_published(),
+            "a state without a line is swapped in"
+        );
         self.slot(line.state).fill(line, bounds, suspended_ns);
         self.state.try_swap(from, line.state)
     }

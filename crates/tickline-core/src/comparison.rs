@@ -28,7 +28,10 @@ pub struct CounterDifference {
 impl CounterDifference {
     /// The interval before the first exchange, which only tickline's own crates make.
     #[doc(hidden)]
-    pub const UNKNOWN: Self = Self { min_ticks: i64::MIN, max_ticks: i64::MAX };
+    pub const UNKNOWN: Self = Self {
+        min_ticks: i64::MIN,
+        max_ticks: i64::MAX,
+    };
 
     /// Adds a baton that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by
     /// its own counter.
@@ -114,16 +117,42 @@ mod tests {
     #[test]
     fn the_interval_contains_the_difference_and_no_more_than_two_exchanges() {
         for wrap in [false, true] {
-            for d in [0, 1, -1, 59, -59, 200, -200, 5_000, -5_000, 66_930, i64::MAX / 2] {
+            for d in [
+                0,
+                1,
+                -1,
+                59,
+                -59,
+                200,
+                -200,
+                5_000,
+                -5_000,
+                66_930,
+                i64::MAX / 2,
+            ] {
                 let difference = measured(d, wrap);
-                let CounterDifference { min_ticks, max_ticks } = difference;
+                let CounterDifference {
+                    min_ticks,
+                    max_ticks,
+                } = difference;
                 assert!(min_ticks <= d && d <= max_ticks, "{d}: {difference:?}");
                 assert!(max_ticks.abs_diff(min_ticks) <= 130, "{d}: {difference:?}");
                 // An exchange takes 60 ticks or more, so it can't tell less from 0.
-                let sizes = if d.abs() < 60 { 0..=0 } else { d.unsigned_abs() - 130..=d.unsigned_abs() };
-                assert!(sizes.contains(&difference.size_ticks()), "{d}: {difference:?}");
+                let sizes = if d.abs() < 60 {
+                    0..=0
+                } else {
+                    d.unsigned_abs() - 130..=d.unsigned_abs()
+                };
+                assert!(
+                    sizes.contains(&difference.size_ticks()),
+                    "{d}: {difference:?}"
+                );
             }
         }
-        assert_eq!(CounterDifference::UNKNOWN.size_ticks(), 0, "nothing known is nothing found");
+        assert_eq!(
+            CounterDifference::UNKNOWN.size_ticks(),
+            0,
+            "nothing known is nothing found"
+        );
     }
 }

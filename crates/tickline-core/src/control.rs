@@ -59,7 +59,11 @@ const BRACKETS: u32 = match (cfg!(loom), cfg!(miri)) {
 };
 
 /// The most brackets in a burst. The head of `sample.rs` says how often 32 brackets are too few.
-const MAX_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
+const MAX_BRACKETS: u32 = if cfg!(any(loom, miri)) {
+    BRACKETS
+} else {
+    4 * BRACKETS
+};
 
 /// If the first 32 brackets have taken longer than this, ns, the reference is slow, and the burst
 /// ends, unless one of the last brackets contradicts the others.
@@ -74,7 +78,9 @@ const WIDTH_TOLERANCE_NS: i64 = 1;
 
 /// The slope that is used until the real one is known: 16 GHz. No counter is faster, so a
 /// conversion from ns never gives too few ticks.
-const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
+const UNKNOWN_SLOPE: Slope = Slope {
+    bits: 1 << (FRACTION_BITS - 4),
+};
 
 /// A sample that is older than this when it is used, ns, shows that the writer was preempted. The
 /// writer then takes another.
@@ -317,7 +323,8 @@ impl Control {
         self.serves_unix_time = true;
         // Without optimisation an assignment would copy the monitor to the stack, and the monitor
         // is too large for that.
-        core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
+        core::slice::from_mut(&mut self.stability)
+            .copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::UNKNOWN;
         self.slope = None;
         self.sample_durations = SampleDurations::NONE;
@@ -332,7 +339,11 @@ impl Control {
     #[doc(hidden)]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let Sample { upper, lower } = self.stability.history.samples().first()?;
-        Some(if ticks_between(upper.ticks, lower.ticks) > 0 { upper.ticks } else { lower.ticks })
+        Some(if ticks_between(upper.ticks, lower.ticks) > 0 {
+            upper.ticks
+        } else {
+            lower.ticks
+        })
     }
 
     /// One iteration. Never panics, allocates or waits.
@@ -342,8 +353,15 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        self.config.interval_ns = self.config.interval_ns.clamp(MIN_INTERVAL_NS, *INTERVAL_RANGE_NS.end());
-        let iteration = self.sample_and_publish(&Access { shared, counter, reference });
+        self.config.interval_ns = self
+            .config
+            .interval_ns
+            .clamp(MIN_INTERVAL_NS, *INTERVAL_RANGE_NS.end());
+        let iteration = self.sample_and_publish(&Access {
+            shared,
+            counter,
+            reference,
+        });
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::PublishedFirst | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -355,15 +373,25 @@ impl Control {
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Iteration {
-        let Access { shared, counter, .. } = access;
-        let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
+        let Access {
+            shared, counter, ..
+        } = access;
+        let iteration = |outcome, next_in_ns| Iteration {
+            outcome,
+            next_in_ns,
+        };
         let interval_ns = self.config.interval_ns;
         let mut are_samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
-            let Some(is_consistent) = self.take_sample(access) else { continue };
-            let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.sample_durations.add(ticks_between(begin_ticks, counter.now_ordered()));
+            let Some(is_consistent) = self.take_sample(access) else {
+                continue;
+            };
+            let fit = self
+                .stability
+                .refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
+            self.sample_durations
+                .add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let snapshot = shared.cell.snapshot();
             let result = match snapshot.state.phase() {
@@ -374,10 +402,14 @@ impl Control {
                     continue;
                 }
                 _ if !has_atomics() => return iteration(Outcome::Unsupported, interval_ns),
-                _ if snapshot.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
+                _ if snapshot.state.is_gate_closed() => {
+                    return iteration(Outcome::GateClosed, interval_ns);
+                }
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
-                Phase::Published if self.slope.is_none() || !is_consistent && !self.has_proven_slope => {
+                Phase::Published
+                    if self.slope.is_none() || !is_consistent && !self.has_proven_slope =>
+                {
                     access.retire_line(&snapshot);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
@@ -397,7 +429,9 @@ impl Control {
                 Err(NotPublished::SamplesTooOld) => {}
                 // The line has ended: the next sample may make a first line.
                 Err(NotPublished::StateChanged) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(NotPublished::StateChanged) => return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS),
+                Err(NotPublished::StateChanged) => {
+                    return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
+                }
                 Err(NotPublished::TooEarly) => {
                     // The samples are good enough, so the next iterations need not come less often.
                     self.iterations_without_line = 0;
@@ -422,17 +456,32 @@ impl Control {
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Option<bool> {
-        let Access { shared, counter, reference } = *access;
+        let Access {
+            shared,
+            counter,
+            reference,
+        } = *access;
         // The reference is asked before the sample. The thread that ends the line asks again, and
         // so notices each suspend in between.
         self.suspended_ns = reference.suspended_ns();
         let size = self.burst_size();
         self.burst_count = self.burst_count.wrapping_add(1);
-        let sample = burst(counter, reference, self.config.resolutions, size, self.slope)?;
+        let sample = burst(
+            counter,
+            reference,
+            self.config.resolutions,
+            size,
+            self.slope,
+        )?;
         let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
-        let is_consistent =
-            self.stability.add_sample(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
+        let is_consistent = self.stability.add_sample(
+            &sample,
+            steering_ppb,
+            slope,
+            self.config.interval_ns,
+            &shared.events,
+        );
         if !is_consistent {
             self.unix = UnixTrack::UNKNOWN;
             self.is_disrupted = true;
@@ -446,8 +495,12 @@ impl Control {
     /// The size of the next burst. Within limits, the burst goes on until its sample is as narrow
     /// as the narrowest kept sample.
     fn burst_size(&self) -> BurstSize {
-        let narrowest = self.slope.and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
-        let Some((slope, narrowest)) = narrowest else { return BurstSize::fixed(BRACKETS) };
+        let narrowest = self
+            .slope
+            .and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
+        let Some((slope, narrowest)) = narrowest else {
+            return BurstSize::fixed(BRACKETS);
+        };
         let is_full = self.burst_count % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
         let enough = narrowest.plus(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
         BurstSize {

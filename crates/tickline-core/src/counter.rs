@@ -33,7 +33,11 @@
 #[cfg_attr(target_arch = "riscv64", path = "counter/riscv64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "counter/x86_64.rs")]
 #[cfg_attr(
-    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
+    not(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )),
     path = "counter/other.rs"
 )]
 pub(crate) mod arch;
@@ -123,26 +127,40 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
+    #[cfg_attr(
+        miri,
+        ignore = "Miri has no counter; the instructions are tested natively"
+    )]
     fn the_cpu_id_is_the_same_by_both_instructions() {
         let (Some(rdtscp), Some(rdpid)) = (arch::Rdtscp::detect(), arch::Rdpid::detect()) else {
             return crate::testing::skip("this processor has no rdtscp, or no rdpid");
         };
         // A migration between the two reads makes the ids differ, but not a thousand times.
-        let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
+        let same = (0..1_000)
+            .filter(|_| rdtscp.read().1 == rdpid.read())
+            .count();
         assert!(same > 0);
         let counter = HardwareCpuCounter::if_present().expect("rdtscp");
-        assert!((0..1_000).any(|_| CpuCounter::now(&counter).is_some()), "moved at each read");
+        assert!(
+            (0..1_000).any(|_| CpuCounter::now(&counter).is_some()),
+            "moved at each read"
+        );
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri has no counter; the instruction is tested natively")]
+    #[cfg_attr(
+        miri,
+        ignore = "Miri has no counter; the instruction is tested natively"
+    )]
     fn the_hardware_counter_goes_on() {
         let Some(counter) = HardwareCounter::if_present() else {
             return crate::testing::skip("no counter on this target");
         };
         let (plain, ordered) = (counter.now(), counter.now_ordered());
         assert!(crate::units::ticks_between(plain, ordered) >= 0);
-        assert!(resolution_ticks(&counter) > 0, "the counter stood still for 20,000 reads");
+        assert!(
+            resolution_ticks(&counter) > 0,
+            "the counter stood still for 20,000 reads"
+        );
     }
 }

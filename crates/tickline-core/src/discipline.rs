@@ -49,18 +49,41 @@ pub(crate) struct Course {
 }
 
 /// The slope that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
-pub(crate) fn course_to(old: &WindowedState, at_ticks: u64, target: &Target, window_ticks: u64) -> Course {
+pub(crate) fn course_to(
+    old: &WindowedState,
+    at_ticks: u64,
+    target: &Target,
+    window_ticks: u64,
+) -> Course {
     let wanted = target.fixed_at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.bits);
-    let window_ns = target.slope.over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
-    let step_above = window_ns.times(STEP_PPB).to_bits().checked_div(i128::from(NS_PER_S)).unwrap_or(0);
+    let window_ns = target
+        .slope
+        .over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
+    let step_above = window_ns
+        .times(STEP_PPB)
+        .to_bits()
+        .checked_div(i128::from(NS_PER_S))
+        .unwrap_or(0);
     if offset.to_bits().saturating_neg() > step_above {
-        return Course { slope: target.slope, step_to: Some(wanted), offset };
+        return Course {
+            slope: target.slope,
+            step_to: Some(wanted),
+            offset,
+        };
     }
     // A positive offset (the line is ahead) bends the rate down, at most to half.
-    let bend = offset.to_bits().checked_div(i128::from(window_ticks.max(1))).unwrap_or(0).min(rate >> 1);
-    Course { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
+    let bend = offset
+        .to_bits()
+        .checked_div(i128::from(window_ticks.max(1)))
+        .unwrap_or(0)
+        .min(rate >> 1);
+    Course {
+        slope: Slope::saturating_from(rate.saturating_sub(bend)),
+        step_to: None,
+        offset,
+    }
 }
 
 /// `next` with the least `b` for two conditions: from `margin_ticks` before `at_ticks` to
@@ -79,7 +102,9 @@ pub(crate) fn meet_old_line(
     // Both lines are straight, so it suffices to compare them at both ends of the overlap.
     let early = next.b_not_below_line(old.state, at_ticks.wrapping_sub(margin_ticks));
     let late = next.b_not_below_line(old.state, at_ticks.wrapping_add(margin_ticks));
-    let stepped = course.step_to.map_or(early, |ns| next.b_not_below_time(at_ticks, ns));
+    let stepped = course
+        .step_to
+        .map_or(early, |ns| next.b_not_below_time(at_ticks, ns));
     next.with_b(larger(larger(early, late), stepped))
 }
 

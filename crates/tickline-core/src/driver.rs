@@ -37,7 +37,11 @@ impl DriverMemory {
             resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
             cadence: Cadence::OnDemand,
         };
-        Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged_here: false }
+        Self {
+            control: Control::new(config),
+            facts: Facts::UNKNOWN,
+            is_judged_here: false,
+        }
     }
 
     /// Has the gates judged before the next iteration.
@@ -95,7 +99,12 @@ impl<S> DrivenClock<S> {
         let memory = TryLock::new(DriverMemory::new());
         let keeper = GateKeeper::new();
         let reader_schedule = ReaderSchedule::new();
-        Self { shared, memory, keeper, reader_schedule }
+        Self {
+            shared,
+            memory,
+            keeper,
+            reader_schedule,
+        }
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
@@ -104,13 +113,19 @@ impl<S> DrivenClock<S> {
     pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, DriverMemory>> {
         // SAFETY: every `Platform` promises that its token fulfils the contract. Other code that
         // takes this lock must call the unsafe `try_lock` as well, and so makes the same promise.
-        unsafe { self.memory.try_lock(platform.lock_token(), DriverMemory::discard_facts) }
+        unsafe {
+            self.memory
+                .try_lock(platform.lock_token(), DriverMemory::discard_facts)
+        }
     }
 
     /// Takes the lock and has the gates judged if that is due. Returns the lock and the kind of
     /// line for which the control loop may iterate. `None` if another thread has the lock, or a
     /// gate is closed.
-    pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, DriverMemory>, LineKind)> {
+    pub fn lock_judged(
+        &self,
+        platform: &impl Platform,
+    ) -> Option<(LockGuard<'_, DriverMemory>, LineKind)> {
         let mut locked = self.lock(platform)?;
         let known = self.keeper.line_kind().filter(|_| locked.is_judged_here);
         let judge = |kind| {
@@ -118,7 +133,10 @@ impl<S> DrivenClock<S> {
             locked.is_judged_here = true;
             Some(judgement)
         };
-        let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);
+        let judge_if_due = || {
+            self.keeper
+                .judge_if_due(|| platform.monotonic_ns(), platform, judge)
+        };
         let kind = known.or_else(judge_if_due)?;
         Some((locked, kind))
     }
@@ -147,15 +165,23 @@ impl<S> DrivenClock<S> {
         if iteration.outcome == Outcome::GateClosed && self.keeper.request_judgement_if_open() {
             return None; // the next iteration judges the gates first
         }
-        self.keeper.set_due(platform.monotonic_ns().saturating_add(iteration.next_in_ns.cast_signed()));
+        self.keeper.set_due(
+            platform
+                .monotonic_ns()
+                .saturating_add(iteration.next_in_ns.cast_signed()),
+        );
         Some(iteration)
     }
 
     /// Judges the gates again if facts have changed since the last judgement. A judgement ends the
     /// present line. Returns whether the gates were judged; the next iteration is then due now.
     pub fn review(&self, platform: &impl Platform) -> bool {
-        let Some(mut locked) = self.lock(platform) else { return false };
-        self.keeper.review(platform, |kind| platform.judge_if_changed(kind, &mut locked))
+        let Some(mut locked) = self.lock(platform) else {
+            return false;
+        };
+        self.keeper.review(platform, |kind| {
+            platform.judge_if_changed(kind, &mut locked)
+        })
     }
 }
 

@@ -77,7 +77,8 @@ pub(crate) struct Target {
 impl Target {
     /// The reference at `ticks`, as estimated.
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
-        self.ns.plus(self.slope.over(ticks_between(self.ticks, ticks)))
+        self.ns
+            .plus(self.slope.over(ticks_between(self.ticks, ticks)))
     }
 }
 
@@ -100,8 +101,9 @@ struct Fraction {
 impl Fraction {
     fn new(from: Point, to: Point, tolerance_ns: i64) -> Option<Self> {
         let ticks = i128::from(ticks_between(from.ticks, to.ticks));
-        let ns =
-            i128::from(to.ns).saturating_sub(i128::from(from.ns)).saturating_add(i128::from(tolerance_ns));
+        let ns = i128::from(to.ns)
+            .saturating_sub(i128::from(from.ns))
+            .saturating_add(i128::from(tolerance_ns));
         (ticks > 0).then_some(Self { ns, ticks })
     }
 
@@ -116,11 +118,16 @@ impl Fraction {
     fn floor(self) -> i128 {
         // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is
         // below 2^93.
-        (self.ns << FRACTION_BITS).checked_div_euclid(self.ticks).unwrap_or(0)
+        (self.ns << FRACTION_BITS)
+            .checked_div_euclid(self.ticks)
+            .unwrap_or(0)
     }
 
     fn ceil(self) -> i128 {
-        let negated = Self { ns: self.ns.saturating_neg(), ticks: self.ticks };
+        let negated = Self {
+            ns: self.ns.saturating_neg(),
+            ticks: self.ticks,
+        };
         negated.floor().saturating_neg()
     }
 }
@@ -133,14 +140,20 @@ impl Fit {
 
     /// The slopes between two fractions; `None` if there is no such slope.
     fn between(min: Option<&Fraction>, max: Option<&Fraction>) -> Option<Self> {
-        let (Some(min), Some(max)) = (min, max) else { return None };
+        let (Some(min), Some(max)) = (min, max) else {
+            return None;
+        };
         if max.less_than(*min) {
             return None;
         }
         let slope_max = Slope::saturating_from(max.floor());
         // Rounding must not make the smaller slope the larger one.
         let slope_min = Slope::saturating_from(min.ceil()).min(slope_max);
-        Some(Self { slope_min, slope_max, is_exact: true })
+        Some(Self {
+            slope_min,
+            slope_max,
+            is_exact: true,
+        })
     }
 }
 
@@ -155,7 +168,13 @@ impl History {
     /// An empty history.
     pub(crate) const fn new() -> Self {
         const EMPTY: Point = Point { ticks: 0, ns: 0 };
-        Self { samples: [Sample { upper: EMPTY, lower: EMPTY }; CAPACITY], len: 0 }
+        Self {
+            samples: [Sample {
+                upper: EMPTY,
+                lower: EMPTY,
+            }; CAPACITY],
+            len: 0,
+        }
     }
 
     /// The samples, oldest first.
@@ -213,7 +232,11 @@ impl History {
         // stack. It writes each kept sample at or before the index from which it read the sample.
         let mut kept: usize = 0;
         for index in 0..self.len {
-            let Some(sample) = self.samples.get(index).copied().filter(|sample| age(sample) <= max_age)
+            let Some(sample) = self
+                .samples
+                .get(index)
+                .copied()
+                .filter(|sample| age(sample) <= max_age)
             else {
                 continue;
             };
@@ -253,7 +276,13 @@ impl History {
             }
             for tolerance_ns in [0, self.fit_tolerance_ns()] {
                 if let Some(fit) = self.slopes_within(tolerance_ns) {
-                    return (Some(Fit { is_exact: tolerance_ns == 0, ..fit }), dropped);
+                    return (
+                        Some(Fit {
+                            is_exact: tolerance_ns == 0,
+                            ..fit
+                        }),
+                        dropped,
+                    );
                 }
             }
             self.drop_oldest();
@@ -263,8 +292,14 @@ impl History {
 
     /// The tolerance of a fit: for the kernel's dither over the last gap between samples, ns.
     fn fit_tolerance_ns(&self) -> i64 {
-        let [.., before, last] = self.samples() else { return 1 };
-        let gap_ns = last.lower.ns.saturating_sub(before.lower.ns).clamp(0, MAX_TOLERANCE_GAP_NS);
+        let [.., before, last] = self.samples() else {
+            return 1;
+        };
+        let gap_ns = last
+            .lower
+            .ns
+            .saturating_sub(before.lower.ns)
+            .clamp(0, MAX_TOLERANCE_GAP_NS);
         (gap_ns.saturating_mul(FIT_TOLERANCE_PPB) / 1_000_000_000).max(1)
     }
 
@@ -279,7 +314,12 @@ impl History {
     /// Sets the limits of the slope, if there are two samples. It is a function of its own, so that
     /// its frame is gone before the limits are divided.
     #[inline(never)]
-    fn limit_slopes(&self, tolerance_ns: i64, min: &mut Option<Fraction>, max: &mut Option<Fraction>) {
+    fn limit_slopes(
+        &self,
+        tolerance_ns: i64,
+        min: &mut Option<Fraction>,
+        max: &mut Option<Fraction>,
+    ) {
         let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
@@ -289,7 +329,8 @@ impl History {
                 {
                     *max = Some(upper);
                 }
-                if let Some(lower) = Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg())
+                if let Some(lower) =
+                    Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg())
                     && min.is_none_or(|min| min.less_than(lower))
                 {
                     *min = Some(lower);
@@ -307,7 +348,8 @@ impl History {
     /// The highest lower point of all samples, each carried to `ticks` at `slope`.
     pub(crate) fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         let below = |ns| FixedNs::ZERO.minus(ns);
-        self.min(|sample| below(sample.lower.carried(ticks, slope))).map(below)
+        self.min(|sample| below(sample.lower.carried(ticks, slope)))
+            .map(below)
     }
 
     /// The middle of the feasible set at the newest sample and `interval_ticks` later.
@@ -316,7 +358,10 @@ impl History {
         let ticks = self.samples().last()?.lower.ticks;
         let ns = self.middle(ticks, fit)?;
         let later = self.middle(ticks.wrapping_add(interval_ticks), fit)?;
-        let bits = later.minus(ns).to_bits().checked_div_euclid(i128::from(interval_ticks))?;
+        let bits = later
+            .minus(ns)
+            .to_bits()
+            .checked_div_euclid(i128::from(interval_ticks))?;
         // The feasible slope nearest to that of the middle.
         let slope = Slope::saturating_from(bits).clamp(fit.slope_min, fit.slope_max);
         Some(Target { ticks, ns, slope })
@@ -336,7 +381,12 @@ impl History {
     ///
     /// The Unix fields are left at 0.
     #[inline(never)]
-    pub(crate) fn bounds(&self, slope: Slope, allowed: &Allowance, unseen: FixedNs) -> Option<PlannedBounds> {
+    pub(crate) fn bounds(
+        &self,
+        slope: Slope,
+        allowed: &Allowance,
+        unseen: FixedNs,
+    ) -> Option<PlannedBounds> {
         let newest = self.samples().last()?;
         let ticks = newest.lower.ticks;
         let max_drift_ppb = i64::from(allowed.max_drift_ppb);
@@ -351,7 +401,11 @@ impl History {
             high = newest.upper.carried(ticks, fastest);
         }
         high = high.plus(allowed.dither).plus(unseen);
-        Some(PlannedBounds::new(ticks, (low.minus(allowed.dither), slowest), (high, fastest)))
+        Some(PlannedBounds::new(
+            ticks,
+            (low.minus(allowed.dither), slowest),
+            (high, fastest),
+        ))
     }
 }
 

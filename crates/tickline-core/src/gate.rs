@@ -170,13 +170,21 @@ impl Verdict {
     /// The verdict on a gate: closed for this reason, or open without one.
     #[must_use]
     pub const fn new(gate: Gate, closed_by: Option<Reason>) -> Self {
-        Self { gate, closed_by, warning: None }
+        Self {
+            gate,
+            closed_by,
+            warning: None,
+        }
     }
 
     /// The verdict on an open gate that warns for this reason.
     #[must_use]
     pub const fn with_warning(gate: Gate, reason: Reason) -> Self {
-        Self { gate, closed_by: None, warning: Some(reason) }
+        Self {
+            gate,
+            closed_by: None,
+            warning: Some(reason),
+        }
     }
 }
 
@@ -263,8 +271,19 @@ const fn judge_cost(facts: &Facts) -> Verdict {
     let gate = Gate::Cost;
     match (facts.resolution_ticks, facts.cost) {
         (Some(0), _) => Verdict::new(gate, Some(Reason::Stuck)),
-        (_, Some(Cost { counter_ps, os_ps, os_unix_ps })) => {
-            let judged_ps = if facts.was_slower_than_os { tenth_more(counter_ps) } else { counter_ps };
+        (
+            _,
+            Some(Cost {
+                counter_ps,
+                os_ps,
+                os_unix_ps,
+            }),
+        ) => {
+            let judged_ps = if facts.was_slower_than_os {
+                tenth_more(counter_ps)
+            } else {
+                counter_ps
+            };
             // The counter makes Unix time cheaper by more than a tenth, and monotonic time dearer by
             // at most a tenth. So no program is noticeably slower than with the OS.
             let is_worth_it = judged_ps <= tenth_more(os_ps) && os_unix_ps > tenth_more(counter_ps);
@@ -282,9 +301,16 @@ const fn judge_cost(facts: &Facts) -> Verdict {
 
 const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     let Some(cost) = facts.cost else { return None };
-    let counter_ps =
-        if facts.unix_was_slower_than_os { tenth_more(cost.counter_ps) } else { cost.counter_ps };
-    if counter_ps > cost.os_unix_ps { Some(Reason::Slow) } else { None }
+    let counter_ps = if facts.unix_was_slower_than_os {
+        tenth_more(cost.counter_ps)
+    } else {
+        cost.counter_ps
+    };
+    if counter_ps > cost.os_unix_ps {
+        Some(Reason::Slow)
+    } else {
+        None
+    }
 }
 
 /// Judges one gate. [`Calibration`](Gate::Calibration) is about the line, not about the machine:

@@ -129,7 +129,11 @@
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
     not(test),
-    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
+    deny(
+        clippy::float_arithmetic,
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing
+    )
 )]
 
 pub mod cell;

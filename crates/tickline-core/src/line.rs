@@ -21,7 +21,10 @@ impl Slope {
     /// The slope of a counter of `hz` ticks per second, rounded down; `None` below 15,259 Hz or
     /// at 0, where it does not fit.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the value was just checked to fit"
+    )]
     pub const fn from_hz(hz: u64) -> Option<Self> {
         // BOUND: 1e9 < 2^30, so the numerator is below 2^78.
         let numerator = (NS_PER_S as u128) << FRACTION_BITS;
@@ -33,8 +36,11 @@ impl Slope {
 
     /// Ticks per second, rounded to the nearest, saturating; 0 for a slope of 0.
     pub(crate) fn to_hz(self) -> u64 {
-        let numerator = (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.bits >> 1));
-        numerator.checked_div(u128::from(self.bits)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
+        let numerator =
+            (u128::from(NS_PER_S) << FRACTION_BITS).saturating_add(u128::from(self.bits >> 1));
+        numerator
+            .checked_div(u128::from(self.bits))
+            .map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
 
     /// `ticks` at this slope, as fixed-point nanoseconds.
@@ -51,7 +57,9 @@ impl Slope {
         let bits = u128::from(self.bits);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
         let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
-        let Some(ticks) = numerator.checked_div(bits) else { return u64::MAX };
+        let Some(ticks) = numerator.checked_div(bits) else {
+            return u64::MAX;
+        };
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
@@ -59,7 +67,10 @@ impl Slope {
     pub(crate) fn adjusted_ppb(self, ppb: i64) -> Self {
         let bits = i128::from(self.bits);
         // BOUND: 2^64 * 2^63 = 2^127: saturates only for absurd ppb.
-        let change = bits.saturating_mul(i128::from(ppb)).checked_div(i128::from(NS_PER_S)).unwrap_or(0);
+        let change = bits
+            .saturating_mul(i128::from(ppb))
+            .checked_div(i128::from(NS_PER_S))
+            .unwrap_or(0);
         Self::saturating_from(bits.saturating_add(change))
     }
 
@@ -71,13 +82,17 @@ impl Slope {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
         // Every slope but 0 is infinitely far above 0.
-        let ppb = scaled.checked_div(i128::from(other.bits)).unwrap_or(scaled.saturating_mul(i128::MAX));
+        let ppb = scaled
+            .checked_div(i128::from(other.bits))
+            .unwrap_or(scaled.saturating_mul(i128::MAX));
         i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN } else { i64::MAX })
     }
 
     /// A slope from an `i128` of fixed-point bits, saturating at 0 and at the largest slope.
     pub(crate) fn saturating_from(bits: i128) -> Self {
-        Self { bits: u64::try_from(bits.max(0)).unwrap_or(u64::MAX) }
+        Self {
+            bits: u64::try_from(bits.max(0)).unwrap_or(u64::MAX),
+        }
     }
 }
 
@@ -112,8 +127,10 @@ impl Line {
         let delta = ticks.wrapping_sub(self.start_ticks);
         // BOUND: delta < 2^48, so delta << 16 < 2^64 and the product < 2^128; its high half is
         // delta * slope / 2^48. The pre-shift saves the 128-bit shift that `>> 48` would need.
-        let product = ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.bits as u128);
-        self.base_ns.wrapping_add(((product >> 64) as u64).cast_signed())
+        let product =
+            ((delta << (64 - FRACTION_BITS)) as u128).wrapping_mul(self.slope.bits as u128);
+        self.base_ns
+            .wrapping_add(((product >> 64) as u64).cast_signed())
     }
 
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63

@@ -76,9 +76,14 @@ impl Scene {
     /// A clock after iterations, of which the last one has the outcome `wanted`. Readings in
     /// between must not decrease.
     fn after(wanted: Outcome) -> (Self, Control) {
-        let (clock, time) =
-            (new_shared(SharedClock::new(LineCell::new())), new_shared(Time::new(1 << 40, 0)));
-        let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
+        let (clock, time) = (
+            new_shared(SharedClock::new(LineCell::new())),
+            new_shared(Time::new(1 << 40, 0)),
+        );
+        let mut control = Control::new(Config {
+            interval_ns: 1_000_000,
+            ..CONFIG
+        });
         let scene = Self { clock, time };
         let mut last = i64::MIN;
         for _ in 0..10 {

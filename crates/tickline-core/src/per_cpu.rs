@@ -76,19 +76,27 @@ pub fn read_slow<S: StateCell>(
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {
     loop {
-        let Some((_, cpu)) = counter.now_ordered() else { continue };
+        let Some((_, cpu)) = counter.now_ordered() else {
+            continue;
+        };
         let clock = clocks.get(cpu)?;
         // Only a tick that was read after the state, and from this CPU's counter, may be compared
         // with the line.
-        let ticks_here =
-            || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
+        let ticks_here = || {
+            counter
+                .now_ordered()
+                .filter(|(_, now_on)| *now_on == cpu)
+                .map(|(ticks, _)| ticks)
+        };
         let unfinished = |line: &WindowedState| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
             if ticks_here().is_some_and(|ticks| clock.help_at(line, || ticks, None, reference)) {
                 clock.events.count(Event::Help);
             }
         };
-        if let Some(reading) = clock.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished) {
+        if let Some(reading) =
+            clock.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished)
+        {
             return Some((cpu, reading));
         }
     }
@@ -129,7 +137,11 @@ impl CpuControl {
     /// A control loop without samples, which is due now.
     #[must_use]
     pub const fn new(config: Config) -> Self {
-        Self { control: Control::new(config), due_ns: i64::MIN, ready_ns: i64::MIN }
+        Self {
+            control: Control::new(config),
+            due_ns: i64::MIN,
+            ready_ns: i64::MIN,
+        }
     }
 
     /// Makes the next iteration due now, because a program has set the OS clock.
@@ -168,7 +180,10 @@ impl CpuControl {
         if control.config.resolutions != config.resolutions {
             control.begin_anew(*config); // the kernel keeps time with something else now
         }
-        control.config = Config { cadence: Cadence::Pinned, ..*config };
+        control.config = Config {
+            cadence: Cadence::Pinned,
+            ..*config
+        };
         let mut iteration = None;
         for _ in 0..STAY_ITERATIONS {
             iteration = Iteration::once_or_twice(|| iterate(control));
@@ -177,7 +192,9 @@ impl CpuControl {
                 break;
             }
         }
-        let wait_ns = iteration.map_or(config.interval_ns, |iteration| iteration.next_in_ns).cast_signed();
+        let wait_ns = iteration
+            .map_or(config.interval_ns, |iteration| iteration.next_in_ns)
+            .cast_signed();
         self.due_ns = now_ns().saturating_add(wait_ns);
         self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
         iteration
@@ -206,7 +223,12 @@ impl<'a, C: CpuCounter> PinnedCounter<'a, C> {
     /// The counter of `cpu`, if this thread is on it.
     fn new(counter: &'a C, cpu: usize) -> Option<Self> {
         let (ticks, found) = counter.now_ordered()?;
-        (found == cpu).then(|| Self { counter, cpu, last_ticks: Cell::new(ticks), lost: Cell::new(false) })
+        (found == cpu).then(|| Self {
+            counter,
+            cpu,
+            last_ticks: Cell::new(ticks),
+            lost: Cell::new(false),
+        })
     }
 }
 

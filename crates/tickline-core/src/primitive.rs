@@ -14,7 +14,10 @@ pub(crate) use core::hint::spin_loop;
 // Targets whose atomics are plain cells use the same fence: it orders nothing there, and costs
 // little.
 #[cfg(not(all(test, loom)))]
-#[allow(unused_imports, reason = "where the machine has its own 128-bit atomic, nothing needs a fence")]
+#[allow(
+    unused_imports,
+    reason = "where the machine has its own 128-bit atomic, nothing needs a fence"
+)]
 pub(crate) use core::sync::atomic::fence;
 
 #[cfg(all(target_has_atomic = "64", not(all(test, loom))))]
@@ -51,7 +54,10 @@ mod modelled {
             #[allow(dead_code, reason = "not every type has a user of every method")]
             impl $name {
                 pub(crate) const fn new(initial: $int) -> Self {
-                    Self { initial, atomic: OnceLock::new() }
+                    Self {
+                        initial,
+                        atomic: OnceLock::new(),
+                    }
                 }
                 fn atomic(&self) -> &loom::sync::atomic::$name {
                     self.atomic.get().expect("created before the threads start")
@@ -78,14 +84,18 @@ mod modelled {
                     success: Ordering,
                     failure: Ordering,
                 ) -> Result<$int, $int> {
-                    self.atomic().compare_exchange(current, new, success, failure)
+                    self.atomic()
+                        .compare_exchange(current, new, success, failure)
                 }
             }
 
             impl fmt::Debug for $name {
                 fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    self.atomic.get_or_init(|| loom::sync::atomic::$name::new(self.initial));
-                    f.debug_struct(stringify!($name)).field("initial", &self.initial).finish_non_exhaustive()
+                    self.atomic
+                        .get_or_init(|| loom::sync::atomic::$name::new(self.initial));
+                    f.debug_struct(stringify!($name))
+                        .field("initial", &self.initial)
+                        .finish_non_exhaustive()
                 }
             }
         };
@@ -128,7 +138,13 @@ mod single {
             let found = self.0.get();
             self.0.replace(if value > found { value } else { found })
         }
-        pub(crate) fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
+        pub(crate) fn compare_exchange(
+            &self,
+            current: T,
+            new: T,
+            _: Ordering,
+            _: Ordering,
+        ) -> Result<T, T> {
             let found = self.0.get();
             if found == current {
                 self.0.set(new);

@@ -23,10 +23,16 @@ const CHEAP: u32 = 16;
 /// tests may run in an emulator do not multiply it, because integers are the same everywhere.
 fn config(diligence: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
-    let diligence = if cfg!(target_arch = "x86_64") { diligence } else { 1 };
+    let diligence = if cfg!(target_arch = "x86_64") {
+        diligence
+    } else {
+        1
+    };
     ProptestConfig {
         cases: usual.cases.saturating_mul(diligence),
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource(
+            "proptest-regressions",
+        ))),
         ..usual
     }
 }

@@ -108,7 +108,11 @@ pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<
     // At the start of each second the kernel subtracts one part in 2^(2 + constant) from the
     // offset, and removes that part in this second (`ntp_offset_chunk`, `second_overflow` in
     // `kernel/time/ntp.c`). So it is one part in 2^(2 + constant) - 1 of the rest.
-    let parts = |constant: i64| 4_i64.saturating_mul(1 << constant.clamp(0, 10)).saturating_sub(1);
+    let parts = |constant: i64| {
+        4_i64
+            .saturating_mul(1 << constant.clamp(0, 10))
+            .saturating_sub(1)
+    };
     let slew_ppb = time_constant.and_then(|constant| offset_ns.checked_div(parts(constant)));
     steering_ppb.saturating_add(slew_ppb.unwrap_or(0))
 }
@@ -158,7 +162,11 @@ impl Resolutions {
     /// How far the reference may have run on since the tick that a read of the counter returns,
     /// ticks.
     pub(crate) const fn unseen_ticks(&self) -> u64 {
-        if matches!(self.reference_kind, ReferenceKind::Independent) { self.counter_ticks } else { 0 }
+        if matches!(self.reference_kind, ReferenceKind::Independent) {
+            self.counter_ticks
+        } else {
+            0
+        }
     }
 }
 
@@ -171,8 +179,15 @@ mod tests {
         let steering_ppb = steering_from_timex_ppb(-30_000, 10_833);
         let rate_ppb = |offset_ns, constant| kernel_rate_ppb(steering_ppb, offset_ns, constant);
         assert_eq!(rate_ppb(300_000_000, None), 83_270_000);
-        assert_eq!(rate_ppb(300_000_000, Some(0)), 183_270_000, "and a quarter of 0.4 s");
+        assert_eq!(
+            rate_ppb(300_000_000, Some(0)),
+            183_270_000,
+            "and a quarter of 0.4 s"
+        );
         assert_eq!(rate_ppb(-1_023_000, Some(8)), 83_270_000 - 1_000);
-        assert_eq!(rate_ppb(-1_023_000, Some(8)), rate_ppb(-4_095_000, Some(i64::MAX)));
+        assert_eq!(
+            rate_ppb(-1_023_000, Some(8)),
+            rate_ppb(-4_095_000, Some(i64::MAX))
+        );
     }
 }

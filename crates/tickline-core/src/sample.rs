@@ -91,14 +91,22 @@ impl Sample {
         after_ticks: u64,
         resolutions: Resolutions,
     ) -> Option<Self> {
-        let upper = Point { ticks: before_ticks, ns: reference_ns.saturating_add(resolutions.reference_ns) };
-        let lower = Point { ticks: after_ticks.wrapping_add(resolutions.unseen_ticks()), ns: reference_ns };
+        let upper = Point {
+            ticks: before_ticks,
+            ns: reference_ns.saturating_add(resolutions.reference_ns),
+        };
+        let lower = Point {
+            ticks: after_ticks.wrapping_add(resolutions.unseen_ticks()),
+            ns: reference_ns,
+        };
         (ticks_between(before_ticks, after_ticks) >= 0).then_some(Self { upper, lower })
     }
 
     /// The distance of the two points, measured along `slope`.
     pub(crate) fn width(&self, slope: Slope) -> FixedNs {
-        self.upper.carried(self.lower.ticks, slope).minus(FixedNs::from_ns(self.lower.ns))
+        self.upper
+            .carried(self.lower.ticks, slope)
+            .minus(FixedNs::from_ns(self.lower.ns))
     }
 
     /// The middle between the two points at the later one's tick.
@@ -124,7 +132,12 @@ pub(crate) struct BurstSize {
 impl BurstSize {
     /// A burst of this many brackets, for a sample of any width.
     pub(crate) const fn fixed(brackets: u32) -> Self {
-        Self { min_brackets: brackets, wanted_width: FixedNs::MAX, max_brackets: brackets, max_ticks: 0 }
+        Self {
+            min_brackets: brackets,
+            wanted_width: FixedNs::MAX,
+            max_brackets: brackets,
+            max_ticks: 0,
+        }
     }
 }
 
@@ -156,8 +169,13 @@ pub(crate) fn burst(
         let Some(sample) = sample else { continue };
         let best = best.get_or_insert(sample);
         let agrees = tighten(best, &sample, slope);
-        needed = if agrees { needed.saturating_sub(1) } else { needed.max(after_contradiction) };
-        let is_long = bracket >= size.max_brackets || after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
+        needed = if agrees {
+            needed.saturating_sub(1)
+        } else {
+            needed.max(after_contradiction)
+        };
+        let is_long =
+            bracket >= size.max_brackets || after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
         if needed == 0 && (is_long || read_time.is_enough(best, slope, size.wanted_width)) {
             break;
         }
@@ -191,7 +209,10 @@ impl ReadTime {
             ReferenceKind::SameRead => resolutions.counter_ticks.saturating_mul(2),
             ReferenceKind::Independent | ReferenceKind::SameCounter => u64::MAX,
         };
-        Self { min_ticks: u64::MAX, hidden_ticks }
+        Self {
+            min_ticks: u64::MAX,
+            hidden_ticks,
+        }
     }
 
     /// Whether brackets may be narrowed by the time of a read.
@@ -294,7 +315,9 @@ impl UnixTrack {
             }
         }
         let known = self.bounds_ns;
-        let both = narrowest.zip(known).map(|(new, known)| (new.0.max(known.0), new.1.min(known.1)));
+        let both = narrowest
+            .zip(known)
+            .map(|(new, known)| (new.0.max(known.0), new.1.min(known.1)));
         let agree = both.filter(|(lower, upper)| lower <= upper);
         self.bounds_ns = agree.or(narrowest);
         known.is_some() && agree.is_none()
@@ -320,12 +343,16 @@ mod tests {
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {
-            Sample::from_bracket(before_ticks, reference_ns, after_ticks, CONFIG.resolutions).unwrap()
+            Sample::from_bracket(before_ticks, reference_ns, after_ticks, CONFIG.resolutions)
+                .unwrap()
         };
         // One bracket is wide before the reference's read, the other after it. Without a slope the
         // narrowest bracket is kept.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
-        let both = Sample { lower: first.lower, upper: second.upper };
+        let both = Sample {
+            lower: first.lower,
+            upper: second.upper,
+        };
         for (slope, expected) in [(Some(slope), both), (None, second)] {
             let mut best = first;
             assert!(tighten(&mut best, &second, slope));
@@ -345,7 +372,12 @@ mod tests {
 
     impl Kernel {
         fn new(step_ticks: u64, read_ticks: [u64; 2]) -> Self {
-            Self { ticks: Cell::new(1 << 20), step_ticks, read_ticks, reads: Cell::new(0) }
+            Self {
+                ticks: Cell::new(1 << 20),
+                step_ticks,
+                read_ticks,
+                reads: Cell::new(0),
+            }
         }
 
         fn read(&self, takes_ticks: u64) -> u64 {
@@ -355,7 +387,11 @@ mod tests {
 
         /// A burst's sample, at the true slope of 1 GHz.
         fn sample(&self, reference_kind: ReferenceKind, size: BurstSize) -> Sample {
-            let resolutions = Resolutions { counter_ticks: 2, reference_ns: 1, reference_kind };
+            let resolutions = Resolutions {
+                counter_ticks: 2,
+                reference_ns: 1,
+                reference_kind,
+            };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
             let counter = FnClock(|| {
                 self.reads.set(self.reads.get() + 1);
@@ -373,8 +409,15 @@ mod tests {
             let sample = kernel.sample(reference_kind, BurstSize::fixed(8));
             let at = |point: Point| i64::try_from(point.ticks).unwrap();
             // The truth is between the points.
-            assert!(at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns, "{sample:?}");
-            widths.push(sample.width(Slope::from_hz(1_000_000_000).unwrap()).round_ns());
+            assert!(
+                at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns,
+                "{sample:?}"
+            );
+            widths.push(
+                sample
+                    .width(Slope::from_hz(1_000_000_000).unwrap())
+                    .round_ns(),
+            );
         }
         // Without subtraction the width is 40 on either side, and the reference's resolution. A
         // read takes 40, twice the resolution is 4, so half of 36 is subtracted from each side.
@@ -396,9 +439,20 @@ mod tests {
             kernel.sample(ReferenceKind::SameCounter, size(wanted_ns, max_ticks));
             kernel.reads.get() / 2
         };
-        let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));
-        assert!(wide == 4 && (5..40).contains(&narrow) && never == 128, "{wide}, {narrow}, {never} brackets");
-        assert_eq!(brackets(0, 1_000), 7, "the time limit ends a burst with a slow reference");
+        let (wide, narrow, never) = (
+            brackets(200, 100_000),
+            brackets(53, 100_000),
+            brackets(0, 100_000),
+        );
+        assert!(
+            wide == 4 && (5..40).contains(&narrow) && never == 128,
+            "{wide}, {narrow}, {never} brackets"
+        );
+        assert_eq!(
+            brackets(0, 1_000),
+            7,
+            "the time limit ends a burst with a slow reference"
+        );
     }
 
     #[test]
@@ -410,14 +464,19 @@ mod tests {
             let is_stepped = track.update(machine);
             let (offset, bound) = track.offset();
             let truth = machine.unix_offset_ns.get();
-            assert!(offset.abs_diff(truth) <= bound && bound <= most_ns, "{offset} +- {bound}");
+            assert!(
+                offset.abs_diff(truth) <= bound && bound <= most_ns,
+                "{offset} +- {bound}"
+            );
             is_stepped
         };
         assert!(!is_stepped(92));
         machine.reference_ticks.set((0, 20));
         assert!(!is_stepped(22));
         for step_ns in [3_600_000_000_000, -3_600_000_000_000, 1_000] {
-            machine.unix_offset_ns.set(machine.unix_offset_ns.get() + step_ns);
+            machine
+                .unix_offset_ns
+                .set(machine.unix_offset_ns.get() + step_ns);
             assert!(is_stepped(22) && !is_stepped(22), "{step_ns}");
         }
     }

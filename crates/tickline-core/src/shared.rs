@@ -88,8 +88,13 @@ impl<S: StateCell> SharedClock<S> {
     /// confirms a reading of it. Returns the cell's new content; `None` if another thread has
     /// changed the state before.
     pub(crate) fn announce(&self, line: &WindowedState) -> Option<WindowedState> {
-        let replacing = WindowedState { state: line.state.replacing(), ..*line };
-        self.cell.try_swap(line.state, replacing.state).then_some(replacing)
+        let replacing = WindowedState {
+            state: line.state.replacing(),
+            ..*line
+        };
+        self.cell
+            .try_swap(line.state, replacing.state)
+            .then_some(replacing)
     }
 
     /// Rules 4 and 5: retires `line`, which does not count for `ticks`
@@ -104,9 +109,15 @@ impl<S: StateCell> SharedClock<S> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let Some(replacing) = self.announce(line) else { return };
+        let Some(replacing) = self.announce(line) else {
+            return;
+        };
         let is_reset = ticks_between(line.start_ticks, ticks) < 0;
-        self.events.count(if is_reset { Event::CounterReset } else { Event::Expiry });
+        self.events.count(if is_reset {
+            Event::CounterReset
+        } else {
+            Event::Expiry
+        });
         // Without a reset, readings by other threads may have later ticks than `ticks`.
         let ticks = if is_reset { ticks } else { line.end_ticks() };
         self.help_at(&replacing, || ticks, newest, reference);
@@ -158,7 +169,10 @@ impl<S: StateCell> SharedClock<S> {
                     self.help(&snapshot, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.try_swap(snapshot.state, snapshot.state.with_gate_closed()) {
+                    if self
+                        .cell
+                        .try_swap(snapshot.state, snapshot.state.with_gate_closed())
+                    {
                         self.events.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -176,7 +190,10 @@ impl<S: StateCell> SharedClock<S> {
             match (snapshot.state.phase(), snapshot.state.is_gate_closed()) {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
-                    if self.cell.try_swap(snapshot.state, snapshot.state.with_gate_open()) {
+                    if self
+                        .cell
+                        .try_swap(snapshot.state, snapshot.state.with_gate_open())
+                    {
                         self.events.count(Event::GateOpened);
                         return true;
                     }

@@ -84,7 +84,10 @@ struct Contradiction {
 impl Contradiction {
     /// The change of the reference's rate that would explain the distance, ppb.
     fn rate_ppb(&self) -> u128 {
-        self.excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(self.age_ns).unwrap_or(u128::MAX)
+        self.excess_ns
+            .saturating_mul(u128::from(NS_PER_S))
+            .checked_div(self.age_ns)
+            .unwrap_or(u128::MAX)
     }
 
     /// Whether only a jump of the reference or the counter explains the distance.
@@ -155,7 +158,8 @@ impl StabilityMonitor {
     ) -> bool {
         let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
-        let is_consistent = self.check_sample(sample, contradiction.as_ref(), slope, interval_ns, events);
+        let is_consistent =
+            self.check_sample(sample, contradiction.as_ref(), slope, interval_ns, events);
         if let Some(departure) = departure
             && contradiction.is_none()
             && is_consistent
@@ -188,14 +192,16 @@ impl StabilityMonitor {
             self.disrupt(sample, events);
             return false;
         }
-        let is_gap = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
+        let is_gap =
+            gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
         if let Some(contradiction) = contradiction {
             events.count(Event::BoundViolation);
             if contradiction.is_jump() {
                 self.disrupt(sample, events);
                 return false;
             }
-            let doubled = u64::try_from(contradiction.rate_ppb().saturating_mul(2)).unwrap_or(u64::MAX);
+            let doubled =
+                u64::try_from(contradiction.rate_ppb().saturating_mul(2)).unwrap_or(u64::MAX);
             self.assumed_rate_change_ppb = self
                 .assumed_rate_change_ppb
                 .saturating_add(doubled)
@@ -211,7 +217,8 @@ impl StabilityMonitor {
         }
         let stable_ticks = ticks_since(self.stable_since_ticks, sample.lower.ticks);
         if stable_ticks >= slope.ticks_in(interval_ns) {
-            self.assumed_rate_change_ppb = (self.assumed_rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
+            self.assumed_rate_change_ppb =
+                (self.assumed_rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
         }
         true
@@ -219,12 +226,23 @@ impl StabilityMonitor {
 
     /// A change of the kernel's steering raises the assumed change of rate by its size, and
     /// shortens the next interval to a sixteenth.
-    fn add_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
+    fn add_steering(
+        &mut self,
+        steering_ppb: Option<i64>,
+        slope: Slope,
+        interval_ns: u64,
+        now_ticks: u64,
+    ) {
         if let (Some(before), Some(now)) = (self.last_steering_ppb, steering_ppb)
             && before != now
         {
-            let widened = before.abs_diff(now).saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
-            self.assumed_rate_change_ppb = self.assumed_rate_change_ppb.max(widened).min(MAX_RATE_CHANGE_PPB);
+            let widened = before
+                .abs_diff(now)
+                .saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
+            self.assumed_rate_change_ppb = self
+                .assumed_rate_change_ppb
+                .max(widened)
+                .min(MAX_RATE_CHANGE_PPB);
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
             let short_ticks = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
@@ -253,7 +271,9 @@ impl StabilityMonitor {
     /// the line by more than a sixteenth of a bracket. It does not if the gap is at most a
     /// sixteenth of the time watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
-        let Some(last) = self.history.samples().last() else { return false };
+        let Some(last) = self.history.samples().last() else {
+            return false;
+        };
         let gap_ticks = ticks_since(last.lower.ticks, ticks);
         let watched_ticks = ticks_since(self.since_ticks, ticks);
         // If samples have come for less than a kernel's tick, they show no dither, only the
@@ -272,18 +292,33 @@ impl StabilityMonitor {
     fn uncertainty_at(&self, ticks: u64) -> Option<FixedNs> {
         let (slowest, fastest) = self.slopes?;
         let low = self.history.lower_bound(ticks, slowest)?;
-        Some(self.history.upper_bound(ticks, fastest)?.minus(low).max(FixedNs::ZERO))
+        Some(
+            self.history
+                .upper_bound(ticks, fastest)?
+                .minus(low)
+                .max(FixedNs::ZERO),
+        )
     }
 
     /// How `sample` contradicts the last bounds; `None` if it does not.
     fn contradiction(&self, sample: &Sample) -> Option<Contradiction> {
         let bounds = self.bounds.as_ref()?;
-        let below = bounds.lower.fixed_at(sample.upper.ticks).minus(FixedNs::from_ns(sample.upper.ns));
-        let above = FixedNs::from_ns(sample.lower.ns).minus(bounds.upper.fixed_at(sample.lower.ticks));
+        let below = bounds
+            .lower
+            .fixed_at(sample.upper.ticks)
+            .minus(FixedNs::from_ns(sample.upper.ns));
+        let above =
+            FixedNs::from_ns(sample.lower.ns).minus(bounds.upper.fixed_at(sample.lower.ticks));
         let excess = below.max(above);
-        let age = bounds.lower.slope.over(ticks_between(bounds.lower.start_ticks, sample.lower.ticks));
+        let age = bounds
+            .lower
+            .slope
+            .over(ticks_between(bounds.lower.start_ticks, sample.lower.ticks));
         let whole_ns = |fixed: FixedNs| u128::from(fixed.floor_ns().max(1).cast_unsigned());
-        (excess > FixedNs::ZERO).then(|| Contradiction { excess_ns: whole_ns(excess), age_ns: whole_ns(age) })
+        (excess > FixedNs::ZERO).then(|| Contradiction {
+            excess_ns: whole_ns(excess),
+            age_ns: whole_ns(age),
+        })
     }
 
     fn disrupt(&mut self, sample: &Sample, events: &EventCounters) {
@@ -313,29 +348,42 @@ impl StabilityMonitor {
         // A reference that ran backwards makes a slope of 0, which says nothing about the counter.
         // If a later step refused this slope, the counter would be reported as too slow.
         match fit {
-            Some(fit) if fit.slope_min > Slope::default() && fit.spread_ppb() <= MAX_SPREAD_PPB => Some(fit),
+            Some(fit) if fit.slope_min > Slope::default() && fit.spread_ppb() <= MAX_SPREAD_PPB => {
+                Some(fit)
+            }
             _ => None,
         }
     }
 
     #[inline(never)]
     fn slopes_within_dither(&self) -> Option<Fit> {
-        self.history.slopes_within(self.dither.range().half().ceil_ns())
+        self.history
+            .slopes_within(self.dither.range().half().ceil_ns())
     }
 
     /// Records the result of a fit. `dropped` is the number of samples that contradicted the newest
     /// one. It is a function of its own, so that its frame takes no stack during the other calls of
     /// `refit`.
     #[inline(never)]
-    fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &EventCounters) {
+    fn add_fit(
+        &mut self,
+        fit: Option<&Fit>,
+        within: Option<&Fit>,
+        dropped: usize,
+        events: &EventCounters,
+    ) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        self.rate_uncertainty_ppb = fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
+        self.rate_uncertainty_ppb =
+            fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
         let no_line_fits = dropped > 0 || fit.is_some_and(|fit| !fit.is_exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, no_line_fits) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
-            let doubled = self.assumed_rate_change_ppb.saturating_mul(2).min(CONTRADICTED_RATE_CHANGE_PPB);
+            let doubled = self
+                .assumed_rate_change_ppb
+                .saturating_mul(2)
+                .min(CONTRADICTED_RATE_CHANGE_PPB);
             self.assumed_rate_change_ppb = self.assumed_rate_change_ppb.max(doubled);
             self.stable_since_ticks = now_ticks;
         }
@@ -343,10 +391,16 @@ impl StabilityMonitor {
             self.dither.forget();
             events.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
-            if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
+            if let (Some(oldest), Some(newest)) =
+                (self.history.samples().first(), self.history.newest())
+            {
                 let watched_ticks = ticks_between(self.since_ticks, newest.lower.ticks);
-                let kept_ticks = ticks_between(oldest.lower.ticks, newest.lower.ticks).min(watched_ticks);
-                self.since_ticks = newest.lower.ticks.wrapping_sub(kept_ticks.max(0).cast_unsigned());
+                let kept_ticks =
+                    ticks_between(oldest.lower.ticks, newest.lower.ticks).min(watched_ticks);
+                self.since_ticks = newest
+                    .lower
+                    .ticks
+                    .wrapping_sub(kept_ticks.max(0).cast_unsigned());
             }
         }
     }
@@ -360,14 +414,27 @@ impl StabilityMonitor {
     /// watched the reference. It ends before the uncertainty of the slope could grow to twice the
     /// newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
-        let Some(newest) = self.history.newest() else { return 0 };
+        let Some(newest) = self.history.newest() else {
+            return 0;
+        };
         let watched_ticks = ticks_since(self.since_ticks, newest.lower.ticks);
-        let watched_ns =
-            fit.slope_min.over((watched_ticks >> 1).cast_signed()).round_ns().max(0).cast_unsigned();
-        let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
+        let watched_ns = fit
+            .slope_min
+            .over((watched_ticks >> 1).cast_signed())
+            .round_ns()
+            .max(0)
+            .cast_unsigned();
+        let width_ns = newest
+            .width(fit.slope_max)
+            .round_ns()
+            .max(0)
+            .cast_unsigned();
         let growth_ns = width_ns.saturating_mul(2).saturating_add(MIN_GROWTH_NS);
         let uncertainty_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
-        let slope_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(uncertainty_ppb).unwrap_or(u64::MAX);
+        let slope_ns = growth_ns
+            .saturating_mul(NS_PER_S)
+            .checked_div(uncertainty_ppb)
+            .unwrap_or(u64::MAX);
         watched_ns.min(slope_ns)
     }
 
@@ -377,12 +444,22 @@ impl StabilityMonitor {
     /// short then, and the monitor learns the range soon. Once the range is known, every bound
     /// includes it, for lines of any length.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
-        let Some(newest) = self.history.newest() else { return 0 };
-        let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
+        let Some(newest) = self.history.newest() else {
+            return 0;
+        };
+        let width_ns = newest
+            .width(fit.slope_max)
+            .round_ns()
+            .max(0)
+            .cast_unsigned();
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
         let least_ns_ppb = interval_ns.saturating_mul(NARROW_PPB);
         let growth_ns_ppb = (width_ns >> 2).saturating_mul(NS_PER_S).max(least_ns_ppb);
-        let dither_ppb = if self.dither.is_known() { 0 } else { dither::RATE_PPB };
+        let dither_ppb = if self.dither.is_known() {
+            0
+        } else {
+            dither::RATE_PPB
+        };
         let drift_ppb = self.rate_drift_ppb(Some(fit)).saturating_add(dither_ppb);
         growth_ns_ppb.checked_div(drift_ppb).unwrap_or(u64::MAX)
     }
@@ -390,18 +467,29 @@ impl StabilityMonitor {
     /// The assumed change of rate plus the uncertainty of the rate, ppb. Without a fit the rate may
     /// be anything; otherwise the next sample would look like a jump.
     fn rate_drift_ppb(&self, fit: Option<&Fit>) -> u64 {
-        let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MAX_RATE_CHANGE_PPB };
+        let uncertainty_ppb = if fit.is_some() {
+            self.rate_uncertainty_ppb
+        } else {
+            MAX_RATE_CHANGE_PPB
+        };
         self.assumed_rate_change_ppb.saturating_add(uncertainty_ppb)
     }
 
     /// The allowances of bounds that are to hold for `over_ns`.
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
-        let by_rate = FixedNs::from_ns((over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S).cast_signed());
-        let (dither_ppb, dither) =
-            if by_rate < range { (dither::RATE_PPB, FixedNs::ZERO) } else { (0, range) };
+        let by_rate =
+            FixedNs::from_ns((over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S).cast_signed());
+        let (dither_ppb, dither) = if by_rate < range {
+            (dither::RATE_PPB, FixedNs::ZERO)
+        } else {
+            (0, range)
+        };
         let max_drift_ppb = self.rate_drift_ppb(fit).saturating_add(dither_ppb);
-        Allowance { max_drift_ppb: u32::try_from(max_drift_ppb).unwrap_or(u32::MAX), dither }
+        Allowance {
+            max_drift_ppb: u32::try_from(max_drift_ppb).unwrap_or(u32::MAX),
+            dither,
+        }
     }
 }
 
@@ -411,12 +499,19 @@ impl StabilityMonitor {
 fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
     let rate_ppb = dither::RATE_PPB.cast_signed();
-    let slope_min =
-        within.slope_min.max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg())).min(fit.slope_min);
-    let slope_max = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);
+    let slope_min = within
+        .slope_min
+        .max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg()))
+        .min(fit.slope_min);
+    let slope_max = within
+        .slope_max
+        .min(fit.slope_max.adjusted_ppb(rate_ppb))
+        .max(fit.slope_max);
     let twice = |slope: Slope| u128::from(slope.bits).saturating_mul(2);
     let middle = u128::from(fit.slope_min.bits).saturating_add(u128::from(fit.slope_max.bits));
-    let twice_off = middle.saturating_sub(twice(slope_min)).max(twice(slope_max).saturating_sub(middle));
+    let twice_off = middle
+        .saturating_sub(twice(slope_min))
+        .max(twice(slope_max).saturating_sub(middle));
     // BOUND: a slope is below 2^64, so the product is below 2^96.
     let ppb = twice_off
         .saturating_mul(u128::from(NS_PER_S))
@@ -447,7 +542,10 @@ mod tests {
             (Some(fit(-90_000, 90_000)), 10 + 480),
         ] {
             let found_ppb = rate_uncertainty_ppb(&seen, within.as_ref());
-            assert!(found_ppb.abs_diff(expected_ppb) <= 1, "{within:?}: {found_ppb}, not {expected_ppb}");
+            assert!(
+                found_ppb.abs_diff(expected_ppb) <= 1,
+                "{within:?}: {found_ppb}, not {expected_ppb}"
+            );
         }
     }
 }

@@ -105,7 +105,10 @@ use crate::units::{FRACTION_BITS, FixedNs};
 
 // The machine's own atomic. Loom gets an exact model of it, other targets the portable atomic.
 #[cfg_attr(loom, path = "state/modelled.rs")]
-#[cfg_attr(all(not(any(loom, miri)), target_arch = "aarch64"), path = "state/aarch64.rs")]
+#[cfg_attr(
+    all(not(any(loom, miri)), target_arch = "aarch64"),
+    path = "state/aarch64.rs"
+)]
 #[cfg_attr(
     all(not(any(loom, miri)), target_arch = "x86_64", target_feature = "sse2"),
     path = "state/x86_64.rs"
@@ -113,13 +116,23 @@ use crate::units::{FRACTION_BITS, FixedNs};
 #[cfg_attr(
     all(
         not(loom),
-        any(miri, not(any(target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2"))))
+        any(
+            miri,
+            not(any(
+                target_arch = "aarch64",
+                all(target_arch = "x86_64", target_feature = "sse2")
+            ))
+        )
     ),
     path = "state/portable.rs"
 )]
 pub(crate) mod native;
 #[cfg(all(test, loom))]
-#[allow(dead_code, unreachable_pub, reason = "loom checks it by itself, next to the exact model")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "loom checks it by itself, next to the exact model"
+)]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -198,45 +211,73 @@ impl LineState {
         }
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
-        Some(Self { m: m | FAST_PATH | FAST_PATH_UNIX | slot | count, b: 0 })
+        Some(Self {
+            m: m | FAST_PATH | FAST_PATH_UNIX | slot | count,
+            b: 0,
+        })
     }
 
     /// This published line without Unix time, which the OS clock then serves.
     pub(crate) const fn without_unix(self) -> Self {
-        Self { m: self.m & !FAST_PATH_UNIX | NO_UNIX, b: self.b }
+        Self {
+            m: self.m & !FAST_PATH_UNIX | NO_UNIX,
+            b: self.b,
+        }
     }
 
     /// The state that announces the replacement of this line.
     pub(crate) const fn replacing(self) -> Self {
-        Self { m: self.m & !(FAST_PATH | FAST_PATH_UNIX) | CHANGING, b: self.b }
+        Self {
+            m: self.m & !(FAST_PATH | FAST_PATH_UNIX) | CHANGING,
+            b: self.b,
+        }
     }
 
     /// The state without a line that follows this one.
     pub(crate) const fn without_line(self, high_water_ns: i64) -> Self {
-        Self { m: self.m & (SLOT | GATE_CLOSED | COUNT_MASK), b: high_water_ns }
+        Self {
+            m: self.m & (SLOT | GATE_CLOSED | COUNT_MASK),
+            b: high_water_ns,
+        }
     }
 
     /// The state that announces the first line after this one. Until that line is published or
     /// given up, no reading takes its time from the reference.
     pub(crate) const fn first_publication(self) -> Self {
-        Self { m: self.m | CHANGING, b: self.b }
+        Self {
+            m: self.m | CHANGING,
+            b: self.b,
+        }
     }
 
     /// The state to which a first publication goes back: the one before it.
     pub(crate) const fn given_up(self) -> Self {
-        Self { m: self.m & !CHANGING, b: self.b }
+        Self {
+            m: self.m & !CHANGING,
+            b: self.b,
+        }
     }
 
     /// This state with its gate closed. A published line is then being replaced, because a closed
     /// gate leaves no line in use.
     pub(crate) const fn with_gate_closed(self) -> Self {
-        let state = if self.is_published() { self.replacing() } else { self };
-        Self { m: state.m | GATE_CLOSED, b: state.b }
+        let state = if self.is_published() {
+            self.replacing()
+        } else {
+            self
+        };
+        Self {
+            m: state.m | GATE_CLOSED,
+            b: state.b,
+        }
     }
 
     /// This state without a line, with its gate open again. The change is counted.
     pub(crate) const fn with_gate_open(self) -> Self {
-        Self { m: self.m & !(COUNT_MASK | GATE_CLOSED) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
+        Self {
+            m: self.m & !(COUNT_MASK | GATE_CLOSED) | self.m.wrapping_add(COUNT) & COUNT_MASK,
+            b: self.b,
+        }
     }
 
     /// The phase of this state.
@@ -282,7 +323,11 @@ impl LineState {
 
     /// The `m` of this state's line while it is published.
     const fn line_m(self) -> u64 {
-        let fast = if self.m & NO_UNIX == 0 { FAST_PATH | FAST_PATH_UNIX } else { FAST_PATH };
+        let fast = if self.m & NO_UNIX == 0 {
+            FAST_PATH | FAST_PATH_UNIX
+        } else {
+            FAST_PATH
+        };
         self.m & !(CHANGING | GATE_CLOSED) | fast
     }
 
@@ -290,12 +335,18 @@ impl LineState {
     #[inline(always)]
     pub(crate) const fn fast_at(self, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
-        high(product(ticks, self.m)).cast_signed().wrapping_add(self.b)
+        high(product(ticks, self.m))
+            .cast_signed()
+            .wrapping_add(self.b)
     }
 
     /// The line of a state in any phase at `ticks`, ns, rounded down. Wraps with [`WRAP_MASK`].
     pub(crate) const fn at(self, ticks: u64) -> i64 {
-        Self { m: self.line_m(), b: self.b }.fast_at(ticks)
+        Self {
+            m: self.line_m(),
+            b: self.b,
+        }
+        .fast_at(ticks)
     }
 
     /// The line at `ticks`, rounded down to a fraction.
@@ -306,7 +357,9 @@ impl LineState {
 
     /// The line's slope, its tag rounded off.
     pub(crate) const fn slope(self) -> Slope {
-        Slope { bits: (self.m & !TAG_MASK) >> (UNUSED_BITS - SHIFT) }
+        Slope {
+            bits: (self.m & !TAG_MASK) >> (UNUSED_BITS - SHIFT),
+        }
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
@@ -314,18 +367,25 @@ impl LineState {
         let product = product(ticks, self.line_m());
         let (whole_ns, fraction) = ns.parts();
         let up = i64::from(fraction << UNUSED_BITS > low(product));
-        whole_ns.wrapping_sub(high(product).cast_signed()).wrapping_add(up)
+        whole_ns
+            .wrapping_sub(high(product).cast_signed())
+            .wrapping_add(up)
     }
 
     /// The least `b` with which this line is not below the line of `old` at `ticks`, whole
     /// nanoseconds or not (rule 9).
     pub(crate) fn b_not_below_line(self, old: Self, ticks: u64) -> i64 {
-        let (steeper, flatter, sign) =
-            if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
+        let (steeper, flatter, sign) = if self.line_m() > old.line_m() {
+            (self, old, -1_i64)
+        } else {
+            (old, self, 1)
+        };
         let product = product(ticks, steeper.line_m().wrapping_sub(flatter.line_m()));
         // A steeper old line may be above by a fraction of a nanosecond: round up.
         let up = i64::from(sign > 0 && low(product) > 0);
-        old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
+        old.b
+            .wrapping_add(sign.wrapping_mul(high(product).cast_signed()))
+            .wrapping_add(up)
     }
 
     /// This state with another `b`.

@@ -10,7 +10,9 @@ use core::cell::{Cell, RefCell};
 use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
-use crate::{Cadence, Config, Control, Counter, Iteration, LineCell, Reference, ReferenceKind, Resolutions};
+use crate::{
+    Cadence, Config, Control, Counter, Iteration, LineCell, Reference, ReferenceKind, Resolutions,
+};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +111,9 @@ impl Machine {
     pub(crate) fn truth_ns(&self) -> i64 {
         let since = i64::try_from(self.ticks.get() - self.since_ticks.get()).unwrap();
         let bend = i128::from(since) * i128::from(self.rate_ppb.get()) / 1_000_000_000;
-        i64::try_from(self.ticks.get()).unwrap() + self.offset_ns.get() + i64::try_from(bend).unwrap()
+        i64::try_from(self.ticks.get()).unwrap()
+            + self.offset_ns.get()
+            + i64::try_from(bend).unwrap()
     }
 
     pub(crate) fn set_rate_ppb(&self, ppb: i64) {
@@ -123,7 +127,8 @@ impl Machine {
         let truth = self.truth_ns();
         self.pass(ns);
         self.anchor(truth);
-        self.suspended_ns.set(self.suspended_ns.get() + i64::try_from(ns).unwrap());
+        self.suspended_ns
+            .set(self.suspended_ns.get() + i64::try_from(ns).unwrap());
     }
 
     /// The reference jumps ahead.
@@ -140,7 +145,8 @@ impl Machine {
 
     fn anchor(&self, truth_ns: i64) {
         self.since_ticks.set(self.ticks.get());
-        self.offset_ns.set(truth_ns - i64::try_from(self.ticks.get()).unwrap());
+        self.offset_ns
+            .set(truth_ns - i64::try_from(self.ticks.get()).unwrap());
     }
 }
 
@@ -201,7 +207,10 @@ pub(crate) struct HookedCell {
 
 impl HookedCell {
     pub(crate) fn new(machine: &'static Machine) -> Self {
-        Self { inner: LineCell::default(), machine }
+        Self {
+            inner: LineCell::default(),
+            machine,
+        }
     }
 }
 
@@ -249,7 +258,11 @@ const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 /// A machine, its clock without samples, and the control loop.
 pub(crate) fn new_clock() -> (&'static Machine, &'static HookedClock, Control) {
     let machine = Machine::new();
-    (machine, leak(SharedClock::new(HookedCell::new(machine))), Control::new(CONFIG))
+    (
+        machine,
+        leak(SharedClock::new(HookedCell::new(machine))),
+        Control::new(CONFIG),
+    )
 }
 
 /// A clock with a punctual driver, whose reads show every tick and nanosecond.
@@ -345,9 +358,14 @@ impl HookedClock {
 /// Checks that the bounds of a reading contain the reference. Returns whether there is a line.
 #[track_caller]
 pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: &Machine) -> bool {
-    let Some(reading) = clock.read_bounded(counter) else { return false };
+    let Some(reading) = clock.read_bounded(counter) else {
+        return false;
+    };
     let ((earliest, latest), truth) = (reading.bounds_ns(), machine.truth_ns());
-    assert!(earliest <= truth && truth <= latest, "{earliest} {truth} {latest}");
+    assert!(
+        earliest <= truth && truth <= latest,
+        "{earliest} {truth} {latest}"
+    );
     true
 }
 

@@ -67,7 +67,10 @@ pub struct LockGuard<'a, T> {
 impl<T> TryLock<T> {
     /// A free lock.
     pub const fn new(content: T) -> Self {
-        Self { owner: AtomicU64::new(0), content: UnsafeCell::new(content) }
+        Self {
+            owner: AtomicU64::new(0),
+            content: UnsafeCell::new(content),
+        }
     }
 
     /// Takes the lock if it is free, or if its owner's token is not `token`. In the second case the
@@ -83,7 +86,11 @@ impl<T> TryLock<T> {
     /// 3. A thread that forks while it holds the guard does not use it in the child, which may get
     ///    a second one.
     /// 4. A handler that interrupted the holder and forks does not return in the child.
-    pub unsafe fn try_lock(&self, token: u64, reset: impl FnOnce(&mut T)) -> Option<LockGuard<'_, T>> {
+    pub unsafe fn try_lock(
+        &self,
+        token: u64,
+        reset: impl FnOnce(&mut T),
+    ) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, a guess that the exchange below verifies.
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == token || token == 0 {
@@ -91,8 +98,14 @@ impl<T> TryLock<T> {
         }
         // ORDERING: Acquire, pairs with the Release exchange in `drop`: this thread sees the last
         // holder's changes.
-        self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        let mut guard = LockGuard { lock: self, token, exclusive: PhantomData };
+        self.owner
+            .compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        let mut guard = LockGuard {
+            lock: self,
+            token,
+            exclusive: PhantomData,
+        };
         if owner != 0 {
             reset(&mut guard);
         }
@@ -120,7 +133,10 @@ impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. The exchange fails if
         // another process has taken the lock over; the lock then stays with that process.
-        self.lock.owner.compare_exchange(self.token, 0, Ordering::Release, Ordering::Relaxed).ok();
+        self.lock
+            .owner
+            .compare_exchange(self.token, 0, Ordering::Release, Ordering::Relaxed)
+            .ok();
     }
 }
 
@@ -139,7 +155,10 @@ mod tests {
         let childs = take(2).unwrap();
         assert_eq!(*childs, 6, "content that may be half changed is reset");
         drop(parents);
-        assert!(take(2).is_none(), "the parent's guard does not release the child's lock");
+        assert!(
+            take(2).is_none(),
+            "the parent's guard does not release the child's lock"
+        );
         drop(childs);
         assert!(take(0).is_none(), "0 is not a token");
         assert_eq!(*take(1).unwrap(), 6, "released content is not reset");

@@ -50,7 +50,10 @@ impl FixedNs {
     /// ns.
     #[expect(clippy::cast_sign_loss, reason = "the mask leaves 48 bits")]
     pub(crate) const fn parts(self) -> (i64, u64) {
-        (self.floor_ns(), (self.0 & ((1 << FRACTION_BITS) - 1)) as u64)
+        (
+            self.floor_ns(),
+            (self.0 & ((1 << FRACTION_BITS) - 1)) as u64,
+        )
     }
 
     /// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
@@ -107,7 +110,10 @@ pub(crate) const fn ticks_since(earlier_ticks: u64, later_ticks: u64) -> u64 {
     if ticks > 0 { ticks.cast_unsigned() } else { 0 }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the value was just checked to fit"
+)]
 const fn saturate(value: i128) -> i64 {
     if value > i64::MAX as i128 {
         i64::MAX

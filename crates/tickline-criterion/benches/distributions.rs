@@ -41,7 +41,11 @@ fn push(criterion: &mut Criterion<CounterTime>) {
 fn sort(criterion: &mut Criterion<CounterTime>) {
     criterion.bench_pairs("sort", |bencher| {
         let input: Vec<u32> = (0..100).map(|number| number * 7_919 % 101).collect();
-        bencher.iter_batched_ref(|| input.clone(), |vec| vec.sort_unstable(), BatchSize::SmallInput);
+        bencher.iter_batched_ref(
+            || input.clone(),
+            |vec| vec.sort_unstable(),
+            BatchSize::SmallInput,
+        );
     });
 }
 

@@ -42,8 +42,16 @@ pub(crate) fn role() -> Role {
 
 /// Prepares a process with this role, whose standard output this process reads.
 pub(crate) fn prepare(command: &mut Command, role: Role) -> &mut Command {
-    let role = if role == Role::List { "lists" } else { "serves" };
-    command.env(ROLE, role).env_remove(PEER_BUILD).stdout(Stdio::piped()).stderr(Stdio::null())
+    let role = if role == Role::List {
+        "lists"
+    } else {
+        "serves"
+    };
+    command
+        .env(ROLE, role)
+        .env_remove(PEER_BUILD)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
 }
 
 /// The other build, which is interleaved with this one.
@@ -67,13 +75,23 @@ fn separated(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = 
         let text = argument.to_string_lossy();
         let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
             let parts = 1 + usize::from(text.starts_with("--"));
-            return text.splitn(parts, '=').map(str::to_owned).collect::<Vec<_>>();
+            return text
+                .splitn(parts, '=')
+                .map(str::to_owned)
+                .collect::<Vec<_>>();
         };
         // A value follows these letters.
-        let end = letters.find(['b', 'c', 's']).map_or(letters.len(), |at| at + 1);
+        let end = letters
+            .find(['b', 'c', 's'])
+            .map_or(letters.len(), |at| at + 1);
         let (letters, value) = letters.split_at(end);
-        let value = Some(value.trim_start_matches('=').to_owned()).filter(|value| !value.is_empty());
-        letters.chars().map(|letter| format!("-{letter}")).chain(value).collect()
+        let value =
+            Some(value.trim_start_matches('=').to_owned()).filter(|value| !value.is_empty());
+        letters
+            .chars()
+            .map(|letter| format!("-{letter}"))
+            .chain(value)
+            .collect()
     })
 }
 
@@ -97,7 +115,8 @@ pub(crate) fn is_list() -> bool {
 /// Whether criterion stores its measurements. It stores none if it loads stored ones, if an option
 /// forbids it, or if it sends them to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
-    !has(&["--discard-baseline", "--load-baseline"]) && env::var_os("CARGO_CRITERION_PORT").is_none()
+    !has(&["--discard-baseline", "--load-baseline"])
+        && env::var_os("CARGO_CRITERION_PORT").is_none()
 }
 
 /// Whether criterion measures in its quick mode, in which one sample of a slow routine is enough.
@@ -121,17 +140,29 @@ pub(crate) fn includes_disturbed() -> bool {
 /// started, this function returns, and criterion refuses the argument. If the path of the other
 /// build is not a file, this process exits.
 pub(crate) fn run_again_without_own() {
-    let Ok(program) = env::current_exe() else { return };
+    let Ok(program) = env::current_exe() else {
+        return;
+    };
     let (mut again, mut is_own) = (Command::new(program), false);
     let mut arguments = env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
-        let joined = argument.to_str().and_then(|text| text.strip_prefix(AGAINST)?.strip_prefix('='));
+        let joined = argument
+            .to_str()
+            .and_then(|text| text.strip_prefix(AGAINST)?.strip_prefix('='));
         if argument == INCLUDE {
             again.env(VARIABLE, INCLUDE_VALUE);
         } else if argument == AGAINST || joined.is_some() {
-            let other = joined.map(OsString::from).or_else(|| arguments.next()).unwrap_or_default();
+            let other = joined
+                .map(OsString::from)
+                .or_else(|| arguments.next())
+                .unwrap_or_default();
             if !Path::new(&other).is_file() {
-                writeln!(io::stderr(), "tickline: {AGAINST}: {} is not a file", other.display()).ok();
+                writeln!(
+                    io::stderr(),
+                    "tickline: {AGAINST}: {} is not a file",
+                    other.display()
+                )
+                .ok();
                 std::process::exit(2);
             }
             again.env(PEER_BUILD, other);
@@ -153,9 +184,15 @@ mod tests {
     /// Symptom: `-smain` replaced the stored `base`, and `-bmain` compared with nothing.
     #[test]
     fn an_options_value_follows_it_or_an_equals_sign_or_its_letter() {
-        let baseline = |line: &str| option_value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
-        for line in ["a --baseline main", "a x --baseline=main --bench", "-b main", "-b=main -n", "-vnbmain"]
-        {
+        let baseline =
+            |line: &str| option_value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
+        for line in [
+            "a --baseline main",
+            "a x --baseline=main --bench",
+            "-b main",
+            "-b=main -n",
+            "-vnbmain",
+        ] {
             assert_eq!(baseline(line).as_deref(), Some("main"), "{line}");
         }
         assert_eq!(baseline("a --save-baseline main -sb=main --bench"), None);

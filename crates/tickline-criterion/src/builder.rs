@@ -57,7 +57,11 @@ impl CounterTimeBuilder {
             settle: SETTLE,
             settings: Settings {
                 messages: Messages::Shown,
-                counting: if arguments::includes_disturbed() { Counting::All } else { Counting::Undisturbed },
+                counting: if arguments::includes_disturbed() {
+                    Counting::All
+                } else {
+                    Counting::Undisturbed
+                },
                 output_directory: None,
             },
         }
@@ -124,19 +128,32 @@ impl CounterTimeBuilder {
     pub fn start(self) -> Result<CounterTime, Error> {
         if !SETTLE_RANGE.contains(&self.settle) {
             let (least, most) = SETTLE_RANGE.into_inner();
-            let message = format!("settle of {:?} is outside {least:?} to {most:?}", self.settle);
+            let message = format!(
+                "settle of {:?} is outside {least:?} to {most:?}",
+                self.settle
+            );
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
         arguments::run_again_without_own();
         if arguments::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
-            return Ok(CounterTime::from_parts(PairClock::wall(), Err(listing), self.settings));
+            return Ok(CounterTime::from_parts(
+                PairClock::wall(),
+                Err(listing),
+                self.settings,
+            ));
         }
-        let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
+        let (Some(pair_clock), Some(counter)) =
+            (PairClock::counter(), HardwareCounter::if_present())
+        else {
             return Err(Error::closed(Reason::NoCounter));
         };
-        let clock = self.clock.driver(Driver::Thread).line_per_cpu(LinePerCpu::Off).start();
+        let clock = self
+            .clock
+            .driver(Driver::Thread)
+            .line_per_cpu(LinePerCpu::Off)
+            .start();
         let clock = clock.map_err(|error| Error {
             kind: ErrorKind::Clock(error.kind()),
             message: format!("the clock could not be made: {error}"),
@@ -147,7 +164,11 @@ impl CounterTimeBuilder {
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
-        Ok(CounterTime::from_parts(pair_clock, Ok(session), self.settings))
+        Ok(CounterTime::from_parts(
+            pair_clock,
+            Ok(session),
+            self.settings,
+        ))
     }
 
     /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
@@ -158,7 +179,9 @@ impl CounterTimeBuilder {
         self.start().unwrap_or_else(|error| {
             // This is printed each time. A gate that was open for an earlier clock may be closed
             // for a later one, and the results would look alike.
-            settings.messages.print(&format_args!("measuring with WallTime: {error}"));
+            settings
+                .messages
+                .print(&format_args!("measuring with WallTime: {error}"));
             CounterTime::from_parts(PairClock::wall(), Err(error), settings)
         })
     }

@@ -20,8 +20,12 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// The scale of the OS clock, whose ticks are ns.
-    pub(crate) const WALL: Self =
-        Self { ns_per_tick: 1.0, uncertainty_ppb: 0.0, cost_ticks: 0.0, resolution_ticks: 1 };
+    pub(crate) const WALL: Self = Self {
+        ns_per_tick: 1.0,
+        uncertainty_ppb: 0.0,
+        cost_ticks: 0.0,
+        resolution_ticks: 1,
+    };
 
     /// This scale at the clock's rate; `None` before the clock's first line.
     pub(crate) fn at_rate_of(self, status: &Status) -> Option<Self> {
@@ -29,7 +33,11 @@ impl Scale {
         // The status rounds to whole Hz.
         let rounding_ppb = 0.5 / frequency_hz * 1e9;
         let uncertainty_ppb = as_f64(status.max_drift_ppb?) + rounding_ppb;
-        Some(Self { ns_per_tick: 1e9 / frequency_hz, uncertainty_ppb, ..self })
+        Some(Self {
+            ns_per_tick: 1e9 / frequency_hz,
+            uncertainty_ppb,
+            ..self
+        })
     }
 
     /// A pair's time without the pair's cost, at least 0.

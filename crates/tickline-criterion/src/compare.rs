@@ -80,7 +80,8 @@ impl Comparison {
     /// difference of the medians, which are over all rounds together.
     fn estimate(&self) -> String {
         let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
-        let [estimate, low, high] = [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
+        let [estimate, low, high] =
+            [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
         format!(
             "estimate over {} rounds: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit}",
             self.rounds_ns.len(),
@@ -116,14 +117,23 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { couples_counted, couples_disturbed, iterations_per_pair, .. } = self;
+        let Self {
+            couples_counted,
+            couples_disturbed,
+            iterations_per_pair,
+            ..
+        } = self;
         let verdict = match (self.is_different(), self.difference_ns < 0.0) {
             (true, true) => format!("{} is faster", self.subject),
             (true, false) => format!("{} is slower", self.subject),
             _ => "no difference found".to_owned(),
         };
         let treatment = self.counting.name();
-        let more = if self.counting == Counting::All { "" } else { "more " };
+        let more = if self.counting == Counting::All {
+            ""
+        } else {
+            "more "
+        };
         write!(
             f,
             "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples_counted} couples of \
@@ -132,7 +142,11 @@ impl fmt::Display for Comparison {
             Ns(self.median_b_ns),
             self.estimate(),
         )?;
-        if self.disturbances.total() == 0 { Ok(()) } else { write!(f, ": {}", self.disturbances) }
+        if self.disturbances.total() == 0 {
+            Ok(())
+        } else {
+            write!(f, ": {}", self.disturbances)
+        }
     }
 }
 
@@ -187,13 +201,25 @@ pub fn compare<C: BenchPairs, A, B>(
         let collector = collector.get_or_insert_with(|| Collector::new(None));
         let clock = collector.time.pair_clock();
         let mut routines: [&mut dyn FnMut(u64) -> PairReads; 2] =
-            [&mut |calls| timed(clock, calls, &mut a), &mut |calls| timed(clock, calls, &mut b)];
+            [&mut |calls| timed(clock, calls, &mut a), &mut |calls| {
+                timed(clock, calls, &mut b)
+            }];
         sample(collector, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
-    let (couples, disturbances) = (&*collector.collected.couples, collector.collected.disturbances);
+    let (couples, disturbances) = (
+        &*collector.collected.couples,
+        collector.collected.disturbances,
+    );
     let names = ["A", "B"];
-    MeasuredCouples { collector: &collector, couples, slice_ends: None, disturbances, names }.report()
+    MeasuredCouples {
+        collector: &collector,
+        couples,
+        slice_ends: None,
+        disturbances,
+        names,
+    }
+    .report()
 }
 
 /// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code.
@@ -215,7 +241,9 @@ fn sample(
     routines: &mut [&mut dyn FnMut(u64) -> PairReads; 2],
 ) -> Elapsed {
     let iterations_per_pair = collector.choose_iterations_per_pair(None, |iterations| {
-        let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
+        let ticks = routines
+            .iter_mut()
+            .map(|routine| routine(iterations).ticks());
         ticks.max().unwrap_or(0)
     });
     let mut sample = collector.begin_sample(iterations);
@@ -269,10 +297,17 @@ impl<const N: usize> MeasuredCouples<'_, N> {
     }
 
     fn comparison(&self) -> Option<Comparison> {
-        let (scale, iterations_per_pair) = (self.collector.scale(), self.collector.iterations_per_pair());
-        let analysis = analyse(self.couples, self.slice_ends, as_f64(scale.resolution_ticks))?;
+        let (scale, iterations_per_pair) =
+            (self.collector.scale(), self.collector.iterations_per_pair());
+        let analysis = analyse(
+            self.couples,
+            self.slice_ends,
+            as_f64(scale.resolution_ticks),
+        )?;
         let iterations = as_f64(iterations_per_pair);
-        let [median_a_ns, median_b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations);
+        let [median_a_ns, median_b_ns] = analysis
+            .medians
+            .map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
         let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations;
         let placement_ns = PLACEMENT_NS / iterations;
@@ -298,10 +333,21 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             distribution.extend(self.couples.iter().map(|two| two[side]));
             distribution.histogram_ns(&self.collector.scale(), comparison.iterations_per_pair)
         });
-        let marks = [[("p50", 0.5, comparison.median_a_ns)], [("p50", 0.5, comparison.median_b_ns)]];
+        let marks = [
+            [("p50", 0.5, comparison.median_a_ns)],
+            [("p50", 0.5, comparison.median_b_ns)],
+        ];
         let series = [
-            Series { name: self.names[0], histogram: &a, marks: &marks[0] },
-            Series { name: self.names[1], histogram: &b, marks: &marks[1] },
+            Series {
+                name: self.names[0],
+                histogram: &a,
+                marks: &marks[0],
+            },
+            Series {
+                name: self.names[1],
+                histogram: &b,
+                marks: &marks[1],
+            },
         ];
         plot::draw(name, &comparison.estimate(), &series)
     }

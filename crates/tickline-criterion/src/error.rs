@@ -44,11 +44,18 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: String) -> Self {
-        Self { kind, message, source: None }
+        Self {
+            kind,
+            message,
+            source: None,
+        }
     }
 
     pub(crate) fn closed(reason: Reason) -> Self {
-        Self::new(ErrorKind::GateClosed(reason), format!("the counter can't be used: {reason}"))
+        Self::new(
+            ErrorKind::GateClosed(reason),
+            format!("the counter can't be used: {reason}"),
+        )
     }
 
     /// The kind of the error.

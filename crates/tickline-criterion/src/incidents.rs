@@ -33,7 +33,13 @@ impl Observations {
     /// `start` must have been read with the scale's rate, or earlier.
     pub(crate) fn new(scale: Scale, start: EventCounts) -> Self {
         let (cost_measured, incidents) = (Instant::now(), Incidents::default());
-        Self { scale, cost_measured, incidents, start, state: ClockState::Fast }
+        Self {
+            scale,
+            cost_measured,
+            incidents,
+            start,
+            state: ClockState::Fast,
+        }
     }
 
     /// Measures the cost of a pair again if the last measurement is old, but not while a gate is
@@ -66,7 +72,10 @@ impl Observations {
         let since = |event| now.get(event).saturating_sub(self.start.get(event));
         let counts = DISTURBING.map(|event| (event, since(event)));
         let events = counts.into_iter().filter(|(_, count)| *count > 0).collect();
-        Incidents { events, ..self.incidents.clone() }
+        Incidents {
+            events,
+            ..self.incidents.clone()
+        }
     }
 }
 
@@ -109,14 +118,27 @@ pub struct Incidents {
 
 impl fmt::Display for Incidents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { samples, moved, backwards, untrusted, fallback_state, events } = self;
+        let Self {
+            samples,
+            moved,
+            backwards,
+            untrusted,
+            fallback_state,
+            events,
+        } = self;
         let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
         let not_known = format!(
             "cannot be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
         );
         let mut lines: Vec<String> = [
-            (moved, "contain a move of the thread to another CPU; to avoid that, bind it to one"),
-            (backwards, "are too short, because the counter stepped back: the results cannot be trusted"),
+            (
+                moved,
+                "contain a move of the thread to another CPU; to avoid that, bind it to one",
+            ),
+            (
+                backwards,
+                "are too short, because the counter stepped back: the results cannot be trusted",
+            ),
             (untrusted, &*not_known),
         ]
         .into_iter()
@@ -124,8 +146,10 @@ impl fmt::Display for Incidents {
         .map(|(count, text)| format!("{count} of {samples} samples {text}"))
         .collect();
         if *samples > 0 && !events.is_empty() {
-            let events: Vec<String> =
-                events.iter().map(|(event, count)| format!("{} {count}", event.code())).collect();
+            let events: Vec<String> = events
+                .iter()
+                .map(|(event, count)| format!("{} {count}", event.code()))
+                .collect();
             lines.push(format!(
                 "while {samples} samples were taken, the clock noticed events by which some may be wrong: {}",
                 events.join(", ")
@@ -146,7 +170,10 @@ mod tests {
 
     /// A clock's status with a counter of 2.5 GHz and open gates.
     fn status() -> Status {
-        let clock = Clock::builder().driver(Driver::Manual).start().expect("a clock");
+        let clock = Clock::builder()
+            .driver(Driver::Manual)
+            .start()
+            .expect("a clock");
         let mut status = clock.status();
         (status.state, status.frequency_hz, status.max_drift_ppb) =
             (ClockState::Fast, Some(2_500_000_000), Some(500));
@@ -160,7 +187,10 @@ mod tests {
     }
 
     fn observations(status: &Status) -> Observations {
-        Observations::new(Scale::WALL.at_rate_of(status).expect("a rate"), status.events)
+        Observations::new(
+            Scale::WALL.at_rate_of(status).expect("a rate"),
+            status.events,
+        )
     }
 
     #[test]
@@ -171,10 +201,16 @@ mod tests {
         assert!((first.ns_per_tick - 0.4).abs() < 1e-12, "{first:?}");
         assert!((first.uncertainty_ppb - 500.2).abs() < 1e-6, "{first:?}");
         let faster = with(&open, |status| status.frequency_hz = Some(5_000_000_000));
-        observations.count(&Elapsed::default(), &with(&faster, |status| status.state = CLOSED));
+        observations.count(
+            &Elapsed::default(),
+            &with(&faster, |status| status.state = CLOSED),
+        );
         assert_eq!(observations.scale, first, "a rate behind a closed gate");
         observations.count(&Elapsed::default(), &faster);
-        assert!((observations.scale.ns_per_tick - 0.2).abs() < 1e-12, "{observations:?}");
+        assert!(
+            (observations.scale.ns_per_tick - 0.2).abs() < 1e-12,
+            "{observations:?}"
+        );
     }
 
     /// Symptom: after a change of rate, samples with the old rate were not reported. After a gate
@@ -198,10 +234,14 @@ mod tests {
             (&open, 5),
         ] {
             observations.count(&Elapsed::default(), status);
-            assert_eq!(observations.incidents.untrusted, untrusted, "{observations:?}");
+            assert_eq!(
+                observations.incidents.untrusted, untrusted,
+                "{observations:?}"
+            );
         }
         let text = observations.incidents(&open.events).to_string();
-        let known = "5 of 8 samples cannot be trusted, because the counter's rate was not known, or ";
+        let known =
+            "5 of 8 samples cannot be trusted, because the counter's rate was not known, or ";
         assert_eq!(text, format!("{known}{CLOSED}: repeat the benchmark"));
     }
 
@@ -209,8 +249,13 @@ mod tests {
     fn samples_with_a_moved_pair_count_once() {
         let open = status();
         let mut observations = observations(&open);
-        let pair =
-            |start_ticks, end_ticks, cpus| Elapsed::from_pair(PairReads { start_ticks, end_ticks, cpus });
+        let pair = |start_ticks, end_ticks, cpus| {
+            Elapsed::from_pair(PairReads {
+                start_ticks,
+                end_ticks,
+                cpus,
+            })
+        };
         let twice = pair(0, 10, Some((0, 1))) + pair(10, 20, Some((1, 0)));
         for sample in [twice, pair(0, 10, None), pair(10, 0, None)] {
             observations.count(&sample, &open);

@@ -11,13 +11,20 @@ pub(crate) fn index(count: u64) -> usize {
 }
 
 /// The nearest whole number; 0 for negative values and for NaN.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates"
+)]
 pub(crate) fn round(value: f64) -> u64 {
     value.round() as u64
 }
 
 /// The value as an `f64`: exact below 2^53, which is 40 days of a counter at 2.6 GHz.
-#[expect(clippy::cast_precision_loss, reason = "rounds to 53 bits, far below the counter's resolution")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounds to 53 bits, far below the counter's resolution"
+)]
 pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
 }

@@ -118,7 +118,8 @@ pub trait BenchPairs: sealed::Criterion {
         let (mut collector, mut peer) = (None, PeerBuild::for_next_benchmark());
         builds::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
-            let collector = collector.get_or_insert_with(|| Collector::new(Interleaving::begin(peer.take())));
+            let collector =
+                collector.get_or_insert_with(|| Collector::new(Interleaving::begin(peer.take())));
             loop {
                 let mut bencher = PairBencher::new(collector, iterations);
                 benchmark(&mut bencher, input);
@@ -181,7 +182,9 @@ pub(crate) mod sealed {
 impl sealed::Criterion for Criterion<CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
         match id.0 {
-            Name::Text(name) => self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine)),
+            Name::Text(name) => {
+                self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine))
+            }
             Name::Criterion(id) => {
                 self.bench_with_input(id, &(), |bencher, ()| bencher.iter_custom(&mut *routine))
             }
@@ -192,17 +195,28 @@ impl sealed::Criterion for Criterion<CounterTime> {
 impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
         match id.0 {
-            Name::Text(name) => self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine)),
-            Name::Criterion(id) => self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine)),
+            Name::Text(name) => {
+                self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine))
+            }
+            Name::Criterion(id) => {
+                self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine))
+            }
         };
     }
 }
 
 /// Prints and stores the outcome.
 fn report(collector: &Collector<1>) {
-    let Collector { time, collected, interleaving, .. } = collector;
+    let Collector {
+        time,
+        collected,
+        interleaving,
+        ..
+    } = collector;
     let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
-    let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else { return };
+    let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
+        return;
+    };
     time.settings().messages.beside_criterion(&outcome);
     let files = files::Files {
         stem: "pairs",
@@ -215,19 +229,40 @@ fn report(collector: &Collector<1>) {
         let (couples, slice_ends, disturbances) =
             (&*peer.couples, Some(&*peer.slice_ends), peer.disturbances);
         let names = ["the other build", "this build"];
-        MeasuredCouples { collector, couples, slice_ends, disturbances, names }.report();
+        MeasuredCouples {
+            collector,
+            couples,
+            slice_ends,
+            disturbances,
+            names,
+        }
+        .report();
     }
 }
 
 /// Draws a distribution, and the baseline's if there is one.
-fn draw(outcome: &Outcome<'_>, name: &str, base: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
+fn draw(
+    outcome: &Outcome<'_>,
+    name: &str,
+    base: Option<&files::Baseline>,
+) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
-    let marks: Vec<_> = quantiles.map(|((name, below), ns)| (name, below, ns)).collect();
-    let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];
+    let marks: Vec<_> = quantiles
+        .map(|((name, below), ns)| (name, below, ns))
+        .collect();
+    let mut series = vec![Series {
+        name: "this run",
+        histogram: &outcome.histogram,
+        marks: &marks,
+    }];
     let stored: Vec<(f64, u64)>;
     if let Some((name, json)) = base {
         stored = serde_json::from_value(json["histogram_ns"].clone()).unwrap_or_default();
-        series.push(Series { name, histogram: &stored, marks: &[] });
+        series.push(Series {
+            name,
+            histogram: &stored,
+            marks: &[],
+        });
     }
     plot::draw(name, &outcome.caption(), &series)
 }

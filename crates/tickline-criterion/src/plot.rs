@@ -31,21 +31,47 @@ pub(crate) struct Series<'a> {
 }
 
 /// Draws one or two series. Errors come from the drawing library.
-pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result<String, Box<dyn Error>> {
+pub(crate) fn draw(
+    title: &str,
+    subtitle: &str,
+    series: &[Series<'_>],
+) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    root.draw(&Text::new(title.to_owned(), (16, 12), (FONT, 20).into_font()))?;
-    root.draw(&Text::new(subtitle.to_owned(), (16, 40), (FONT, 13).into_font().color(&GREY)))?;
+    root.draw(&Text::new(
+        title.to_owned(),
+        (16, 12),
+        (FONT, 20).into_font(),
+    ))?;
+    root.draw(&Text::new(
+        subtitle.to_owned(),
+        (16, 40),
+        (FONT, 13).into_font().color(&GREY),
+    ))?;
     let (_, area) = root.split_vertically(TITLE_HEIGHT);
-    let all: Vec<_> = series.iter().map(|one| tail_shares(one.histogram)).collect();
-    let times = || all.iter().flatten().filter(|(_, share)| *share >= MIN_SHARE).map(|(ns, _)| *ns);
-    let (left, right) = (times().fold(f64::INFINITY, f64::min), times().fold(MIN_NS, f64::max));
+    let all: Vec<_> = series
+        .iter()
+        .map(|one| tail_shares(one.histogram))
+        .collect();
+    let times = || {
+        all.iter()
+            .flatten()
+            .filter(|(_, share)| *share >= MIN_SHARE)
+            .map(|(ns, _)| *ns)
+    };
+    let (left, right) = (
+        times().fold(f64::INFINITY, f64::min),
+        times().fold(MIN_NS, f64::max),
+    );
     let mut chart = ChartBuilder::on(&area)
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(62)
-        .build_cartesian_2d((left / 1.1..right * 1.3).log_scale(), (MIN_SHARE..120.0).log_scale())?;
+        .build_cartesian_2d(
+            (left / 1.1..right * 1.3).log_scale(),
+            (MIN_SHARE..120.0).log_scale(),
+        )?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -57,19 +83,27 @@ pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result
     for (((one, points), color), lower) in series.iter().zip(all).zip(COLORS).zip([1.0, 0.75]) {
         let drawn = chart.draw_series(LineSeries::new(points, color.stroke_width(2)))?;
         if series.len() > 1 {
-            drawn
-                .label(one.name)
-                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], color.filled()));
+            drawn.label(one.name).legend(move |(x, y)| {
+                Rectangle::new([(x, y - 5), (x + 14, y + 5)], color.filled())
+            });
         }
         for (name, below, ns) in one.marks {
             let at = (ns.max(MIN_NS), (1.0 - below) * 100.0);
             chart.draw_series([Circle::new(at, 3, color.filled())])?;
             let style = (FONT, 12).into_font().color(&color);
-            chart.draw_series([Text::new(format!("  {name} {ns:.1}"), (at.0, at.1 * lower), style)])?;
+            chart.draw_series([Text::new(
+                format!("  {name} {ns:.1}"),
+                (at.0, at.1 * lower),
+                style,
+            )])?;
         }
     }
     if series.len() > 1 {
-        chart.configure_series_labels().border_style(GREY).background_style(WHITE).draw()?;
+        chart
+            .configure_series_labels()
+            .border_style(GREY)
+            .background_style(WHITE)
+            .draw()?;
     }
     root.present()?;
     drop((chart, area, root));
@@ -103,14 +137,37 @@ mod tests {
     #[test]
     fn a_plot_is_drawn_of_any_distribution() {
         let wide = [(0.0, 7), (43.0, 100_000), (53.0, 30_000), (3e9, 1)];
-        let marks = [("p50", 0.5, 43.4), ("p90", 0.9, 52.0), ("p99", 0.99, 53.0), ("p99.9", 0.999, 1e6)];
+        let marks = [
+            ("p50", 0.5, 43.4),
+            ("p90", 0.9, 52.0),
+            ("p99", 0.99, 53.0),
+            ("p99.9", 0.999, 1e6),
+        ];
         for histogram in [&wide[..], &wide[..1], &wide[3..]] {
-            let one = || Series { name: "a", histogram, marks: &marks };
+            let one = || Series {
+                name: "a",
+                histogram,
+                marks: &marks,
+            };
             let svg = draw("group/name", "7 pairs", &[one()]).expect("a plot");
-            assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{svg}");
+            assert!(
+                svg.starts_with("<svg") && svg.ends_with("</svg>\n"),
+                "{svg}"
+            );
             assert!(svg.contains("group/name"), "{svg}");
-            let both = [one(), Series { name: "b", histogram: &wide, marks: &marks[..1] }];
-            assert!(draw("a & b", "", &both).expect("a plot").contains("a &amp; b"));
+            let both = [
+                one(),
+                Series {
+                    name: "b",
+                    histogram: &wide,
+                    marks: &marks[..1],
+                },
+            ];
+            assert!(
+                draw("a & b", "", &both)
+                    .expect("a plot")
+                    .contains("a &amp; b")
+            );
         }
     }
 }

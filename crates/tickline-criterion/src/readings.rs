@@ -109,7 +109,10 @@ impl PairClock {
         // other thread. With a weaker fence, earlier stores would drain during the measured code.
         // No test sees a weaker one, because the difference is some nanoseconds.
         fence(Ordering::SeqCst);
-        Start { clock: self, begin: self.read() }
+        Start {
+            clock: self,
+            begin: self.read(),
+        }
     }
 
     /// Reads after all earlier instructions, and before all later ones.
@@ -124,7 +127,10 @@ impl PairClock {
                     }
                 };
                 counter.barrier();
-                ClockRead::Counter { ticks, cpu: Some(cpu) }
+                ClockRead::Counter {
+                    ticks,
+                    cpu: Some(cpu),
+                }
             }
             Self::Plain(counter) => {
                 let ticks = counter.now_ordered();
@@ -178,7 +184,11 @@ impl Start {
     #[inline(always)]
     pub(crate) fn reads(self) -> PairReads {
         let (begin, end) = (self.begin, self.clock.read());
-        PairReads { start_ticks: begin.ticks(), end_ticks: end.ticks(), cpus: begin.cpu().zip(end.cpu()) }
+        PairReads {
+            start_ticks: begin.ticks(),
+            end_ticks: end.ticks(),
+            cpus: begin.cpu().zip(end.cpu()),
+        }
     }
 
     #[inline(always)]
@@ -226,13 +236,26 @@ impl Elapsed {
     pub(crate) fn from_pair(reads: PairReads) -> Self {
         let moved = reads.cpus.is_some_and(|(start, end)| start != end);
         let backwards = reads.end_ticks < reads.start_ticks;
-        Self { ticks: reads.ticks(), pairs: 1, moved: moved.into(), backwards: backwards.into(), other_ps: 0 }
+        Self {
+            ticks: reads.ticks(),
+            pairs: 1,
+            moved: moved.into(),
+            backwards: backwards.into(),
+            other_ps: 0,
+        }
     }
 
     /// A time in ns. A negative time becomes 0.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, after 213 days")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, after 213 days"
+    )]
     pub(crate) fn from_ns(ns: f64) -> Self {
-        Self { other_ps: (ns * PS_PER_NS).round() as u64, ..Self::default() }
+        Self {
+            other_ps: (ns * PS_PER_NS).round() as u64,
+            ..Self::default()
+        }
     }
 
     /// The time in ns, without the cost of the pairs; the ticks contribute at least 0.
@@ -261,7 +284,10 @@ impl Add for Elapsed {
 impl From<Duration> for Elapsed {
     #[inline]
     fn from(other: Duration) -> Self {
-        Self { other_ps: u64::try_from(other.as_nanos() * 1_000).unwrap_or(u64::MAX), ..Self::default() }
+        Self {
+            other_ps: u64::try_from(other.as_nanos() * 1_000).unwrap_or(u64::MAX),
+            ..Self::default()
+        }
     }
 }
 
@@ -270,11 +296,19 @@ mod tests {
     use super::*;
 
     fn pair(start_ticks: u64, end_ticks: u64) -> Elapsed {
-        Elapsed::from_pair(PairReads { start_ticks, end_ticks, cpus: Some((0, 0)) })
+        Elapsed::from_pair(PairReads {
+            start_ticks,
+            end_ticks,
+            cpus: Some((0, 0)),
+        })
     }
 
     const fn scale(ns_per_tick: f64, cost_ticks: f64) -> Scale {
-        Scale { ns_per_tick, cost_ticks, ..Scale::WALL }
+        Scale {
+            ns_per_tick,
+            cost_ticks,
+            ..Scale::WALL
+        }
     }
 
     #[test]
@@ -295,9 +329,16 @@ mod tests {
 
     #[test]
     fn a_counter_that_ran_backwards_is_counted_and_adds_nothing() {
-        let moved = Elapsed::from_pair(PairReads { start_ticks: 100, end_ticks: 40, cpus: Some((0, 1)) });
+        let moved = Elapsed::from_pair(PairReads {
+            start_ticks: 100,
+            end_ticks: 40,
+            cpus: Some((0, 1)),
+        });
         let sum = moved + pair(40, 50);
-        assert_eq!((sum.ticks, sum.pairs, sum.backwards, sum.moved), (10, 2, 1, 1));
+        assert_eq!(
+            (sum.ticks, sum.pairs, sum.backwards, sum.moved),
+            (10, 2, 1, 1)
+        );
     }
 
     #[test]

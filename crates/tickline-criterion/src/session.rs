@@ -43,14 +43,25 @@ impl Session {
         // The first result is dropped, because a processor that was idle may still be speeding up.
         let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(pair_clock));
         let resolution_ticks = resolution_ticks(&counter);
-        let scale = Scale { cost_ticks, resolution_ticks, ..scale };
+        let scale = Scale {
+            cost_ticks,
+            resolution_ticks,
+            ..scale
+        };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         noise_loop.run(round(FIRST_RUN_NS / scale.ns_per_tick));
-        Ok(Self { clock, pair_clock, noise_loop, observations: Mutex::new(Observations::new(scale, events)) })
+        Ok(Self {
+            clock,
+            pair_clock,
+            noise_loop,
+            observations: Mutex::new(Observations::new(scale, events)),
+        })
     }
 
     pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
-        self.observations.lock().unwrap_or_else(PoisonError::into_inner)
+        self.observations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The clock's events and state now.
@@ -92,7 +103,9 @@ fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts),
             (ClockState::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
                 return Ok((scale, status.events));
             }
-            (ClockState::Fallback(reason), _) if is_over || status.is_judged && !is_temporary(reason) => {
+            (ClockState::Fallback(reason), _)
+                if is_over || status.is_judged && !is_temporary(reason) =>
+            {
                 return Err(Error::closed(reason));
             }
             (state, _) if is_over => {
@@ -106,7 +119,10 @@ fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts),
 
 /// Whether a gate that is closed for this reason may open by itself within a second or two.
 fn is_temporary(reason: Reason) -> bool {
-    matches!(reason, Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::LineEnded)
+    matches!(
+        reason,
+        Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::LineEnded
+    )
 }
 
 #[cfg(test)]
@@ -125,18 +141,26 @@ mod tests {
         clock.disable();
         let begin = Instant::now();
         let error = wait_for_rate(&clock, Duration::from_secs(60)).expect_err("closed");
-        assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "it waited for a gate that stays closed"
+        );
         assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
     }
 
     /// Symptom: events of the clock in a benchmark's last half second were not reported.
     #[test]
     fn a_gate_that_closes_is_reported_at_the_end_and_the_rate_stays() {
-        let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
+        let (Some(pair_clock), Some(counter)) =
+            (PairClock::counter(), HardwareCounter::if_present())
+        else {
             return Messages::Shown.print(&"SKIPPED: no counter on this target");
         };
-        let clock =
-            Clock::builder().driver(Driver::Thread).line_per_cpu(LinePerCpu::Off).start().expect("a clock");
+        let clock = Clock::builder()
+            .driver(Driver::Thread)
+            .line_per_cpu(LinePerCpu::Off)
+            .start()
+            .expect("a clock");
         let session = Session::start(clock, (pair_clock, counter), Duration::from_secs(2));
         let session = match session {
             Ok(session) => session,
@@ -155,9 +179,15 @@ mod tests {
         assert!(has_iterated, "no iteration at the end");
         session.clock.disable();
         let incidents = session.final_incidents();
-        assert!(incidents.events.contains(&(Event::GateClosed, 1)), "{incidents:?}");
+        assert!(
+            incidents.events.contains(&(Event::GateClosed, 1)),
+            "{incidents:?}"
+        );
         let text = incidents.to_string();
-        assert!(text.contains("while 1 samples were taken") && text.contains("gate_closed 1"), "{text}");
+        assert!(
+            text.contains("while 1 samples were taken") && text.contains("gate_closed 1"),
+            "{text}"
+        );
         let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
         assert_eq!(session.incidents().untrusted, 1);

@@ -33,8 +33,13 @@ const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 /// - Recalibrations.
 /// - Lines that were not renewed in time: the counter is still right.
 /// - Bounds violated by some ns: they concern the rate's uncertainty, not a sample.
-pub(crate) const DISTURBING: [Event; 5] =
-    [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
+pub(crate) const DISTURBING: [Event; 5] = [
+    Event::CounterReset,
+    Event::Disruption,
+    Event::RateChange,
+    Event::UnixStep,
+    Event::GateClosed,
+];
 
 /// The facts about a CPU and tickline's clock at one moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,25 +57,47 @@ impl SystemFacts {
     /// Reads the facts about `cpu`.
     pub(crate) fn read(cpu: Option<usize>, time: &CounterTime) -> Self {
         let clock = time.session().map(Session::clock_facts);
-        let stolen = fs::read_to_string("/proc/stat").ok().and_then(|text| stolen_in(&text, cpu));
-        Self { cpu, clock, stolen, frequency_khz: cpu.and_then(frequency_khz) }
+        let stolen = fs::read_to_string("/proc/stat")
+            .ok()
+            .and_then(|text| stolen_in(&text, cpu));
+        Self {
+            cpu,
+            clock,
+            stolen,
+            frequency_khz: cpu.and_then(frequency_khz),
+        }
     }
 
     /// The disturbance of all pairs since `earlier`, if there was one. Both are about one CPU.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         debug_assert_eq!(self.cpu, earlier.cpu);
         // Whether the clock noticed an event, or did not trust the counter at one of the two times.
-        let clock = self.clock.zip(earlier.clock).is_some_and(|((now, state), (before, state_before))| {
-            let happened = |event| now.get(event) > before.get(event);
-            DISTURBING.into_iter().any(happened) || [state, state_before] != [ClockState::Fast; 2]
-        });
-        let stolen = self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before);
-        let frequency = self.frequency_khz.zip(earlier.frequency_khz).is_some_and(|(now, before)| {
-            now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
-        });
-        let all =
-            [(clock, Disturbance::Clock), (stolen, Disturbance::Stolen), (frequency, Disturbance::Frequency)];
-        all.into_iter().find_map(|(happened, disturbance)| happened.then_some(disturbance))
+        let clock =
+            self.clock
+                .zip(earlier.clock)
+                .is_some_and(|((now, state), (before, state_before))| {
+                    let happened = |event| now.get(event) > before.get(event);
+                    DISTURBING.into_iter().any(happened)
+                        || [state, state_before] != [ClockState::Fast; 2]
+                });
+        let stolen = self
+            .stolen
+            .zip(earlier.stolen)
+            .is_some_and(|(now, before)| now > before);
+        let frequency =
+            self.frequency_khz
+                .zip(earlier.frequency_khz)
+                .is_some_and(|(now, before)| {
+                    now.abs_diff(before).saturating_mul(100)
+                        > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
+                });
+        let all = [
+            (clock, Disturbance::Clock),
+            (stolen, Disturbance::Stolen),
+            (frequency, Disturbance::Frequency),
+        ];
+        all.into_iter()
+            .find_map(|(happened, disturbance)| happened.then_some(disturbance))
     }
 }
 
@@ -97,12 +124,20 @@ mod tests {
     use crate::message::Messages;
 
     fn clock() -> Clock {
-        Clock::builder().driver(Driver::Manual).start().expect("a clock")
+        Clock::builder()
+            .driver(Driver::Manual)
+            .start()
+            .expect("a clock")
     }
 
     fn known() -> SystemFacts {
         let clock = Some((clock().status().events, ClockState::Fast));
-        SystemFacts { cpu: None, clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
+        SystemFacts {
+            cpu: None,
+            clock,
+            stolen: Some(7),
+            frequency_khz: Some(2_000_000),
+        }
     }
 
     #[test]
@@ -115,7 +150,10 @@ mod tests {
 
     #[test]
     fn one_stolen_tick_disturbs_and_two_percent_of_the_frequency_do_not() {
-        let now = SystemFacts { stolen: Some(8), ..known() };
+        let now = SystemFacts {
+            stolen: Some(8),
+            ..known()
+        };
         assert_eq!(now.disturbed_since(&known()), Some(Disturbance::Stolen));
         for (khz, disturbance) in [
             (2_040_000, None),
@@ -123,7 +161,10 @@ mod tests {
             (2_041_000, Some(Disturbance::Frequency)),
             (1_959_000, Some(Disturbance::Frequency)),
         ] {
-            let now = SystemFacts { frequency_khz: Some(khz), ..known() };
+            let now = SystemFacts {
+                frequency_khz: Some(khz),
+                ..known()
+            };
             assert_eq!(now.disturbed_since(&known()), disturbance, "{khz}");
         }
     }
@@ -131,8 +172,10 @@ mod tests {
     #[test]
     fn an_event_or_a_gate_closed_at_either_end_disturbs() {
         let (clock, closed) = (clock(), ClockState::Fallback(Reason::DisabledByProgram));
-        let facts =
-            |state| SystemFacts { clock: Some((clock.status().events, state)), ..SystemFacts::default() };
+        let facts = |state| SystemFacts {
+            clock: Some((clock.status().events, state)),
+            ..SystemFacts::default()
+        };
         let before = facts(ClockState::Fast);
         for (now, before) in [(facts(closed), before), (before, facts(closed))] {
             assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock));
@@ -140,9 +183,13 @@ mod tests {
         clock.maintain();
         clock.disable();
         if clock.status().events.get(Event::GateClosed) == 0 {
-            return Messages::Shown.print(&"SKIPPED: the counter does not serve here, so no gate closes");
+            return Messages::Shown
+                .print(&"SKIPPED: the counter does not serve here, so no gate closes");
         }
-        assert_eq!(facts(ClockState::Fast).disturbed_since(&before), Some(Disturbance::Clock));
+        assert_eq!(
+            facts(ClockState::Fast).disturbed_since(&before),
+            Some(Disturbance::Clock)
+        );
     }
 
     #[test]

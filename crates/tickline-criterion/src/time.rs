@@ -87,8 +87,15 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let incidents = self.session.as_ref().map(Session::final_incidents).unwrap_or_default();
-        incidents.to_string().lines().for_each(|line| self.settings.messages.print(&line));
+        let incidents = self
+            .session
+            .as_ref()
+            .map(Session::final_incidents)
+            .unwrap_or_default();
+        incidents
+            .to_string()
+            .lines()
+            .for_each(|line| self.settings.messages.print(&line));
     }
 }
 
@@ -117,15 +124,26 @@ impl CounterTime {
         CounterTimeBuilder::new()
     }
 
-    pub(crate) fn from_parts(clock: PairClock, session: Result<Session, Error>, settings: Settings) -> Self {
-        Self { shared: Arc::new(Shared { pair_clock: clock, session, settings }) }
+    pub(crate) fn from_parts(
+        clock: PairClock,
+        session: Result<Session, Error>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                pair_clock: clock,
+                session,
+                settings,
+            }),
+        }
     }
 
     /// The measurement of the present benchmark on this thread, which criterion does not pass on.
     pub(crate) fn current() -> Self {
         let shared = CURRENT.with_borrow(Weak::upgrade);
-        let shared =
-            shared.expect("criterion calls zero() before the benchmark, and keeps its measurement meanwhile");
+        let shared = shared.expect(
+            "criterion calls zero() before the benchmark, and keeps its measurement meanwhile",
+        );
         Self { shared }
     }
 
@@ -144,13 +162,15 @@ impl CounterTime {
 
     /// The present conversion of ticks into ns.
     pub(crate) fn scale(&self) -> Scale {
-        self.session().map_or(Scale::WALL, |session| session.observations().scale)
+        self.session()
+            .map_or(Scale::WALL, |session| session.observations().scale)
     }
 
     /// The rate, resolution and cost of the counter; `None` if the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        self.session().map(|session| session.observations().scale.into())
+        self.session()
+            .map(|session| session.observations().scale.into())
     }
 
     /// The reason why the OS clock measures; `None` if the counter measures.

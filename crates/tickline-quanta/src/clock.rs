@@ -43,7 +43,12 @@ impl Clock {
     #[must_use]
     pub fn mock() -> (Self, std::sync::Arc<crate::Mock>) {
         let mock = Shared::new(crate::Mock::new());
-        (Self { mock: Some(Shared::clone(&mock)) }, mock)
+        (
+            Self {
+                mock: Some(Shared::clone(&mock)),
+            },
+            mock,
+        )
     }
 
     /// The present, in order within a thread; between threads, see [Order](crate#order).

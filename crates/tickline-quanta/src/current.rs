@@ -92,5 +92,7 @@ impl Instant {
 /// or if the thread is ending.
 #[cold]
 fn replaced_now() -> Option<Instant> {
-    CURRENT.try_with(|clock| clock.try_borrow().ok()?.as_ref().map(Clock::now)).ok()?
+    CURRENT
+        .try_with(|clock| clock.try_borrow().ok()?.as_ref().map(Clock::now))
+        .ok()?
 }

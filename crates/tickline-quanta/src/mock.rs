@@ -45,7 +45,9 @@ pub(crate) type Shared = Arc<Mock>;
 
 impl Mock {
     pub(crate) fn new() -> Self {
-        Self { ns: Arc::new(Word::new(0)) }
+        Self {
+            ns: Arc::new(Word::new(0)),
+        }
     }
 
     /// Moves the time forwards.
@@ -56,7 +58,9 @@ impl Mock {
     pub fn increment<N: IntoNanoseconds>(&self, amount: N) {
         let amount = amount.into_nanos();
         if let Err(ns) = self.ns.update(|ns| ns.checked_add(amount)) {
-            panic!("a mock clock at {ns} ns can't be moved forwards by {amount} ns: its end is 2^64 - 1 ns");
+            panic!(
+                "a mock clock at {ns} ns can't be moved forwards by {amount} ns: its end is 2^64 - 1 ns"
+            );
         }
     }
 
@@ -68,7 +72,9 @@ impl Mock {
     pub fn decrement<N: IntoNanoseconds>(&self, amount: N) {
         let amount = amount.into_nanos();
         if let Err(ns) = self.ns.update(|ns| ns.checked_sub(amount)) {
-            panic!("a mock clock at {ns} ns can't be moved backwards by {amount} ns: its start is 0");
+            panic!(
+                "a mock clock at {ns} ns can't be moved backwards by {amount} ns: its start is 0"
+            );
         }
     }
 

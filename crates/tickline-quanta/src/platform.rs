@@ -31,14 +31,19 @@ impl Word {
         // ORDERING: Release, pairs with the Acquire of `load`, which sees the earlier writes of
         // all threads that have moved the clock. The load is Relaxed, because a thread that moves
         // the clock does not depend on the writes of other threads.
-        self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
+        self.0
+            .fetch_update(Ordering::Release, Ordering::Relaxed, change)
     }
 }
 
 /// A number for this process, not 0. A forked child's number differs from its parent's.
 pub(crate) fn process() -> u32 {
     // `process::id` panics on targets without processes.
-    if cfg!(target_family = "wasm") { 1 } else { std::process::id() }
+    if cfg!(target_family = "wasm") {
+        1
+    } else {
+        std::process::id()
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UpkeepRunning => f.write_str("this process already runs an upkeep"),
-            Self::FailedToSpawnUpkeepThread(error) => write!(f, "no thread for the upkeep: {error}"),
+            Self::FailedToSpawnUpkeepThread(error) => {
+                write!(f, "no thread for the upkeep: {error}")
+            }
         }
     }
 }
@@ -113,8 +115,15 @@ impl Upkeep {
                 thread::park_timeout(interval.max(Duration::from_micros(1)));
             }
         };
-        match thread::Builder::new().name("quanta-upkeep".to_owned()).spawn(run) {
-            Ok(thread) => Ok(Handle { is_done, thread: Some(thread), process }),
+        match thread::Builder::new()
+            .name("quanta-upkeep".to_owned())
+            .spawn(run)
+        {
+            Ok(thread) => Ok(Handle {
+                is_done,
+                thread: Some(thread),
+                process,
+            }),
             Err(error) => {
                 end();
                 Err(Error::FailedToSpawnUpkeepThread(error))
@@ -132,7 +141,9 @@ fn end() {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         if self.process != process() {
             mem::forget(thread); // this process has no thread to join
             return;

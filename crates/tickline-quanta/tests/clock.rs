@@ -59,9 +59,23 @@ fn an_instant_converts_to_tickline_s_and_back() {
 #[test]
 fn a_difference_of_raw_values_saturates_at_zero() {
     let clock = Clock::new();
-    for (start, end, ns) in [(0, 7, 7), (7, 7, 0), (7, 0, 0), (u64::MAX, 0, 0), (0, u64::MAX, u64::MAX)] {
-        assert_eq!(clock.delta_as_nanos(start, end), ns, "from {start} to {end}");
-        assert_eq!(clock.delta(start, end), Duration::from_nanos(ns), "from {start} to {end}");
+    for (start, end, ns) in [
+        (0, 7, 7),
+        (7, 7, 0),
+        (7, 0, 0),
+        (u64::MAX, 0, 0),
+        (0, u64::MAX, u64::MAX),
+    ] {
+        assert_eq!(
+            clock.delta_as_nanos(start, end),
+            ns,
+            "from {start} to {end}"
+        );
+        assert_eq!(
+            clock.delta(start, end),
+            Duration::from_nanos(ns),
+            "from {start} to {end}"
+        );
         assert_eq!(
             clock.scaled(end) - clock.scaled(start),
             Duration::from_nanos(ns),
@@ -78,7 +92,10 @@ fn time_passes_as_for_the_os() {
     let (spent, by_raw) = (start.elapsed(), clock.delta(raw, clock.raw()));
     let at_most = os.elapsed() + Duration::from_millis(1);
     for spent in [spent, by_raw] {
-        assert!(spent >= Duration::from_millis(19) && spent <= at_most, "{spent:?}, not {at_most:?}");
+        assert!(
+            spent >= Duration::from_millis(19) && spent <= at_most,
+            "{spent:?}, not {at_most:?}"
+        );
     }
 }
 
@@ -87,23 +104,41 @@ fn instants_calculate_as_std_s_do() {
     let at = |ns| Instant::from(tickline::Instant::from_nanos(ns));
     let second = Duration::from_secs(1);
     let (early, late) = (at(0), at(1_000_000_000));
-    assert_eq!((early + second, late - second, late - early), (late, early, second));
-    assert_eq!((early - late, early.duration_since(late)), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(
+        (early + second, late - second, late - early),
+        (late, early, second)
+    );
+    assert_eq!(
+        (early - late, early.duration_since(late)),
+        (Duration::ZERO, Duration::ZERO)
+    );
     assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
     assert_eq!(
-        (late.checked_duration_since(early), early.checked_duration_since(late)),
+        (
+            late.checked_duration_since(early),
+            early.checked_duration_since(late)
+        ),
         (Some(second), None)
     );
-    assert_eq!((early.checked_sub(second), at(u64::MAX).checked_add(second)), (None, None));
+    assert_eq!(
+        (early.checked_sub(second), at(u64::MAX).checked_add(second)),
+        (None, None)
+    );
     // Truncated to 64 bits, this duration would be 0.
     let beyond = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);
-    assert_eq!((early.checked_add(beyond), at(u64::MAX).checked_sub(beyond)), (None, None));
+    assert_eq!(
+        (early.checked_add(beyond), at(u64::MAX).checked_sub(beyond)),
+        (None, None)
+    );
     let mut moved = early;
     moved += second;
     assert_eq!(moved, late);
     moved -= second;
     assert_eq!(moved, early);
-    assert_eq!((format!("{late:?}"), early.max(late)), ("1000000000".to_owned(), late));
+    assert_eq!(
+        (format!("{late:?}"), early.max(late)),
+        ("1000000000".to_owned(), late)
+    );
     assert_eq!(HashSet::from([early, late, late]).len(), 2);
     assert!(late > early);
 }
@@ -120,7 +155,10 @@ fn instants_outside_of_64_bits_panic() {
         |mut start, _, ns| start -= ns,
     ];
     for (number, calculate) in all.into_iter().enumerate() {
-        assert!(std::panic::catch_unwind(|| calculate(start, end, ns)).is_err(), "{number}");
+        assert!(
+            std::panic::catch_unwind(|| calculate(start, end, ns)).is_err(),
+            "{number}"
+        );
     }
 }
 
@@ -137,12 +175,25 @@ mod mocks {
     #[test]
     fn a_mock_clock_stands_until_it_is_moved() {
         let (clock, mock) = Clock::mock();
-        assert_eq!((clock.raw(), ns(clock.now()), ns(clock.recent()), mock.value()), (0, 0, 0, 0));
+        assert_eq!(
+            (
+                clock.raw(),
+                ns(clock.now()),
+                ns(clock.recent()),
+                mock.value()
+            ),
+            (0, 0, 0, 0)
+        );
         mock.increment(42_u64);
         mock.increment(Duration::from_micros(1));
         mock.decrement(Duration::from_nanos(2));
         assert_eq!(
-            (clock.raw(), ns(clock.now()), ns(clock.recent()), mock.value()),
+            (
+                clock.raw(),
+                ns(clock.now()),
+                ns(clock.recent()),
+                mock.value()
+            ),
             (1040, 1040, 1040, 1040)
         );
         assert_eq!((ns(clock.scaled(7)), clock.delta_as_nanos(7, 9)), (7, 2));
@@ -158,7 +209,10 @@ mod mocks {
 
     #[test]
     fn an_amount_of_time_saturates_and_the_time_of_a_mock_panics() {
-        assert_eq!((7_u64.into_nanos(), Duration::from_secs(1).into_nanos()), (7, 1_000_000_000));
+        assert_eq!(
+            (7_u64.into_nanos(), Duration::from_secs(1).into_nanos()),
+            (7, 1_000_000_000)
+        );
         assert_eq!(Duration::MAX.into_nanos(), u64::MAX);
         let (clock, mock) = Clock::mock();
         assert!(catch_unwind(AssertUnwindSafe(|| mock.decrement(1_u64))).is_err());

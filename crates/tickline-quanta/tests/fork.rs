@@ -30,7 +30,14 @@ fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
     let mut status = -1;
     // SAFETY: `status` is valid for a write.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!((waited, status), (child, 0), "the child's end: a signal, or 256 times its exit code");
-    assert!(matches!(Upkeep::new(Duration::ZERO).start(), Err(Error::UpkeepRunning)));
+    assert_eq!(
+        (waited, status),
+        (child, 0),
+        "the child's end: a signal, or 256 times its exit code"
+    );
+    assert!(matches!(
+        Upkeep::new(Duration::ZERO).start(),
+        Err(Error::UpkeepRunning)
+    ));
     drop(upkeep);
 }

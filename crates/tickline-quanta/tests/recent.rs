@@ -109,7 +109,9 @@ mod mocks {
         let _turn = turn();
         let (clock, mock) = Clock::mock();
         mock.increment(7_u64);
-        let upkeep = Upkeep::new_with_clock(Duration::from_micros(100), clock).start().unwrap();
+        let upkeep = Upkeep::new_with_clock(Duration::from_micros(100), clock)
+            .start()
+            .unwrap();
         assert_eq!(Instant::recent(), at(7));
         mock.increment(1_u64);
         while Instant::recent() != at(8) {

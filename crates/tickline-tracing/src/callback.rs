@@ -37,7 +37,12 @@ impl ClosedSpan<'_> {
     /// The text of the last value that was recorded for a field; a string has no quotation marks.
     /// `None` if the span has no such field, or if [`Callback::keep_fields`] does not name it.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.as_ref()?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
+        self.fields
+            .as_ref()?
+            .0
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| text.as_str())
     }
 
     /// The span's times.
@@ -63,7 +68,10 @@ pub struct Callback {
 impl Callback {
     /// Calls `call` for each span that is closed, on the thread that closes it.
     pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
-        Self { call: Box::new(call), fields: &[] }
+        Self {
+            call: Box::new(call),
+            fields: &[],
+        }
     }
 
     /// Keeps these fields of the spans, for [`ClosedSpan::field`]. At its creation, a span
@@ -89,7 +97,9 @@ impl Callback {
     }
 
     fn has_fields(&self, span: &Span<'_>) -> bool {
-        self.fields.iter().any(|name| span.metadata.fields().field(name).is_some())
+        self.fields
+            .iter()
+            .any(|name| span.metadata.fields().field(name).is_some())
     }
 
     /// Keeps the values of the chosen fields. `record` passes all values to its visitor.
@@ -98,7 +108,10 @@ impl Callback {
             return;
         }
         // Values are formatted before the extensions are locked: a `Debug` may use them.
-        let mut chosen = Chosen { names: self.fields, texts: Vec::new() };
+        let mut chosen = Chosen {
+            names: self.fields,
+            texts: Vec::new(),
+        };
         record(&mut chosen);
         span.extension(|Texts(kept), _| {
             let kept = Arc::make_mut(kept);
@@ -110,7 +123,9 @@ impl Callback {
 
 impl fmt::Debug for Callback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callback").field("fields", &self.fields).finish_non_exhaustive()
+        f.debug_struct("Callback")
+            .field("fields", &self.fields)
+            .finish_non_exhaustive()
     }
 }
 
@@ -127,7 +142,11 @@ impl SpanSink for Callback {
         // The fields are copied, because the callback may lock the extensions.
         let kept = || span.extension(|texts: &mut Texts, _| texts.clone());
         let fields = if self.has_fields(span) { kept() } else { None };
-        (self.call)(&ClosedSpan { span, times, fields });
+        (self.call)(&ClosedSpan {
+            span,
+            times,
+            fields,
+        });
     }
 }
 

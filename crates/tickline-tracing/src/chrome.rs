@@ -122,7 +122,10 @@ impl ChromeBuilder {
 
     /// The longest time before an event is written to the file: 100 ms by default, at least 1 ms.
     pub fn flush_every(self, flush_every: Duration) -> Self {
-        Self { flush_every: flush_every.max(Duration::from_millis(1)), ..self }
+        Self {
+            flush_every: flush_every.max(Duration::from_millis(1)),
+            ..self
+        }
     }
 
     /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
@@ -135,7 +138,10 @@ impl ChromeBuilder {
 
     /// Flushes the trace when a thread panics, after the present panic hook has run.
     pub fn flush_on_panic(self) -> Self {
-        Self { flush_on_panic: true, ..self }
+        Self {
+            flush_on_panic: true,
+            ..self
+        }
     }
 
     /// Creates or truncates the file, and starts the thread that writes it. Links are followed. If
@@ -154,21 +160,44 @@ impl ChromeBuilder {
     /// # Errors
     ///
     /// If the thread cannot be started.
-    pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, ChromeGuard)> {
+    pub fn write_to(
+        self,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<(Chrome, ChromeGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || write(output, &recorded, &requested, self.flush_every);
-        let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
-        let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
+        let thread = thread::Builder::new()
+            .name("tickline-trace".to_owned())
+            .spawn(write)?;
+        let flusher = Flusher {
+            requests,
+            writer: thread.thread().clone(),
+            process: process::id(),
+        };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
             let flusher = flusher.clone();
             // If the writer itself panics, a flush would wait for this thread.
-            trace::after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
+            trace::after_panics(move || {
+                _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH)
+            });
         }
-        let (chrome, thread) = (Chrome { recorder: Arc::clone(&recorder) }, Some(thread));
-        Ok((chrome, ChromeGuard { recorder, flusher, thread }))
+        let (chrome, thread) = (
+            Chrome {
+                recorder: Arc::clone(&recorder),
+            },
+            Some(thread),
+        );
+        Ok((
+            chrome,
+            ChromeGuard {
+                recorder,
+                flusher,
+                thread,
+            },
+        ))
     }
 }
 
@@ -176,7 +205,11 @@ impl Chrome {
     /// Settings for a trace file.
     pub fn builder() -> ChromeBuilder {
         let settings = Settings::new(WhenFull::Drop);
-        ChromeBuilder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
+        ChromeBuilder {
+            settings,
+            flush_every: DEFAULT_FLUSH_EVERY,
+            flush_on_panic: false,
+        }
     }
 }
 
@@ -232,7 +265,9 @@ impl Drop for AtEnd {
     fn drop(&mut self) {
         // On other systems the writer's thread may have ended by now, and the wait would time out.
         if cfg!(unix) {
-            self.0.iter().for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
+            self.0
+                .iter()
+                .for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
         }
     }
 }
@@ -279,16 +314,25 @@ impl ChromeGuard {
     }
 
     fn stop(&mut self) -> io::Result<TraceSummary> {
-        let thread = self.thread.take().ok_or_else(|| io::Error::other("the trace was ended before"))?;
+        let thread = self
+            .thread
+            .take()
+            .ok_or_else(|| io::Error::other("the trace was ended before"))?;
         if process::id() != self.flusher.process {
             // The child must neither join nor detach the writer: it has only the thread that
             // forked.
             mem::forget(thread);
-            return Err(io::Error::other("the trace is written by the parent of this process"));
+            return Err(io::Error::other(
+                "the trace is written by the parent of this process",
+            ));
         }
         self.recorder.end();
         self.flusher.writer.unpark();
-        let panicked = |_| Err(io::Error::other("the thread that writes the trace panicked"));
+        let panicked = |_| {
+            Err(io::Error::other(
+                "the thread that writes the trace panicked",
+            ))
+        };
         thread.join().unwrap_or_else(panicked)
     }
 }
@@ -354,7 +398,12 @@ fn write(
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let trace = Trace::begin(output, process::id(), &program_name())?;
-        Writer { trace, recorder, words: Vec::new() }.write_all(requests, flush_every)
+        Writer {
+            trace,
+            recorder,
+            words: Vec::new(),
+        }
+        .write_all(requests, flush_every)
     }));
     recorder.end();
     requests.set_done(ENDED);
@@ -370,7 +419,11 @@ struct Writer<'a, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    fn write_all(mut self, requests: &FlushRequests, flush_every: Duration) -> io::Result<TraceSummary> {
+    fn write_all(
+        mut self,
+        requests: &FlushRequests,
+        flush_every: Duration,
+    ) -> io::Result<TraceSummary> {
         self.trace.output.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
@@ -406,7 +459,8 @@ impl<W: Write> Writer<'_, W> {
                 self.trace.write_name(thread, &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
-                self.trace.write(thread, &record, |address| self.recorder.callsite(address))?;
+                self.trace
+                    .write(thread, &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
                 self.recorder.remove(&ring);
@@ -422,7 +476,12 @@ impl<W: Write> Writer<'_, W> {
             return Ok(());
         }
         self.trace.summary.dropped_records += missing;
-        self.trace.write_mark(0, self.trace.last_ns, missing, ["events missing", "dropped"])
+        self.trace.write_mark(
+            0,
+            self.trace.last_ns,
+            missing,
+            ["events missing", "dropped"],
+        )
     }
 }
 

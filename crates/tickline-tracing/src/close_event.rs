@@ -53,7 +53,8 @@ impl SpanSink for CloseEvents {
         // target.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
         let mut names = fields.iter();
-        let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next()) else {
+        let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next())
+        else {
             return;
         };
         let (busy_time, idle_time) = (times.busy(), times.idle());

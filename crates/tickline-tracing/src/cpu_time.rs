@@ -57,7 +57,9 @@ struct Entered {
 
 /// The CPU time of this thread; `None` if the system call fails.
 fn thread_cpu() -> Option<Duration> {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .ok()
+        .map(Duration::from)
 }
 
 impl CpuTimer {
@@ -84,7 +86,11 @@ impl SpanSink for CpuTimer {
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
                 // The clock is read last, so that the CPU time has little of this sink's own work.
-                None => entered.push(Entered { thread, depth: 1, at: thread_cpu() }),
+                None => entered.push(Entered {
+                    thread,
+                    depth: 1,
+                    at: thread_cpu(),
+                }),
             }
         });
     }
@@ -93,7 +99,9 @@ impl SpanSink for CpuTimer {
         let now = thread_cpu();
         span.extension(|CpuTime { sum, entered }, _| {
             let thread = thread::current().id();
-            let index = entered.iter().position(|entered| entered.thread == thread)?;
+            let index = entered
+                .iter()
+                .position(|entered| entered.thread == thread)?;
             entered[index].depth -= 1;
             if entered[index].depth == 0 {
                 let time = now?.saturating_sub(entered.remove(index).at?);

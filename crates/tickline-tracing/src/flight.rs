@@ -174,12 +174,17 @@ impl FlightRecorderBuilder {
     /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
     /// default. Further threads record in memory, and the file counts them.
     pub fn threads_in_file(self, threads_in_file: usize) -> Self {
-        Self { threads_in_file, ..self }
+        Self {
+            threads_in_file,
+            ..self
+        }
     }
 
     /// Makes a recorder whose rings are in memory.
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder { recorder: Arc::new(Recorder::new(self.settings)) }
+        FlightRecorder {
+            recorder: Arc::new(Recorder::new(self.settings)),
+        }
     }
 
     /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
@@ -199,10 +204,19 @@ impl FlightRecorderBuilder {
     /// - If the process has no memory to prepare for a `fork`.
     /// - On a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
-        let Self { settings, threads_in_file } = self;
+        let Self {
+            settings,
+            threads_in_file,
+        } = self;
         let mut recorder = Recorder::new(settings);
-        recorder.file = Some(RingFile::create(path.as_ref(), threads_in_file, settings.bytes_per_thread)?);
-        Ok(FlightRecorder { recorder: Arc::new(recorder) })
+        recorder.file = Some(RingFile::create(
+            path.as_ref(),
+            threads_in_file,
+            settings.bytes_per_thread,
+        )?);
+        Ok(FlightRecorder {
+            recorder: Arc::new(recorder),
+        })
     }
 }
 
@@ -226,7 +240,10 @@ impl FlightRecorder {
     /// Settings for a recorder.
     pub fn builder() -> FlightRecorderBuilder {
         let settings = Settings::new(WhenFull::Overwrite);
-        FlightRecorderBuilder { settings, threads_in_file: DEFAULT_THREADS_IN_FILE }
+        FlightRecorderBuilder {
+            settings,
+            threads_in_file: DEFAULT_THREADS_IN_FILE,
+        }
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on
@@ -264,20 +281,39 @@ impl FlightRecorder {
     ///
     /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
     /// system's error if no thread could be started.
-    pub fn write_last_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
+    pub fn write_last_in_background(
+        &self,
+        path: impl Into<PathBuf>,
+        last: Duration,
+    ) -> io::Result<()> {
         // ORDERING: Relaxed: the flag orders no memory, and the file system orders the writes.
-        if self.recorder.writing_process.swap(process::id(), Ordering::Relaxed) == process::id() {
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
+        if self
+            .recorder
+            .writing_process
+            .swap(process::id(), Ordering::Relaxed)
+            == process::id()
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "an earlier call is still writing",
+            ));
         }
         let (recorder, path) = (self.clone(), path.into());
         let write = move || {
             recorder.write_last(path, last).ok();
             // ORDERING: Relaxed: the flag orders no memory.
-            recorder.recorder.writing_process.store(0, Ordering::Relaxed);
+            recorder
+                .recorder
+                .writing_process
+                .store(0, Ordering::Relaxed);
         };
-        let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
+        let thread = thread::Builder::new()
+            .name("tickline-flight".to_owned())
+            .spawn(write);
         // ORDERING: Relaxed: no other thread wrote anything.
-        thread.inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed)).map(drop)
+        thread
+            .inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed))
+            .map(drop)
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
@@ -300,7 +336,11 @@ impl FlightRecorder {
     fn write_within(&self, last: Duration, output: impl Write) -> io::Result<TraceSummary> {
         let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
         let locked = || io::Error::other("a thread of the parent process has the records locked");
-        write_since(&self.recorder.snapshot().ok_or_else(locked)?, output, since_ns)
+        write_since(
+            &self.recorder.snapshot().ok_or_else(locked)?,
+            output,
+            since_ns,
+        )
     }
 }
 
@@ -308,17 +348,27 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
     let mut contents = TraceContents::from_snapshot(snapshot);
     contents.leave_out_before(since_ns, snapshot);
     let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
-    for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
+    for thread in snapshot
+        .threads
+        .iter()
+        .filter(|thread| !thread.name.is_empty())
+    {
         trace.write_name(thread.number, &thread.name)?;
     }
-    for (thread, before_ns, lost) in contents.lost.iter().filter(|(_, before_ns, _)| *before_ns >= since_ns) {
+    for (thread, before_ns, lost) in contents
+        .lost
+        .iter()
+        .filter(|(_, before_ns, _)| *before_ns >= since_ns)
+    {
         let text = ["older records overwritten", "overwritten"];
         trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, text)?;
     }
     trace.summary = contents.summary;
     for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
-        trace.write(number, &item.record, |address| snapshot.callsites.get(&address).cloned())?;
+        trace.write(number, &item.record, |address| {
+            snapshot.callsites.get(&address).cloned()
+        })?;
     }
     if snapshot.threads_without_ring > 0 {
         let text = ["threads had no ring in the file", "threads"];
@@ -356,13 +406,23 @@ impl<'a> TraceContents<'a> {
         }
         // A request may run on several threads, so all records are sorted by time. The sort is
         // stable: the records of a thread stay in order.
-        contents.records.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::AsyncEnd));
-        contents.end_ns = contents.records.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
+        contents
+            .records
+            .sort_by_key(|item| (item.record.ns, item.record.kind == Kind::AsyncEnd));
+        contents.end_ns = contents
+            .records
+            .last()
+            .map_or(0, |item| item.record.ns)
+            .max(snapshot.end_ns);
         // If no record of a thread is left, its records are missing up to the end.
         for (_, before_ns, _) in &mut contents.lost {
             *before_ns = contents.end_ns.min(*before_ns);
         }
-        let since_ns = contents.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
+        let since_ns = contents
+            .lost
+            .iter()
+            .map(|(_, before_ns, _)| *before_ns)
+            .max();
         contents.summary.complete_since = since_ns.map(Instant::from_nanos);
         contents
     }
@@ -371,7 +431,11 @@ impl<'a> TraceContents<'a> {
     fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot) {
         let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
-        let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
+        let mut lost = if snapshot.words.is_empty() {
+            snapshot.written
+        } else {
+            0
+        };
         let (mut blocks, mut first_ns) = (0, u64::MAX);
         for mut record in &mut records {
             if !fields::is_whole(&record) {
@@ -393,7 +457,11 @@ impl<'a> TraceContents<'a> {
                 Kind::RepeatedBegin => record.kind = Kind::Begin,
                 _ => first_ns = record.ns.min(first_ns),
             }
-            self.records.push(TraceRecord { thread, record, is_wanted: record.kind != Kind::Unrepeated });
+            self.records.push(TraceRecord {
+                thread,
+                record,
+                is_wanted: record.kind != Kind::Unrepeated,
+            });
         }
         self.summary.damaged_records += records.damaged;
         self.summary.dropped_records = self.summary.dropped_records.saturating_add(lost);
@@ -407,14 +475,25 @@ impl<'a> TraceContents<'a> {
     /// unknown, an end may be lost for each request that began before `ends_lost_before_ns`.
     fn leave_out_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
         let mut still_open = snapshot.open_requests.clone();
-        let ends_lost_before_ns =
-            snapshot.ends_lost_before_ns.max(self.summary.complete_since.map_or(0, Instant::as_nanos));
+        let ends_lost_before_ns = snapshot
+            .ends_lost_before_ns
+            .max(self.summary.complete_since.map_or(0, Instant::as_nanos));
         // Stacks of the indices of beginnings: one for each thread, and one for each pair of a
         // request's number and a callsite.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
         for index in 0..self.records.len() {
-            let TraceRecord { thread, record: Record { kind, ns, callsite, id, .. }, .. } =
-                self.records[index];
+            let TraceRecord {
+                thread,
+                record:
+                    Record {
+                        kind,
+                        ns,
+                        callsite,
+                        id,
+                        ..
+                    },
+                ..
+            } = self.records[index];
             let begins = match kind {
                 Kind::Begin | Kind::Unrepeated | Kind::End => inside.entry(thread).or_default(),
                 Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
@@ -435,12 +514,20 @@ impl<'a> TraceContents<'a> {
             let begin = begins.pop();
             let record = begin.map(|begin| &mut self.records[begin].record);
             // This record stands for `left` beginnings, which the trace does not get.
-            if let Some(Record { kind: Kind::Unrepeated, id: left @ 2.., .. }) = record {
+            if let Some(Record {
+                kind: Kind::Unrepeated,
+                id: left @ 2..,
+                ..
+            }) = record
+            {
                 *left -= 1;
                 begins.extend(begin);
             }
             if begin.is_none_or(|begin| !self.records[begin].is_wanted) || ns < since_ns {
-                begin.into_iter().chain([index]).for_each(|index| self.records[index].is_wanted = false);
+                begin
+                    .into_iter()
+                    .chain([index])
+                    .for_each(|index| self.records[index].is_wanted = false);
             }
         }
         for begin in open.into_values().flatten() {
@@ -467,10 +554,20 @@ mod tests {
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before = Instant::now();
-            let mut snapshot = FlightRecorder::builder().build().recorder.snapshot().unwrap();
-            snapshot.threads.push(ThreadSnapshot { words, ..ThreadSnapshot::from_ring(&ring) });
+            let mut snapshot = FlightRecorder::builder()
+                .build()
+                .recorder
+                .snapshot()
+                .unwrap();
+            snapshot.threads.push(ThreadSnapshot {
+                words,
+                ..ThreadSnapshot::from_ring(&ring)
+            });
             let contents = TraceContents::from_snapshot(&snapshot);
-            assert_eq!((contents.summary.dropped_records, contents.records.len()), (1, 0));
+            assert_eq!(
+                (contents.summary.dropped_records, contents.records.len()),
+                (1, 0)
+            );
             assert!((before..=Instant::now()).contains(&contents.summary.complete_since.unwrap()));
         }
     }
@@ -482,9 +579,16 @@ mod tests {
         let ring = Ring::new(1);
         ring.begin_block(1, 0);
         for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
-            ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
+            ring.push(&Record {
+                callsite: 7,
+                text,
+                ..Record::new(Kind::Begin, ns)
+            });
         }
-        let snapshot = Snapshot { threads: vec![ThreadSnapshot::from_ring(&ring)], ..Snapshot::default() };
+        let snapshot = Snapshot {
+            threads: vec![ThreadSnapshot::from_ring(&ring)],
+            ..Snapshot::default()
+        };
         assert_eq!(TraceContents::from_snapshot(&snapshot).end_ns, 5);
     }
 
@@ -495,10 +599,16 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
         let writes = |writing| {
             // ORDERING: Relaxed, one thread.
-            recorder.recorder.writing_process.store(writing, Ordering::Relaxed);
+            recorder
+                .recorder
+                .writing_process
+                .store(writing, Ordering::Relaxed);
             recorder.write_last_in_background(path.join("none"), Duration::MAX)
         };
-        assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(
+            writes(process::id()).unwrap_err().kind(),
+            io::ErrorKind::ResourceBusy
+        );
         writes(process::id() ^ 1).unwrap();
     }
 }

@@ -68,12 +68,16 @@ impl Rfc3339 {
     #[cfg(feature = "local-time")]
     pub fn local() -> io::Result<Self> {
         let zone = TimeZone::try_system().map_err(|error| match env::var_os("TZ") {
-            Some(name) => {
-                io::Error::other(format!("no time zone for TZ={}: {error}", name.to_string_lossy()))
-            }
+            Some(name) => io::Error::other(format!(
+                "no time zone for TZ={}: {error}",
+                name.to_string_lossy()
+            )),
             None => io::Error::other(format!("the system's time zone is not known: {error}")),
         })?;
-        Ok(Self { zone: Some(zone), ..Self::new() })
+        Ok(Self {
+            zone: Some(zone),
+            ..Self::new()
+        })
     }
 
     /// With this many digits after the second: 0 to 9. A larger number counts as 9.
@@ -95,7 +99,8 @@ impl Rfc3339 {
         #[cfg(feature = "local-time")]
         if let Some(zone) = &self.zone {
             // BOUND: the year 2554 is before jiff's last, 9999.
-            let timestamp = Timestamp::from_nanosecond(i128::from(time.as_nanos())).unwrap_or(Timestamp::MAX);
+            let timestamp =
+                Timestamp::from_nanosecond(i128::from(time.as_nanos())).unwrap_or(Timestamp::MAX);
             let offset_s = zone.to_offset(timestamp).seconds();
             let offset = Offset::from_seconds(offset_s / 60 * 60).unwrap_or(Offset::UTC);
             return write!(out, "{:.digits$}", timestamp.display_with_offset(offset));
@@ -124,21 +129,69 @@ mod tests {
     fn an_offset_depends_on_the_time_and_has_no_seconds() {
         let newfoundland = "NST3:30NDT,M3.2.0,M11.1.0";
         for (zone, utc, digits, local) in [
-            (newfoundland, "2026-03-08T05:29:59Z", 0, "2026-03-08T01:59:59-03:30"),
-            (newfoundland, "2026-03-08T05:30:00Z", 0, "2026-03-08T03:00:00-02:30"),
-            (newfoundland, "2026-11-01T04:29:59Z", 0, "2026-11-01T01:59:59-02:30"),
-            (newfoundland, "2026-11-01T04:30:00Z", 0, "2026-11-01T01:00:00-03:30"),
-            ("<+0545>-5:45", "1970-01-01T00:00:00Z", 0, "1970-01-01T05:45:00+05:45"),
-            ("LMT0:44:30", "1970-01-01T00:00:00Z", 0, "1969-12-31T23:16:00-00:44"),
+            (
+                newfoundland,
+                "2026-03-08T05:29:59Z",
+                0,
+                "2026-03-08T01:59:59-03:30",
+            ),
+            (
+                newfoundland,
+                "2026-03-08T05:30:00Z",
+                0,
+                "2026-03-08T03:00:00-02:30",
+            ),
+            (
+                newfoundland,
+                "2026-11-01T04:29:59Z",
+                0,
+                "2026-11-01T01:59:59-02:30",
+            ),
+            (
+                newfoundland,
+                "2026-11-01T04:30:00Z",
+                0,
+                "2026-11-01T01:00:00-03:30",
+            ),
+            (
+                "<+0545>-5:45",
+                "1970-01-01T00:00:00Z",
+                0,
+                "1970-01-01T05:45:00+05:45",
+            ),
+            (
+                "LMT0:44:30",
+                "1970-01-01T00:00:00Z",
+                0,
+                "1969-12-31T23:16:00-00:44",
+            ),
             // The largest `UnixTime`. Further digits are truncated.
-            ("IST-5:30", "2554-07-21T23:34:33.709551615Z", 0, "2554-07-22T05:04:33+05:30"),
-            ("IST-5:30", "2554-07-21T23:34:33.709551615Z", 3, "2554-07-22T05:04:33.709+05:30"),
-            ("IST-5:30", "2554-07-21T23:34:33.709551615Z", 9, "2554-07-22T05:04:33.709551615+05:30"),
+            (
+                "IST-5:30",
+                "2554-07-21T23:34:33.709551615Z",
+                0,
+                "2554-07-22T05:04:33+05:30",
+            ),
+            (
+                "IST-5:30",
+                "2554-07-21T23:34:33.709551615Z",
+                3,
+                "2554-07-22T05:04:33.709+05:30",
+            ),
+            (
+                "IST-5:30",
+                "2554-07-21T23:34:33.709551615Z",
+                9,
+                "2554-07-22T05:04:33.709551615+05:30",
+            ),
         ] {
             let ns = utc.parse::<Timestamp>().expect("a time").as_nanosecond();
             let time = UnixTime::from_nanos(u64::try_from(ns).expect("after 1970"));
             let zone = TimeZone::posix(zone).expect("a zone as POSIX writes it");
-            let timer = Rfc3339 { zone: Some(zone), ..Rfc3339::new() };
+            let timer = Rfc3339 {
+                zone: Some(zone),
+                ..Rfc3339::new()
+            };
             assert_eq!(timer.digits(digits).format(time), local);
         }
     }

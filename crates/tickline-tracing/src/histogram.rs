@@ -163,13 +163,24 @@ impl HistogramsBuilder {
     /// let histograms = Histograms::builder(Measure::Busy).buckets(powers).build();
     /// ```
     pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
-        Self { bounds_ns: bounds.into_iter().map(as_ns).collect(), ..self }
+        Self {
+            bounds_ns: bounds.into_iter().map(as_ns).collect(),
+            ..self
+        }
     }
 
     /// Makes empty histograms.
     pub fn build(self) -> Histograms {
-        let Self { measure, labels, bounds_ns } = self;
-        Histograms { measure, table: Table::new(labels, bounds_ns.into_iter().collect()), open: None }
+        let Self {
+            measure,
+            labels,
+            bounds_ns,
+        } = self;
+        Histograms {
+            measure,
+            table: Table::new(labels, bounds_ns.into_iter().collect()),
+            open: None,
+        }
     }
 }
 
@@ -182,14 +193,23 @@ impl Histograms {
     /// Settings for histograms of this time of the spans.
     pub fn builder(measure: Measure) -> HistogramsBuilder {
         let bounds_ns = BOUNDS_MS.map(|ms| ms * 1_000_000).into();
-        HistogramsBuilder { measure, labels: &[NAME], bounds_ns }
+        HistogramsBuilder {
+            measure,
+            labels: &[NAME],
+            bounds_ns,
+        }
     }
 
     /// A summary for each series that has times, by the labels' values in alphabetical order.
     /// Callsites of the same name count together.
     pub fn summaries(&self) -> Vec<Summary> {
-        let summary = |series: &Series| Summary::new(series.values.clone(), &series.times_since_reset());
-        self.table.all_series().into_iter().filter_map(summary).collect()
+        let summary =
+            |series: &Series| Summary::new(series.values.clone(), &series.times_since_reset());
+        self.table
+            .all_series()
+            .into_iter()
+            .filter_map(summary)
+            .collect()
     }
 
     /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
@@ -212,18 +232,28 @@ const INDEX_BITS: u32 = SLOTS.ilog2();
 /// The index of the series, if the slot's content belongs to this span.
 #[inline]
 fn unpack(packed: u64, span: &Id) -> Option<usize> {
-    usize::try_from(packed ^ pack(span, 0)).ok().filter(|index| *index < SLOTS)
+    usize::try_from(packed ^ pack(span, 0))
+        .ok()
+        .filter(|index| *index < SLOTS)
 }
 
 impl SpanSink for Histograms {
     fn added_to_layer(&mut self, _: &Arc<OpenSpans>) {
-        self.open = self.table.labels.iter().any(|label| !matches!(*label, NAME | TARGET)).then(Arc::default);
+        self.open = self
+            .table
+            .labels
+            .iter()
+            .any(|label| !matches!(*label, NAME | TARGET))
+            .then(Arc::default);
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
-        let (table, Some(open)) = (&self.table, &self.open) else { return };
+        let (table, Some(open)) = (&self.table, &self.open) else {
+            return;
+        };
         table.with_thread_counts(|thread| {
-            let index = thread.series_index(table, span.metadata, None, |visit| attributes.record(visit))?;
+            let index = thread
+                .series_index(table, span.metadata, None, |visit| attributes.record(visit))?;
             let slot = open.get_or_make(span.id.into_u64())?;
             // ORDERING: Relaxed. Another thread gets the span's number only after this store.
             slot.store(pack(span.id, index), Ordering::Relaxed);
@@ -233,7 +263,13 @@ impl SpanSink for Histograms {
 
     fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
         let table = &self.table;
-        let Some(slot) = self.open.as_ref().and_then(|open| open.get(span.id.into_u64())) else { return };
+        let Some(slot) = self
+            .open
+            .as_ref()
+            .and_then(|open| open.get(span.id.into_u64()))
+        else {
+            return;
+        };
         let with_values = |before| {
             // The series `(other)` does not have the span's own values.
             let before = unpack(before, span.id).filter(|index| *index != table.other_index)?;
@@ -245,7 +281,8 @@ impl SpanSink for Histograms {
         };
         // The update starts again if another thread has recorded a value meanwhile.
         // ORDERING: Relaxed for both: only the slot's own content counts.
-        slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values).ok();
+        slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values)
+            .ok();
     }
 
     #[inline]
@@ -274,8 +311,11 @@ impl SpanSink for Histograms {
             let index = match &self.open {
                 None => thread.series_index(table, span.metadata, None, |_| ())?,
                 // A span without a slot counts in the series `(other)`, if it has all fields.
-                Some(open) => index_of(open)
-                    .or_else(|| thread.callsite(table, span.metadata).map(|_| table.other_index))?,
+                Some(open) => index_of(open).or_else(|| {
+                    thread
+                        .callsite(table, span.metadata)
+                        .map(|_| table.other_index)
+                })?,
             };
             thread.count(table, index, ns)
         });
@@ -286,10 +326,19 @@ impl SpanSink for Histograms {
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.table.labels.iter().map(|label| (*label).to_owned());
-        let heads = ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
+        let heads =
+            ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
         let mut lines = vec![labels.chain(heads).collect::<Vec<_>>()];
         for summary in self.summaries() {
-            let Summary { label_values: mut cells, count, p50, p90, p99, p999, max } = summary;
+            let Summary {
+                label_values: mut cells,
+                count,
+                p50,
+                p90,
+                p99,
+                p999,
+                max,
+            } = summary;
             cells.push(format!("{count:>10}"));
             cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:>10.2?}")));
             lines.push(cells);
@@ -297,7 +346,10 @@ impl fmt::Display for Histograms {
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
         let widths: Vec<_> = (0..lines[0].len()).filter_map(width).collect();
         let line = |line: &Vec<String>| {
-            let cells = line.iter().zip(&widths).map(|(text, width)| format!("{text:width$}"));
+            let cells = line
+                .iter()
+                .zip(&widths)
+                .map(|(text, width)| format!("{text:width$}"));
             cells.collect::<Vec<_>>().join(" ")
         };
         f.write_str(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
@@ -339,6 +391,14 @@ impl Summary {
             Some(Duration::from_nanos(*end_ns))
         };
         let [p50, p90, p99, p999, max] = [500, 900, 990, 999, 1_000].map(quantile);
-        Some(Self { label_values, count, p50: p50?, p90: p90?, p99: p99?, p999: p999?, max: max? })
+        Some(Self {
+            label_values,
+            count,
+            p50: p50?,
+            p90: p90?,
+            p99: p99?,
+            p999: p999?,
+            max: max?,
+        })
     }
 }

@@ -98,41 +98,67 @@ impl SpanTimingLayer {
 // into `Layered`, and each call saves most registers.
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     fn on_register_dispatch(&self, dispatch: &Dispatch) {
-        self.sinks.iter().for_each(|sink| sink.layer_registered(dispatch));
+        self.sinks
+            .iter()
+            .for_each(|sink| sink.layer_registered(dispatch));
     }
 
     #[inline]
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let now_ns = tickline::now_ns();
         let metadata = attributes.metadata();
-        self.open_spans.insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
-        let span = Span { id, metadata, lookup: &ctx };
-        self.sinks.iter().for_each(|sink| sink.created(&span, attributes, now_ns));
+        self.open_spans
+            .insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
+        let span = Span {
+            id,
+            metadata,
+            lookup: &ctx,
+        };
+        self.sinks
+            .iter()
+            .for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let metadata = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata);
+        let metadata = self
+            .open_spans
+            .change(id.into_u64(), |open_span| open_span.metadata);
         let Some(metadata) = metadata else { return };
-        let span = Span { id, metadata, lookup: &ctx };
-        self.sinks.iter().for_each(|sink| sink.recorded(&span, values));
+        let span = Span {
+            id,
+            metadata,
+            lookup: &ctx,
+        };
+        self.sinks
+            .iter()
+            .for_each(|sink| sink.recorded(&span, values));
     }
 
     #[inline]
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if self.wants_events {
             let ns = tickline::now_ns();
-            self.sinks.iter().for_each(|sink| sink.event(event, &ctx, ns));
+            self.sinks
+                .iter()
+                .for_each(|sink| sink.event(event, &ctx, ns));
         }
     }
 
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        let enter = |open_span: &mut OpenSpan| (open_span.metadata, open_span.enter(tickline::now_ns));
+        let enter =
+            |open_span: &mut OpenSpan| (open_span.metadata, open_span.enter(tickline::now_ns));
         let entered = self.open_spans.change(id.into_u64(), enter);
         if self.wants_enters {
-            let Some((metadata, ns)) = entered else { return };
+            let Some((metadata, ns)) = entered else {
+                return;
+            };
             let ns = ns.unwrap_or_else(tickline::now_ns);
-            let span = Span { id, metadata, lookup: &ctx };
+            let span = Span {
+                id,
+                metadata,
+                lookup: &ctx,
+            };
             self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
     }
@@ -147,16 +173,23 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
             let Some(metadata) = exited else { return };
-            let span = Span { id, metadata, lookup: &ctx };
-            self.sinks.iter().for_each(|sink| sink.exited(&span, now_ns));
+            let span = Span {
+                id,
+                metadata,
+                lookup: &ctx,
+            };
+            self.sinks
+                .iter()
+                .for_each(|sink| sink.exited(&span, now_ns));
         }
     }
 
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = tickline::now_ns();
-        let close =
-            |open_span: &OpenSpan| open_span.close(now_ns, || self.unix_offset.get(now_ns, unix_offset_ns));
+        let close = |open_span: &OpenSpan| {
+            open_span.close(now_ns, || self.unix_offset.get(now_ns, unix_offset_ns))
+        };
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,
@@ -174,8 +207,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             first.or(kept)
         };
         if let Some(times) = times {
-            let span = Span { id: &id, metadata: found.metadata(), lookup: &found };
-            self.sinks.iter().for_each(|sink| sink.closed(&span, &times));
+            let span = Span {
+                id: &id,
+                metadata: found.metadata(),
+                lookup: &found,
+            };
+            self.sinks
+                .iter()
+                .for_each(|sink| sink.closed(&span, &times));
         }
     }
 }

@@ -122,7 +122,9 @@ pub(crate) struct Slots<S> {
 
 impl<S> Default for Slots<S> {
     fn default() -> Self {
-        Self { shards: [const { OnceLock::new() }; THREADS] }
+        Self {
+            shards: [const { OnceLock::new() }; THREADS],
+        }
     }
 }
 
@@ -132,7 +134,10 @@ impl<S: Default> Slots<S> {
     fn locate(span: u64) -> (usize, usize) {
         // The registry makes its numbers from a `usize`, and none is 0, so no bit is lost.
         let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
-        (index >> INDEX_BITS & (THREADS - 1), index & ((1 << INDEX_BITS) - 1))
+        (
+            index >> INDEX_BITS & (THREADS - 1),
+            index & ((1 << INDEX_BITS) - 1),
+        )
     }
 
     /// The slot of `span`, if its chunk exists.
@@ -165,16 +170,22 @@ impl<S: Default> Slots<S> {
     }
 
     fn all(&self) -> impl Iterator<Item = &S> {
-        self.shards.iter().filter_map(OnceLock::get).flat_map(|shard| {
-            let more = shard.more.iter().filter_map(OnceLock::get).flatten();
-            shard.first.iter().chain(more)
-        })
+        self.shards
+            .iter()
+            .filter_map(OnceLock::get)
+            .flat_map(|shard| {
+                let more = shard.more.iter().filter_map(OnceLock::get).flatten();
+                shard.first.iter().chain(more)
+            })
     }
 }
 
 /// Calls `lock` until it returns a guard; `None` after [`TRIES`] failures, as in a forked child if
 /// a thread of the parent held the lock.
-#[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
+#[cfg_attr(
+    not(feature = "chrome"),
+    allow(dead_code, reason = "recorders alone need it")
+)]
 pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
     (0..TRIES).find_map(|_| {
         let guard = lock();
@@ -201,9 +212,15 @@ impl OpenSpans {
     }
 
     /// All open spans; `None` if a lock stays locked, as it may in a forked child.
-    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
+    #[cfg_attr(
+        not(feature = "chrome"),
+        allow(dead_code, reason = "recorders alone need it")
+    )]
     pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
-        let mut all: Vec<_> = lock_with_retries(|| self.others.try_lock().ok())?.values().cloned().collect();
+        let mut all: Vec<_> = lock_with_retries(|| self.others.try_lock().ok())?
+            .values()
+            .cloned()
+            .collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
             let kept = lock_with_retries(|| slot.open_span.try_lock())?;
             let open_span = kept.clone().filter(|_| slot.span() != FREE);
@@ -236,7 +253,11 @@ impl OpenSpans {
 
     /// Calls `change` for `span`, if the span is open.
     #[inline]
-    pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut OpenSpan) -> R) -> Option<R> {
+    pub(crate) fn change<R>(
+        &self,
+        span: u64,
+        change: impl FnOnce(&mut OpenSpan) -> R,
+    ) -> Option<R> {
         match self.slots.get(span).and_then(|slot| slot.get(span)) {
             Some(mut kept) => kept.as_mut().map(change),
             None => self.others().get_mut(&span).map(change),
@@ -280,16 +301,33 @@ mod tests {
         let [first, second] = SAME_SLOT;
         spans.insert(first, OpenSpan::for_test(10));
         spans.insert(second, OpenSpan::for_test(20));
-        assert!(!is_elsewhere(&spans, first) && is_elsewhere(&spans, second), "both have the same slot");
+        assert!(
+            !is_elsewhere(&spans, first) && is_elsewhere(&spans, second),
+            "both have the same slot"
+        );
         assert_eq!(spans.all().map(|all| all.len()), Some(2));
-        assert!(spans.change(second, |open_span| open_span.exit(0)).is_some());
-        assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [Some(10), Some(20)]);
-        assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [None; 2], "once");
+        assert!(
+            spans
+                .change(second, |open_span| open_span.exit(0))
+                .is_some()
+        );
+        assert_eq!(
+            SAME_SLOT.map(|span| created(&spans, span)),
+            [Some(10), Some(20)]
+        );
+        assert_eq!(
+            SAME_SLOT.map(|span| created(&spans, span)),
+            [None; 2],
+            "once"
+        );
         spans.insert(second, OpenSpan::for_test(20));
         assert!(!is_elsewhere(&spans, second));
         // The layer has missed the end of that span, and the registry uses its number again.
         spans.insert(second, OpenSpan::for_test(30));
-        assert_eq!((is_elsewhere(&spans, second), created(&spans, second)), (false, Some(30)));
+        assert_eq!(
+            (is_elsewhere(&spans, second), created(&spans, second)),
+            (false, Some(30))
+        );
     }
 
     /// Symptom: a thread that created one span after another used all slots in turn, and so evicted
@@ -297,7 +335,14 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn successive_spans_of_a_thread_reuse_one_slot() {
-        let index = || Slots::<Slot>::locate(tracing::info_span!("span").id().expect("enabled").into_u64());
+        let index = || {
+            Slots::<Slot>::locate(
+                tracing::info_span!("span")
+                    .id()
+                    .expect("enabled")
+                    .into_u64(),
+            )
+        };
         // Without a layer, the registry does not reuse indices.
         let subscriber = tracing_subscriber::registry().with(crate::SpanTimingLayer::new());
         let dispatch = tracing_core::Dispatch::new(subscriber);
@@ -312,9 +357,14 @@ mod tests {
     fn every_open_span_has_a_slot() {
         let spans = OpenSpans::default();
         let number = |index: u64, thread: u64| 1 + index + (thread << INDEX_BITS);
-        let all =
-            || [0, 1, 1_023].into_iter().flat_map(|thread| (0..5_000).map(move |index| (index, thread)));
-        all().for_each(|(index, thread)| spans.insert(number(index, thread), OpenSpan::for_test(index)));
+        let all = || {
+            [0, 1, 1_023]
+                .into_iter()
+                .flat_map(|thread| (0..5_000).map(move |index| (index, thread)))
+        };
+        all().for_each(|(index, thread)| {
+            spans.insert(number(index, thread), OpenSpan::for_test(index))
+        });
         assert!(spans.others().is_empty());
         assert!(all().all(|(index, thread)| created(&spans, number(index, thread)) == Some(index)));
         let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
@@ -334,9 +384,17 @@ mod tests {
             spans.insert(second, OpenSpan::for_test(20));
             is_elsewhere(&spans, second) && created(&spans, second) == Some(20)
         };
-        assert!(goes_elsewhere() && spans.all().is_none(), "taken, and locked");
+        assert!(
+            goes_elsewhere() && spans.all().is_none(),
+            "taken, and locked"
+        );
         // ORDERING: Relaxed, one thread.
-        spans.slots.get(first).unwrap().span.store(FREE, Ordering::Relaxed);
+        spans
+            .slots
+            .get(first)
+            .unwrap()
+            .span
+            .store(FREE, Ordering::Relaxed);
         assert!(goes_elsewhere(), "free, and locked");
     }
 }

@@ -70,7 +70,10 @@ use crate::timing::{SpanTimes, UnixOffset, unix_offset_ns};
 /// Wraps a tracer for `tracing_opentelemetry::layer().with_tracer`. Inside [`layer`], its spans get
 /// tickline's times. Elsewhere it changes nothing.
 pub fn tracer<T>(tracer: T) -> TimedTracer<T> {
-    TimedTracer { tracer, offset: Arc::default() }
+    TimedTracer {
+        tracer,
+        offset: Arc::default(),
+    }
 }
 
 /// Wraps the OpenTelemetry layer, whose tracer must come from [`tracer`].
@@ -101,7 +104,9 @@ thread_local! {
 /// Begins a call. A thread that is ending has lost its thread-local memory, so its last spans keep
 /// the times of `SystemTime`.
 fn begin(ns: u64, times: Option<SpanTimes>) {
-    CALLS.try_with(|calls| calls.borrow_mut().push(Call { ns, times })).ok();
+    CALLS
+        .try_with(|calls| calls.borrow_mut().push(Call { ns, times }))
+        .ok();
 }
 
 /// Ends the call that began last.
@@ -110,7 +115,9 @@ fn end() {
 }
 
 fn current_call() -> Option<Call> {
-    CALLS.try_with(|calls| calls.borrow().last().copied()).ok()?
+    CALLS
+        .try_with(|calls| calls.borrow().last().copied())
+        .ok()?
 }
 
 /// The extension of a span: its last exit, monotonic ns.
@@ -143,7 +150,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
         let now_ns = tickline::now_ns();
         let found = ctx.span(&id).map(|span| {
             let extensions = span.extensions();
-            (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTimes>().copied())
+            (
+                extensions.get::<Exited>().map(|exited| exited.0),
+                extensions.get::<SpanTimes>().copied(),
+            )
         });
         let (exited_ns, times) = found.unwrap_or_default();
         begin(exited_ns.unwrap_or(now_ns), times);
@@ -191,7 +201,9 @@ pub struct TimedSpan<S> {
 impl<S> TimedSpan<S> {
     /// The time of the present call; `time` if there is none.
     fn time_of_call_or(&self, time: SystemTime) -> SystemTime {
-        self.offset.zip(current_call()).map_or(time, |(offset, call)| unix(call.ns, offset))
+        self.offset
+            .zip(current_call())
+            .map_or(time, |(offset, call)| unix(call.ns, offset))
     }
 }
 
@@ -207,36 +219,54 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
         let mut builder = self.tracer.span_builder(name);
         if let Some(ns) = current_call().and_then(|call| i64::try_from(call.ns).ok()) {
-            let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
+            let attributes = builder
+                .attributes
+                .get_or_insert_with(|| Vec::with_capacity(16));
             attributes.push(KeyValue::new(CREATED, ns));
         }
         builder
     }
 
-    fn build_with_context(&self, mut builder: SpanBuilder, parent: &opentelemetry::Context) -> Self::Span {
+    fn build_with_context(
+        &self,
+        mut builder: SpanBuilder,
+        parent: &opentelemetry::Context,
+    ) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
             let offset = self.offset.get(tickline::now_ns(), unix_offset_ns);
             builder.start_time = Some(unix(created_ns, offset));
             offset
         });
-        TimedSpan { span: self.tracer.build_with_context(builder, parent), offset }
+        TimedSpan {
+            span: self.tracer.build_with_context(builder, parent),
+            offset,
+        }
     }
 }
 
 /// Removes the attribute [`CREATED`], and returns its value.
 fn take_created(builder: &mut SpanBuilder) -> Option<u64> {
     let attributes = builder.attributes.as_mut()?;
-    let index = attributes.iter().position(|attribute| attribute.key.as_str() == CREATED)?;
-    let Value::I64(ns) = attributes.remove(index).value else { return None };
+    let index = attributes
+        .iter()
+        .position(|attribute| attribute.key.as_str() == CREATED)?;
+    let Value::I64(ns) = attributes.remove(index).value else {
+        return None;
+    };
     u64::try_from(ns).ok()
 }
 
 impl<S: Span> Span for TimedSpan<S> {
-    fn add_event_with_timestamp<N>(&mut self, name: N, timestamp: SystemTime, attributes: Vec<KeyValue>)
-    where
+    fn add_event_with_timestamp<N>(
+        &mut self,
+        name: N,
+        timestamp: SystemTime,
+        attributes: Vec<KeyValue>,
+    ) where
         N: Into<Cow<'static, str>>,
     {
-        self.span.add_event_with_timestamp(name, self.time_of_call_or(timestamp), attributes);
+        self.span
+            .add_event_with_timestamp(name, self.time_of_call_or(timestamp), attributes);
     }
 
     fn span_context(&self) -> &SpanContext {
@@ -273,6 +303,7 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn end_with_timestamp(&mut self, timestamp: SystemTime) {
-        self.span.end_with_timestamp(self.time_of_call_or(timestamp));
+        self.span
+            .end_with_timestamp(self.time_of_call_or(timestamp));
     }
 }

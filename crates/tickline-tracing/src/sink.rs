@@ -89,7 +89,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
             SpanQuery::Id(id) | SpanQuery::ParentOf(id) => self.span(id),
             SpanQuery::Around(event) => self.event_span(event),
         };
-        found.iter().for_each(|found| found.with_extensions(query, visitor));
+        found
+            .iter()
+            .for_each(|found| found.with_extensions(query, visitor));
     }
 }
 
@@ -98,7 +100,9 @@ impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
     fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
         match query {
             SpanQuery::ParentOf(_) => {
-                self.parent().iter().for_each(|parent| visitor(parent.extensions_mut(), parent));
+                self.parent()
+                    .iter()
+                    .for_each(|parent| visitor(parent.extensions_mut(), parent));
             }
             SpanQuery::Id(_) | SpanQuery::Around(_) => visitor(self.extensions_mut(), self),
         }
@@ -119,7 +123,10 @@ impl dyn Lookup + '_ {
             if extensions.get_mut::<T>().is_none() {
                 extensions.insert(T::default());
             }
-            result = extensions.get_mut().zip(run.take()).map(|(extension, run)| run(extension, found));
+            result = extensions
+                .get_mut()
+                .zip(run.take())
+                .map(|(extension, run)| run(extension, found));
         });
         result
     }
@@ -149,6 +156,9 @@ impl Span<'_> {
 impl fmt::Debug for Span<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, metadata, .. } = self;
-        f.debug_struct("Span").field("id", id).field("metadata", metadata).finish_non_exhaustive()
+        f.debug_struct("Span")
+            .field("id", id)
+            .field("metadata", metadata)
+            .finish_non_exhaustive()
     }
 }

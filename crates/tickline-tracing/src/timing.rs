@@ -35,7 +35,15 @@ pub(crate) struct OpenSpan {
 
 impl OpenSpan {
     pub(crate) const fn new(metadata: StaticMetadata, created_ns: u64) -> Self {
-        Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
+        Self {
+            metadata,
+            created_ns,
+            entered_ns: 0,
+            exited_ns: 0,
+            busy_ns: 0,
+            depth: 0,
+            enters: 0,
+        }
     }
 
     /// Returns the time of the enter, ns; `None` for a re-entry, which takes no reading.
@@ -49,7 +57,11 @@ impl OpenSpan {
             }
             return None;
         }
-        let last_ns = if self.enters == 1 { 0 } else { self.exited_ns.saturating_sub(self.entered_ns) };
+        let last_ns = if self.enters == 1 {
+            0
+        } else {
+            self.exited_ns.saturating_sub(self.entered_ns)
+        };
         self.busy_ns = self.busy_ns.saturating_add(last_ns);
         self.exited_ns = 0;
         // The clock is read last, so that this layer's own work is not in the span's busy time.
@@ -76,7 +88,11 @@ impl OpenSpan {
         let mut busy_ns = self.busy_ns;
         if self.enters != 0 {
             // The span is still entered if the layer has missed an exit.
-            let end_ns = if self.depth == 0 { self.exited_ns } else { closed_ns };
+            let end_ns = if self.depth == 0 {
+                self.exited_ns
+            } else {
+                closed_ns
+            };
             busy_ns = busy_ns.saturating_add(end_ns.saturating_sub(self.entered_ns));
         }
         SpanTimes {
@@ -189,7 +205,11 @@ const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 /// The present offset of Unix time from monotonic time, ns.
 pub(crate) fn unix_offset_ns() -> i64 {
     let (anchor, now) = (Anchor::unix(), Instant::now());
-    anchor.to_unix(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed()
+    anchor
+        .to_unix(now)
+        .as_nanos()
+        .wrapping_sub(now.as_nanos())
+        .cast_signed()
 }
 
 /// The offset of Unix time from monotonic time, measured again when it is old.
@@ -233,7 +253,9 @@ impl OpenSpan {
     /// A span of the callsite that all tests share.
     pub(crate) fn for_test(created_ns: u64) -> Self {
         let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
-            tracing::info_span!("span").metadata().expect("a registry enables all")
+            tracing::info_span!("span")
+                .metadata()
+                .expect("a registry enables all")
         });
         Self::new(metadata, created_ns)
     }
@@ -279,7 +301,14 @@ mod tests {
         open_span.enter(|| 999_000);
         open_span.exit(998_000);
         let times = open_span.close(997_000, || 0);
-        assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
+        assert_eq!(
+            (
+                times.busy().as_nanos(),
+                times.total().as_nanos(),
+                times.enters()
+            ),
+            (0, 0, 1)
+        );
     }
 
     #[test]

@@ -112,7 +112,12 @@ pub(crate) use settings;
 impl Settings {
     /// The default settings of both sinks.
     pub(crate) fn new(when_full: WhenFull) -> Self {
-        Self { bytes_per_thread: DEFAULT_BYTES, keep_ns: u64::MAX, when_full, ..Self::default() }
+        Self {
+            bytes_per_thread: DEFAULT_BYTES,
+            keep_ns: u64::MAX,
+            when_full,
+            ..Self::default()
+        }
     }
 }
 
@@ -184,7 +189,10 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Calls `make` with the path of a temporary file beside `path`. Once the file is complete, `make`
 /// moves or links it to `path`. Each call has a path of its own, because two threads may panic at
 /// once. Finally the temporary file is removed.
-pub(crate) fn with_temporary<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn with_temporary<T>(
+    path: &Path,
+    make: impl FnOnce(&Path) -> io::Result<T>,
+) -> io::Result<T> {
     let temporary = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
     // An earlier process with the same number may have left a file of this name.
     fs::remove_file(&temporary).ok();

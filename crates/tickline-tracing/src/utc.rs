@@ -73,12 +73,18 @@ mod tests {
         let layer = SpanTimingLayer::new().with_sink(recorder.clone());
         let [earliest, latest] = [1_000, 1_500].map(UnixTime::from_nanos);
         tracing::subscriber::with_default(registry().with(layer), || {
-            record([10, 30].map(Instant::from_nanos), &UtcReading::from_bounds(earliest, latest));
+            record(
+                [10, 30].map(Instant::from_nanos),
+                &UtcReading::from_bounds(earliest, latest),
+            );
         });
         let mut bytes = Vec::new();
         recorder.write_to(&mut bytes).unwrap();
         let events: Vec<serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
-        let snapshot = events.iter().find(|event| event["name"] == "clock snapshot").expect("the event");
+        let snapshot = events
+            .iter()
+            .find(|event| event["name"] == "clock snapshot")
+            .expect("the event");
         let args = serde_json::json!({
             "utc_minus_monotonic_least_ns": 970, "utc_minus_monotonic_most_ns": 1_490, "utc_source": "message"
         });

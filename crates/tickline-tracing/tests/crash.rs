@@ -112,12 +112,19 @@ mod unix {
     fn check(way: &str, events: &[Value], spans: &[[&str; 2]], event: &str) {
         for [begin, end] in spans {
             let begun = with_phase(events, begin);
-            let names: Vec<_> = begun.iter().map(|event| event["name"].as_str().unwrap()).collect();
+            let names: Vec<_> = begun
+                .iter()
+                .map(|event| event["name"].as_str().unwrap())
+                .collect();
             assert_eq!(names, ["server", "done", "request", "crash"], "{way}");
             assert_eq!(begun[2]["args"]["user"], 7, "{way}");
             assert_eq!(with_phase(events, end).len(), 1, "{way}");
         }
-        assert_eq!(with_phase(events, event).last().unwrap()["name"], "the last words", "{way}");
+        assert_eq!(
+            with_phase(events, event).last().unwrap()["name"],
+            "the last words",
+            "{way}"
+        );
     }
 
     /// Checks the recorder's file. The recorder runs no code at these ends.
@@ -129,10 +136,27 @@ mod unix {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
             assert!(source.as_str().unwrap().contains("crash.rs:"), "{way}");
         }
-        assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (8, 6, 1), "{way}");
-        assert_eq!((summary.dropped_records, summary.damaged_records), (0, 0), "{way}");
-        let process = events.iter().find(|event| event["name"] == "process_name").unwrap();
-        assert!(process["args"]["name"].as_str().unwrap().starts_with("crash"), "{process}");
+        assert_eq!(
+            (summary.intervals, summary.unended_intervals, summary.events),
+            (8, 6, 1),
+            "{way}"
+        );
+        assert_eq!(
+            (summary.dropped_records, summary.damaged_records),
+            (0, 0),
+            "{way}"
+        );
+        let process = events
+            .iter()
+            .find(|event| event["name"] == "process_name")
+            .unwrap();
+        assert!(
+            process["args"]["name"]
+                .as_str()
+                .unwrap()
+                .starts_with("crash"),
+            "{process}"
+        );
         assert_ne!(process["pid"], process::id(), "{way}");
     }
 
@@ -143,18 +167,27 @@ mod unix {
             let (mut victim, folder) = victim("work");
             let folder = folder.path();
             let mut victim = victim.spawn().unwrap();
-            let is_written = || fs::metadata(folder.join(TRACE)).is_ok_and(|file| file.len() > round * 7_919);
+            let is_written =
+                || fs::metadata(folder.join(TRACE)).is_ok_and(|file| file.len() > round * 7_919);
             let recorded = || {
                 let file = fs::File::open(folder.join(BOX)).ok()?;
-                flight::convert(file, io::sink()).ok().map(|left| left.intervals + left.dropped_records / 2)
+                flight::convert(file, io::sink())
+                    .ok()
+                    .map(|left| left.intervals + left.dropped_records / 2)
             };
             while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
-                assert!(victim.try_wait().unwrap().is_none(), "it works until it is killed");
+                assert!(
+                    victim.try_wait().unwrap().is_none(),
+                    "it works until it is killed"
+                );
             }
             victim.kill().unwrap();
             victim.wait().unwrap();
             let numbers = |events: &[Value]| -> Vec<u64> {
-                let args = events.iter().filter(|event| event["name"] == "work").map(|event| &event["args"]);
+                let args = events
+                    .iter()
+                    .filter(|event| event["name"] == "work")
+                    .map(|event| &event["args"]);
                 args.map(|args| {
                     let number = args["number"].as_u64().unwrap();
                     assert_eq!(args["text"].as_str().unwrap().len() as u64, number % 300);
@@ -166,16 +199,28 @@ mod unix {
             let (whole, _) = text.rsplit_once(",\n").unwrap();
             let in_trace = numbers(&serde_json::from_str::<Vec<_>>(&format!("{whole}]")).unwrap());
             let (summary, events) = converted(&folder.join(BOX));
-            assert!(summary.damaged_records == 0 && summary.unended_intervals <= 1, "{summary:?}");
+            assert!(
+                summary.damaged_records == 0 && summary.unended_intervals <= 1,
+                "{summary:?}"
+            );
             let numbers = numbers(&events);
             let all: Vec<_> = (numbers[0]..).take(numbers.len()).collect();
-            assert!(in_trace.len() > 10 && numbers.len() > 100 && numbers == all, "{numbers:?}");
+            assert!(
+                in_trace.len() > 10 && numbers.len() > 100 && numbers == all,
+                "{numbers:?}"
+            );
             // The trace's sink gets each span before the recorder.
-            assert!(in_trace.last() <= Some(&(numbers[0] + all.len() as u64)), "{in_trace:?} {numbers:?}");
+            assert!(
+                in_trace.last() <= Some(&(numbers[0] + all.len() as u64)),
+                "{in_trace:?} {numbers:?}"
+            );
             assert_eq!(summary.intervals, numbers.len() as u64);
             // The end of the last overwritten span may still be in the ring.
             let before = 2 * numbers[0];
-            assert!((before..=before + 1).contains(&summary.dropped_records), "{summary:?} {before}");
+            assert!(
+                (before..=before + 1).contains(&summary.dropped_records),
+                "{summary:?} {before}"
+            );
         }
         println!("killed at any moment: the files are whole");
     }
@@ -190,8 +235,15 @@ mod unix {
             // Longer than any test waits, so only the end of the program can flush the file.
             _ => Duration::from_secs(3_600),
         };
-        let builder = Chrome::builder().with_fields().flush_on_panic().flush_every(flush_every);
-        let builder = if way == "fork" { builder.wait_when_full().bytes_per_thread(1) } else { builder };
+        let builder = Chrome::builder()
+            .with_fields()
+            .flush_on_panic()
+            .flush_every(flush_every);
+        let builder = if way == "fork" {
+            builder.wait_when_full().bytes_per_thread(1)
+        } else {
+            builder
+        };
         let (chrome, guard) = builder.create(folder.join(TRACE)).unwrap();
         if by_signal {
             FLUSHER.set(guard.flusher()).unwrap();
@@ -203,13 +255,20 @@ mod unix {
         }
         let in_memory = FlightRecorder::builder().with_fields().build();
         in_memory.write_on_panic(folder.join(PANIC));
-        let builder = FlightRecorder::builder().with_fields().with_source_locations();
+        let builder = FlightRecorder::builder()
+            .with_fields()
+            .with_source_locations();
         let builder = match way {
             "work" => builder.keep_last(Duration::from_millis(1)),
-            _ => builder.bytes_per_thread(1).tracks(Tracks::ThreadsAndRequests),
+            _ => builder
+                .bytes_per_thread(1)
+                .tracks(Tracks::ThreadsAndRequests),
         };
         let in_file = builder.threads_in_file(4).create(folder.join(BOX)).unwrap();
-        let layer = SpanTimingLayer::new().with_sink(chrome).with_sink(in_memory).with_sink(in_file.clone());
+        let layer = SpanTimingLayer::new()
+            .with_sink(chrome)
+            .with_sink(in_memory)
+            .with_sink(in_file.clone());
         tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
         if way == "work" {
             for number in 0_u64.. {
@@ -256,11 +315,19 @@ mod unix {
         if child == 0 {
             // SAFETY: no precondition. The signal ends a child that waits for ever.
             unsafe { libc::alarm(60) };
-            thread::spawn(|| info_span!("thread of the child").in_scope(|| ())).join().unwrap();
+            thread::spawn(|| info_span!("thread of the child").in_scope(|| ()))
+                .join()
+                .unwrap();
             (0..20_000).for_each(|_| info_span!("child").in_scope(|| ()));
             let summary = in_file.write_to(io::sink()).unwrap();
-            assert!(summary.dropped_records > 0 && summary.damaged_records == 0, "{summary:?}");
-            let error = FlightRecorder::builder().threads_in_file(1).create(folder.join(BOX)).unwrap_err();
+            assert!(
+                summary.dropped_records > 0 && summary.damaged_records == 0,
+                "{summary:?}"
+            );
+            let error = FlightRecorder::builder()
+                .threads_in_file(1)
+                .create(folder.join(BOX))
+                .unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
             assert!(guard.finish().is_err(), "the file is the parent's");
             process::exit(7);
@@ -268,7 +335,10 @@ mod unix {
         let mut status = 0;
         // SAFETY: the pointer is to a live integer.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "status {status:#x}");
+        assert!(
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
+            "status {status:#x}"
+        );
         assert_eq!(guard.finish().unwrap().intervals, 4);
     }
 

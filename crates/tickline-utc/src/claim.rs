@@ -44,16 +44,23 @@ impl Extrapolation {
         let shifted = elapsed << (64 - SLOPE_BITS);
         // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of_report`). A slope is at most
         // 1.2 times the one by which `valid` was computed.
-        let [least, greatest] =
-            self.slopes.map(|slope| ((u128::from(shifted) * u128::from(slope)) >> 64) as i64);
+        let [least, greatest] = self
+            .slopes
+            .map(|slope| ((u128::from(shifted) * u128::from(slope)) >> 64) as i64);
         Some([least, greatest + 1])
     }
 
     /// The least and the greatest time from the claim to `raw_ns`, ns, also after its end.
     pub(crate) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
-        let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
-        let scaled =
-            |slope: u64| i64::try_from((elapsed * u128::from(slope)) >> SLOPE_BITS).unwrap_or(i64::MAX);
+        let elapsed = u128::from(
+            raw_ns
+                .saturating_sub(self.start.cast_signed())
+                .max(0)
+                .unsigned_abs(),
+        );
+        let scaled = |slope: u64| {
+            i64::try_from((elapsed * u128::from(slope)) >> SLOPE_BITS).unwrap_or(i64::MAX)
+        };
         let [least, greatest] = self.slopes.map(scaled);
         [least, greatest.saturating_add(1)]
     }
@@ -99,13 +106,21 @@ fn source_from_number(number: u8) -> Option<ClaimSource> {
 }
 
 /// The values of [`Claim::failure`], by their numbers.
-const REASONS: [NoClaim; 5] =
-    [NoClaim::NoSource, NoClaim::Unsynchronised, NoClaim::Expired, NoClaim::Disrupted, NoClaim::LeapSecond];
+const REASONS: [NoClaim; 5] = [
+    NoClaim::NoSource,
+    NoClaim::Unsynchronised,
+    NoClaim::Expired,
+    NoClaim::Disrupted,
+    NoClaim::LeapSecond,
+];
 
 impl Claim {
     /// Stands for no claim: zeroed memory, except for the reason.
     pub(crate) fn none(failure: NoClaim) -> Self {
-        Self { failure, ..Self::from_words(&[0; WORDS]) }
+        Self {
+            failure,
+            ..Self::from_words(&[0; WORDS])
+        }
     }
 
     /// Whether the machine was suspended after the claim. `suspended_ns` is the total now, ns.
@@ -135,7 +150,8 @@ impl Claim {
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcBounds> {
         // BOUND: a claim begins after 1970 and two days before the end of the range, and holds for
         // a day.
-        let time_ns = |utc_ns: i64, elapsed_ns: i64| utc_ns.wrapping_add(elapsed_ns).cast_unsigned();
+        let time_ns =
+            |utc_ns: i64, elapsed_ns: i64| utc_ns.wrapping_add(elapsed_ns).cast_unsigned();
         Some(UtcBounds {
             earliest_ns: time_ns(self.utc_ns[0], least_ns),
             latest_ns: time_ns(self.utc_ns[1], greatest_ns),
@@ -146,8 +162,12 @@ impl Claim {
 
     #[inline]
     pub(crate) fn to_words(self) -> [u64; WORDS] {
-        let source = self.source.map_or(0, |source| u64::from(FIRST_SOURCE) + source as u64);
-        let tai = self.tai_offset_s.map_or(0, |offset| u64::from(offset.get()));
+        let source = self
+            .source
+            .map_or(0, |source| u64::from(FIRST_SOURCE) + source as u64);
+        let tai = self
+            .tai_offset_s
+            .map_or(0, |offset| u64::from(offset.get()));
         let [counter, raw] = [self.by_counter, self.by_raw];
         [
             counter.start,
@@ -184,7 +204,10 @@ impl Claim {
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
             tai_offset_s: NonZeroU16::new(tai),
             source: source_from_number(source),
-            failure: REASONS.get(usize::from(failure)).copied().unwrap_or(NoClaim::NoSource),
+            failure: REASONS
+                .get(usize::from(failure))
+                .copied()
+                .unwrap_or(NoClaim::NoSource),
         }
     }
 }

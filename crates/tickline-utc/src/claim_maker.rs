@@ -84,7 +84,9 @@ impl ClaimMaker {
     }
 
     fn claim_of_answer(&mut self, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
-        let has_gap = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
+        let has_gap = self
+            .moment
+            .is_some_and(|last| moment.is_disrupted_since(&last));
         self.moment = Some(*moment);
         if has_gap {
             self.rate.begin(moment);
@@ -93,19 +95,21 @@ impl ClaimMaker {
         // source does not know that until it measures. If the counter and the clock disagree, one
         // of them stood still or jumped. A source that notices a disruption may be silent at the
         // next request.
-        let is_disrupted = self.rate.measure(moment).is_err() || has_gap || answer == Err(NoClaim::Disrupted);
+        let is_disrupted =
+            self.rate.measure(moment).is_err() || has_gap || answer == Err(NoClaim::Disrupted);
         if is_disrupted {
             self.history.disrupt();
         }
-        let is_missed = self
-            .awaited
-            .is_some_and(|awaited| answer.map_or(true, |report| awaited < report.id.origin.source()));
+        let is_missed = self.awaited.is_some_and(|awaited| {
+            answer.map_or(true, |report| awaited < report.id.origin.source())
+        });
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim goes on, also if a worse source
         // answers. A source that misses two is taken for dead. After a disruption the second
         // request follows at once, so it does not count as a second miss.
-        let is_late =
-            self.missed_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
+        let is_late = self
+            .missed_ns
+            .is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match answer {
             _ if is_late => return is_disrupted.then(|| Claim::none(NoClaim::Disrupted)),
             Ok(report) => {
@@ -130,7 +134,10 @@ impl ClaimMaker {
     #[must_use]
     pub fn longest_ns(&self, ticks: u64) -> Option<i64> {
         let [_, fastest] = self.rate.slopes?;
-        Some(i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS).unwrap_or(i64::MAX))
+        Some(
+            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS)
+                .unwrap_or(i64::MAX),
+        )
     }
 
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed. The next request then
@@ -140,12 +147,21 @@ impl ClaimMaker {
         self.missed_ns = None;
     }
 
-    fn claim_of_report(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, NoClaim> {
+    fn claim_of_report(
+        &mut self,
+        moment: &Moment,
+        report: &Report,
+        valid_ns: i64,
+    ) -> Result<Claim, NoClaim> {
         self.history.expect_another_measurement(report)?;
         let utc_ns = utc_at(moment, report).ok_or(NoClaim::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let left_ns = self.until_leap(report, utc_ns)?;
-        let failure = if left_ns < valid_ns { NoClaim::LeapSecond } else { NoClaim::Expired };
+        let failure = if left_ns < valid_ns {
+            NoClaim::LeapSecond
+        } else {
+            NoClaim::Expired
+        };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
         let claim = Claim {
@@ -172,7 +188,8 @@ impl ClaimMaker {
             return Extrapolation::default();
         };
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
-        let valid = u64::try_from((u128::from(valid_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
+        let valid =
+            u64::try_from((u128::from(valid_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
         Extrapolation {
             start,
             valid: valid.unwrap_or(MAX_VALID).min(MAX_VALID),
@@ -186,12 +203,18 @@ impl ClaimMaker {
 
     /// The time for which readings may go on before a leap second, ns; `i64::MAX` without a leap
     /// second. Fails with `LeapSecond` near one.
-    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, NoClaim> {
+    fn until_leap(
+        &mut self,
+        report: &Report,
+        [earliest_ns, latest_ns]: [i64; 2],
+    ) -> Result<i64, NoClaim> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.
             self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
-        let Some(leap_at_ns) = self.leap_at_ns else { return Ok(i64::MAX) };
+        let Some(leap_at_ns) = self.leap_at_ns else {
+            return Ok(i64::MAX);
+        };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
             // The next claim does not continue the last one, because the day had a second more or
             // less. And not every daemon has applied the leap second (chrony.conf(5), `leapsecmode
@@ -201,7 +224,11 @@ impl ClaimMaker {
             return Err(NoClaim::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
-        if left_ns > 0 { Ok(left_ns) } else { Err(NoClaim::LeapSecond) }
+        if left_ns > 0 {
+            Ok(left_ns)
+        } else {
+            Err(NoClaim::LeapSecond)
+        }
     }
 }
 
@@ -216,8 +243,14 @@ pub(crate) fn valid_ns(interval_ns: i64) -> i64 {
 /// not plausible.
 fn utc_at(moment: &Moment, report: &Report) -> Option<[i64; 2]> {
     let [least_ns, greatest_ns] = report.offset_ns;
-    let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
-    let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
+    let earliest_ns = moment
+        .realtime_ns
+        .saturating_add(least_ns)
+        .saturating_sub(moment.width_ns);
+    let latest_ns = moment
+        .realtime_ns
+        .saturating_add(greatest_ns)
+        .saturating_add(moment.width_ns);
     let [slowest_ppb, fastest_ppb] = report.rates_ppb;
     // BOUND: a day can be added, since the times are far enough from the ends of the range. The
     // rates are near 1 and in order.

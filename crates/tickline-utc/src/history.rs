@@ -33,7 +33,8 @@ impl Measurement {
     fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: [i64; 2]) -> bool {
         let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
             let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
-            utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
+            utc_ns[0] <= most_ns.saturating_add(fast_ns)
+                && utc_ns[1] >= least_ns.saturating_add(slow_ns)
         };
         if id != self.id {
             let (last, _) = &self.claims[1];
@@ -44,7 +45,10 @@ impl Measurement {
         self.claims.iter().all(|(before, tolerance_ns)| {
             let [earliest_ns, latest_ns] = before.utc_ns;
             let least_ns = latest_ns.saturating_sub(*tolerance_ns);
-            overlaps(before, [least_ns, earliest_ns.saturating_add(*tolerance_ns)])
+            overlaps(
+                before,
+                [least_ns, earliest_ns.saturating_add(*tolerance_ns)],
+            )
         })
     }
 }
@@ -69,7 +73,9 @@ impl History {
     /// Remembers the measurements of all sources after a disruption, so that each is believed once it
     /// has another one, also if a better source answers meanwhile.
     pub(crate) fn remember(&mut self, measurements: Vec<MeasurementId>) {
-        let Some(before) = &mut self.before else { return };
+        let Some(before) = &mut self.before else {
+            return;
+        };
         for id in measurements {
             if before.iter().all(|before| before.origin != id.origin) {
                 before.push(id);
@@ -97,8 +103,11 @@ impl History {
             self.before = Some(Vec::new());
         }
         let is_believed = self.measured.iter().any(|past| past.id.origin == id.origin);
-        let is_another =
-            |before: &Vec<MeasurementId>| before.iter().any(|old| old.origin == id.origin && *old != id);
+        let is_another = |before: &Vec<MeasurementId>| {
+            before
+                .iter()
+                .any(|old| old.origin == id.origin && *old != id)
+        };
         if is_believed || self.before.as_ref().is_none_or(is_another) {
             Ok(())
         } else {
@@ -109,19 +118,34 @@ impl History {
     /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest one, or with
     /// those of the measurement that the report repeats. Another source may have answered meanwhile
     /// with a claim so wide that a step is small against it.
-    pub(crate) fn add(&mut self, claim: Claim, moment: &Moment, report: &Report) -> Result<(), NoClaim> {
+    pub(crate) fn add(
+        &mut self,
+        claim: Claim,
+        moment: &Moment,
+        report: &Report,
+    ) -> Result<(), NoClaim> {
         let id = report.id;
-        let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
+        let tolerance_ns = moment
+            .width_ns
+            .saturating_add(report.request_ns)
+            .saturating_mul(2);
         let past = &self.measured;
         let same = past.iter().find(|past| past.id == id);
-        if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
+        if !same
+            .into_iter()
+            .chain(past.last())
+            .all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns))
+        {
             self.disrupt();
             return Err(NoClaim::Disrupted);
         }
         let last = (claim, tolerance_ns);
         let first = same.map_or(last, |same| same.claims[0]);
         self.measured.retain(|past| past.id.origin != id.origin);
-        self.measured.push(Measurement { id, claims: [first, last] });
+        self.measured.push(Measurement {
+            id,
+            claims: [first, last],
+        });
         Ok(())
     }
 }

@@ -54,7 +54,10 @@ impl ClaimLatch {
     #[must_use]
     pub const fn new() -> Self {
         let slots = [const { Slot([const { AtomicU64::new(0) }; WORDS]) }; SLOTS];
-        Self { newest: AtomicUsize::new(0), slots }
+        Self {
+            newest: AtomicUsize::new(0),
+            slots,
+        }
     }
 
     fn slot(&self, number: usize) -> &[AtomicU64; WORDS] {
@@ -117,7 +120,10 @@ impl ClaimLatch {
     /// the function copies that one, and calls `clock` again. `None` if `clock` returns `None`.
     /// Only the first `COUNT` words of the claim are copied; the others are 0.
     #[inline(always)]
-    fn read<const COUNT: usize, T>(&self, mut clock: impl FnMut() -> Option<T>) -> Option<(Claim, T)> {
+    fn read<const COUNT: usize, T>(
+        &self,
+        mut clock: impl FnMut() -> Option<T>,
+    ) -> Option<(Claim, T)> {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);
@@ -160,8 +166,17 @@ mod tests {
             });
             let mut newest = 0;
             while newest < LAST {
-                let part = latch.read::<COUNTER_WORDS, _>(|| Some(())).unwrap().0.to_words();
-                assert!(part[..COUNTER_WORDS - 1].iter().all(|word| *word == part[0]), "{part:?}");
+                let part = latch
+                    .read::<COUNTER_WORDS, _>(|| Some(()))
+                    .unwrap()
+                    .0
+                    .to_words();
+                assert!(
+                    part[..COUNTER_WORDS - 1]
+                        .iter()
+                        .all(|word| *word == part[0]),
+                    "{part:?}"
+                );
                 let words = latch.read::<WORDS, _>(|| Some(())).unwrap().0.to_words();
                 let same = [&words[..COUNTER_WORDS - 1], &words[COUNTER_WORDS..]].concat();
                 assert!(same.iter().all(|word| *word == same[0]), "{words:?}");
@@ -174,19 +189,33 @@ mod tests {
     #[test]
     fn a_reading_fails_if_the_machine_was_disturbed_since_the_claim() {
         let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
-        let claim =
-            [0, 1].map(|seconds| next_claim(&mut maker, &moment(seconds), report_of(0, 0), 1_000_000_000));
+        let claim = [0, 1].map(|seconds| {
+            next_claim(&mut maker, &moment(seconds), report_of(0, 0), 1_000_000_000)
+        });
         latch.publish(&claim[1].unwrap());
-        let at = Moment { raw_ns: moment(1).raw_ns + 1_000, ..moment(1) };
+        let at = Moment {
+            raw_ns: moment(1).raw_ns + 1_000,
+            ..moment(1)
+        };
         let by_raw = |marker, suspended_ns| {
-            let bounds = latch.by_raw(|| Some(RawMoment { raw_ns: at.raw_ns, marker, suspended_ns }));
+            let bounds = latch.by_raw(|| {
+                Some(RawMoment {
+                    raw_ns: at.raw_ns,
+                    marker,
+                    suspended_ns,
+                })
+            });
             bounds.map(|bounds| bounds.source)
         };
         assert_eq!(by_raw(0, Some(0)), Ok(ClaimSource::Chronyd));
         assert_eq!(by_raw(7, Some(0)), Err(NoClaim::Disrupted));
         assert_eq!(by_raw(0, Some(1_000_000_000)), Err(NoClaim::Disrupted));
         assert_eq!(by_raw(0, None), Err(NoClaim::Expired));
-        let by_counter = |marker| latch.by_counter(|| at.ticks, || marker).map(|bounds| bounds.source);
+        let by_counter = |marker| {
+            latch
+                .by_counter(|| at.ticks, || marker)
+                .map(|bounds| bounds.source)
+        };
         assert_eq!([0, 7].map(by_counter), [Some(ClaimSource::Chronyd), None]);
     }
 
@@ -196,9 +225,15 @@ mod tests {
         let latch = ClaimLatch::new();
         let mut clocks = [NoClaim::Disrupted, NoClaim::Expired].into_iter();
         let read = latch.read::<WORDS, _>(|| {
-            clocks.next().into_iter().for_each(|failure| latch.publish(&Claim::none(failure)));
+            clocks
+                .next()
+                .into_iter()
+                .for_each(|failure| latch.publish(&Claim::none(failure)));
             Some(())
         });
-        assert_eq!(read.map(|(claim, ())| claim.failure), Some(NoClaim::Expired));
+        assert_eq!(
+            read.map(|(claim, ())| claim.failure),
+            Some(NoClaim::Expired)
+        );
     }
 }

@@ -47,17 +47,23 @@ impl CounterRate {
         let Some([slowest, fastest]) = slopes_between(&base, moment) else {
             let is_long_enough = since_ns(&base) >= MIN_RATE_BASE_NS;
             // The counter was set back, to a value before the base or just after it.
-            let is_set_back = |(before, now)| now < before || is_long_enough && self.slopes.is_some();
+            let is_set_back =
+                |(before, now)| now < before || is_long_enough && self.slopes.is_some();
             let is_behind = base.ticks.zip(moment.ticks).is_some_and(is_set_back);
             if is_behind || is_long_enough {
                 self.begin(moment);
             }
-            return if is_behind { Err(CounterJumped) } else { Ok(()) };
+            return if is_behind {
+                Err(CounterJumped)
+            } else {
+                Ok(())
+            };
         };
         // A jump of the counter would look like another rate. And a kernel may measure a suspend of
         // less than a second as 0: the counter then ran on, and no clock did.
         let continues = self.slopes.is_none_or(|[last_slowest, last_fastest]| {
-            plus_ppb(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= plus_ppb(fastest, WANDER_PPB)
+            plus_ppb(slowest, -WANDER_PPB) <= last_fastest
+                && last_slowest <= plus_ppb(fastest, WANDER_PPB)
         });
         if !continues {
             self.begin(moment);
@@ -65,8 +71,16 @@ impl CounterRate {
         }
         self.slopes = Some([slowest, fastest]);
         self.bases = Some([
-            if since_ns(&base) >= 2 * RATE_BASE_NS { next } else { base },
-            if since_ns(&next) >= RATE_BASE_NS { *moment } else { next },
+            if since_ns(&base) >= 2 * RATE_BASE_NS {
+                next
+            } else {
+                base
+            },
+            if since_ns(&next) >= RATE_BASE_NS {
+                *moment
+            } else {
+                next
+            },
         ]);
         Ok(())
     }
@@ -80,12 +94,20 @@ impl CounterRate {
 /// The least and the greatest time of a tick, ns, with [`SLOPE_BITS`] fraction bits; `None` if the
 /// two moments do not show a rate.
 fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
-    let ticks = moment.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
-    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= MIN_RATE_BASE_NS)?;
+    let ticks = moment
+        .ticks?
+        .checked_sub(base.ticks?)
+        .filter(|ticks| *ticks > 0)?;
+    let elapsed_ns = moment
+        .raw_ns
+        .checked_sub(base.raw_ns)
+        .filter(|ns| *ns >= MIN_RATE_BASE_NS)?;
     let tolerance_ns = base.width_ns.saturating_add(moment.width_ns);
     let slope = |ns: i64| {
         let scaled = u128::try_from(ns).ok()? << SLOPE_BITS;
-        u64::try_from(scaled / u128::from(ticks)).ok().filter(|slope| *slope < MAX_SLOPE)
+        u64::try_from(scaled / u128::from(ticks))
+            .ok()
+            .filter(|slope| *slope < MAX_SLOPE)
     };
     Some([
         slope(elapsed_ns.saturating_sub(tolerance_ns))?,
@@ -98,7 +120,8 @@ pub(crate) fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
     // BOUND: `rate` is below 2^64 (`MAX_SLOPE`, and MAX_RATE_PPB more), `ppb` below a billion.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
-    u64::try_from(u128::from(rate) * factor / u128::from(BILLION.unsigned_abs())).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(rate) * factor / u128::from(BILLION.unsigned_abs()))
+        .unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -92,20 +92,37 @@ impl ClaimMaker {
     ) -> Option<Answers> {
         let steered = os.steering_ppb();
         let before = moment()?;
-        let (segments, tracking) = (clock_bound::read(), chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT));
+        let (segments, tracking) = (
+            clock_bound::read(),
+            chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT),
+        );
         let by_kernel = kernel_clock().and_then(|clock| self.kernel.report(&clock));
         let after = moment()?;
         if os.steering_ppb() != steered {
             return None;
         }
         let monotonic_ns = os.monotonic_ns();
-        let [version_3, version_2] = segments
-            .map(|segment| segment?.report(&after, self.rate.slopes, steered.unwrap_or(0), monotonic_ns));
+        let [version_3, version_2] = segments.map(|segment| {
+            segment?.report(&after, self.rate.slopes, steered.unwrap_or(0), monotonic_ns)
+        });
         let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
         let answers = [version_3, version_2, by_chronyd, by_kernel];
-        let measurements = answers.iter().flatten().flatten().map(|report| report.id).collect();
-        let best = widen(&before, &after, best(answers, self.kernel.leap_second_today))?;
-        Some(Answers { moment: after, best, measurements })
+        let measurements = answers
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|report| report.id)
+            .collect();
+        let best = widen(
+            &before,
+            &after,
+            best(answers, self.kernel.leap_second_today),
+        )?;
+        Some(Answers {
+            moment: after,
+            best,
+            measurements,
+        })
     }
 }
 
@@ -120,7 +137,10 @@ fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
             best = answer;
         }
     }
-    best.map(|report| Report { leap_second_today: report.leap_second_today || leap_second_today, ..report })
+    best.map(|report| Report {
+        leap_second_today: report.leap_second_today || leap_second_today,
+        ..report
+    })
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
@@ -140,11 +160,14 @@ fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
 fn widen(before: &Moment, after: &Moment, answer: Answer) -> Option<Answer> {
     let ahead_ns = |moment: &Moment| moment.realtime_ns.saturating_sub(moment.raw_ns);
     let width_ns = before.width_ns.max(after.width_ns);
-    let age_ns = after.raw_ns.saturating_sub(before.raw_ns).saturating_add(after.width_ns);
+    let age_ns = after
+        .raw_ns
+        .saturating_sub(before.raw_ns)
+        .saturating_add(after.width_ns);
     // The clock moved in one direction, because its steering has not changed.
     let moved_ns = ahead_ns(after).saturating_sub(ahead_ns(before));
-    let is_slewed =
-        moved_ns.saturating_abs() <= (age_ns / SLEW_PARTS).saturating_add(width_ns.saturating_mul(2));
+    let is_slewed = moved_ns.saturating_abs()
+        <= (age_ns / SLEW_PARTS).saturating_add(width_ns.saturating_mul(2));
     if !is_slewed || after.is_disrupted_since(before) {
         return None;
     }
@@ -161,7 +184,10 @@ fn widen(before: &Moment, after: &Moment, answer: Answer) -> Option<Answer> {
         let more_ns = widening_ns(report.rates_ppb[1], -moved_ns);
         let [least_ns, greatest_ns] = report.offset_ns;
         Report {
-            offset_ns: [least_ns.saturating_sub(less_ns), greatest_ns.saturating_add(more_ns)],
+            offset_ns: [
+                least_ns.saturating_sub(less_ns),
+                greatest_ns.saturating_add(more_ns),
+            ],
             request_ns: report.request_ns.saturating_add(less_ns.max(more_ns)),
             ..report
         }

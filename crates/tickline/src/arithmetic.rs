@@ -10,7 +10,9 @@ macro_rules! arithmetic {
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
                 let ns = u64::try_from(duration.as_nanos()).ok()?;
-                Some(Self { ns: self.ns.checked_add(ns)? })
+                Some(Self {
+                    ns: self.ns.checked_add(ns)?,
+                })
             }
 
             /// This time minus `duration`; `None` before 0.
@@ -18,7 +20,9 @@ macro_rules! arithmetic {
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
                 let ns = u64::try_from(duration.as_nanos()).ok()?;
-                Some(Self { ns: self.ns.checked_sub(ns)? })
+                Some(Self {
+                    ns: self.ns.checked_sub(ns)?,
+                })
             }
         }
 
@@ -47,7 +51,8 @@ macro_rules! arithmetic {
             /// `checked_add` does not panic.
             #[inline]
             fn add(self, duration: Duration) -> Self {
-                self.checked_add(duration).expect(concat!("overflow when adding a duration to ", $a_time))
+                self.checked_add(duration)
+                    .expect(concat!("overflow when adding a duration to ", $a_time))
             }
         }
 
@@ -61,7 +66,10 @@ macro_rules! arithmetic {
             #[inline]
             fn sub(self, duration: Duration) -> Self {
                 let less = self.checked_sub(duration);
-                less.expect(concat!("overflow when subtracting a duration from ", $a_time))
+                less.expect(concat!(
+                    "overflow when subtracting a duration from ",
+                    $a_time
+                ))
             }
         }
 

@@ -128,7 +128,10 @@ const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Engine>();
     shareable::<Option<Arc<OwnedEngine>>>();
-    assert!(size_of::<Engine>() <= 16 * 1024, "examples/bare-x86_64/src/boot.rs relies on 16 KiB at most");
+    assert!(
+        size_of::<Engine>() <= 16 * 1024,
+        "examples/bare-x86_64/src/boot.rs relies on 16 KiB at most"
+    );
 };
 
 impl fmt::Debug for Clock {
@@ -161,11 +164,17 @@ impl Clock {
         Ok(Self::from_engine(engine, thread))
     }
 
-    pub(crate) fn from_engine(engine: Arc<Engine>, thread: Option<ClockThread<Arc<Engine>>>) -> Self {
+    pub(crate) fn from_engine(
+        engine: Arc<Engine>,
+        thread: Option<ClockThread<Arc<Engine>>>,
+    ) -> Self {
         Self {
             // A move of the `Clock` does not move the content of the `Arc`.
             engine: NonNull::from(&*engine),
-            _owned: Some(Arc::new(OwnedEngine { _thread: thread, _engine: engine })),
+            _owned: Some(Arc::new(OwnedEngine {
+                _thread: thread,
+                _engine: engine,
+            })),
         }
     }
 
@@ -217,7 +226,9 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
-        self.engine().reading(Timescale::Monotonic).map(Instant::from_nanos)
+        self.engine()
+            .reading(Timescale::Monotonic)
+            .map(Instant::from_nanos)
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
@@ -226,7 +237,9 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        self.engine().reading(Timescale::Unix).map(UnixTime::from_nanos)
+        self.engine()
+            .reading(Timescale::Unix)
+            .map(UnixTime::from_nanos)
     }
 
     /// The clock's status. The call is not for hot paths. It is not for signal handlers either,
@@ -246,7 +259,9 @@ impl Clock {
     /// nothing with a line for each CPU either: only the clock's thread can calibrate these.
     pub fn maintain(&self) -> Duration {
         let iteration = self.engine().maintain_by_hand();
-        Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| iteration.next_in_ns))
+        Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| {
+            iteration.next_in_ns
+        }))
     }
 
     /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop

@@ -93,7 +93,11 @@ impl<T: Copy> Anchor<T> {
         }
         let bracket = || {
             let (before, other) = (now_ordered(), read());
-            Bracket { before, other, width: now_ordered().saturating_duration_since(before) }
+            Bracket {
+                before,
+                other,
+                width: now_ordered().saturating_duration_since(before),
+            }
         };
         let mut best = bracket();
         for _ in 1..BRACKETS {
@@ -105,11 +109,21 @@ impl<T: Copy> Anchor<T> {
                 best = next;
             }
         }
-        let Bracket { before, other, width } = best;
-        let half_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).div_ceil(2);
+        let Bracket {
+            before,
+            other,
+            width,
+        } = best;
+        let half_ns = u64::try_from(width.as_nanos())
+            .unwrap_or(u64::MAX)
+            .div_ceil(2);
         let resolution_ns = OsClock::resolution_ns().unsigned_abs().max(1);
         let bound_ns = half_ns.saturating_add(resolution_ns);
-        Self { instant: before + width / 2, other, bound_ns }
+        Self {
+            instant: before + width / 2,
+            other,
+            bound_ns,
+        }
     }
 }
 
@@ -156,8 +170,12 @@ impl Anchor<UnixTime> {
     fn unix_from(engine: &Engine) -> Self {
         match engine.read_bounded() {
             Some(bounded) => Self {
-                instant: Instant::from_nanos(Reading::from_bounded(&bounded, Timescale::Monotonic).time()),
-                other: UnixTime::from_nanos(Reading::from_bounded(&bounded, Timescale::Unix).time()),
+                instant: Instant::from_nanos(
+                    Reading::from_bounded(&bounded, Timescale::Monotonic).time(),
+                ),
+                other: UnixTime::from_nanos(
+                    Reading::from_bounded(&bounded, Timescale::Unix).time(),
+                ),
                 // The offset is one number, so the error is its bound, and 1 ns for the rounding of
                 // two clocks.
                 bound_ns: bounded.bounds.unix_bound_ns.saturating_add(1),
@@ -212,7 +230,9 @@ impl Anchor<StdInstant> {
     pub fn to_std(&self, instant: Instant) -> StdInstant {
         let converted = match instant.checked_duration_since(self.instant) {
             Some(later) => self.other.checked_add(later),
-            None => self.other.checked_sub(self.instant.saturating_duration_since(instant)),
+            None => self
+                .other
+                .checked_sub(self.instant.saturating_duration_since(instant)),
         };
         converted.unwrap_or(self.other)
     }
@@ -222,7 +242,10 @@ impl Anchor<StdInstant> {
     pub fn to_instant(&self, instant: StdInstant) -> Instant {
         match instant.checked_duration_since(self.other) {
             Some(later) => self.instant.checked_add(later).unwrap_or(Instant::MAX),
-            None => self.instant.checked_sub(self.other - instant).unwrap_or(Instant::ZERO),
+            None => self
+                .instant
+                .checked_sub(self.other - instant)
+                .unwrap_or(Instant::ZERO),
         }
     }
 }

@@ -122,12 +122,18 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read(|counter| self.clock.shared.read_ordered_ns(counter), Self::now_ordered_slow)
+        self.read(
+            |counter| self.clock.shared.read_ordered_ns(counter),
+            Self::now_ordered_slow,
+        )
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read(|counter| self.clock.shared.read_unix_ns(counter), Self::unix_slow)
+        self.read(
+            |counter| self.clock.shared.read_unix_ns(counter),
+            Self::unix_slow,
+        )
     }
 
     /// The time by the common line, or by `slow_path` if the fast path returns `None`. `slow_path`
@@ -153,7 +159,9 @@ impl Engine {
 
     /// Like [`read_bounded`](Self::read_bounded), but for the whole validity of the line.
     fn read_bounded_while_valid(&self) -> Option<BoundedReading> {
-        self.clock.shared.read_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
+        self.clock
+            .shared
+            .read_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the current
@@ -170,7 +178,8 @@ impl Engine {
     pub(crate) fn store_recent(&self, ns: u64) {
         // Keeps the maximum, because the lines of two CPUs may differ by their bounds.
         // ORDERING: Relaxed, pairs with the load in `recent_ns`.
-        self.recent_ns.fetch_max(ns.cast_signed(), Ordering::Relaxed);
+        self.recent_ns
+            .fetch_max(ns.cast_signed(), Ordering::Relaxed);
     }
 
     // ---- drivers ------------------------------------------------------------------------------
@@ -220,7 +229,10 @@ impl Engine {
         // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
         let order = Ordering::Relaxed;
         self.interval_ns.store(settings.interval_ns(), order);
-        let before = (self.trust.swap(trust, order), self.assume_invariant.swap(assume_invariant, order));
+        let before = (
+            self.trust.swap(trust, order),
+            self.assume_invariant.swap(assume_invariant, order),
+        );
         if before != (trust, assume_invariant) {
             self.request_judgement(); // also before the first judgement, which may be in progress
         }
@@ -242,7 +254,11 @@ impl Engine {
     /// The probes that this clock may make.
     pub(crate) fn probes(&self) -> Probes {
         // ORDERING: Relaxed, a setting.
-        if self.has_minimal_probes.load(Ordering::Relaxed) { Probes::Minimal } else { Probes::Full }
+        if self.has_minimal_probes.load(Ordering::Relaxed) {
+            Probes::Minimal
+        } else {
+            Probes::Full
+        }
     }
 
     /// The OS clock, restricted to this clock's probes.
@@ -252,7 +268,11 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
-        if !self.clock.reader_schedule.wants_iteration(&self.clock.keeper, reading, self.interval_ns()) {
+        if !self.clock.reader_schedule.wants_iteration(
+            &self.clock.keeper,
+            reading,
+            self.interval_ns(),
+        ) {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
@@ -285,7 +305,10 @@ impl Engine {
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: `lock_token` meets the conditions of `try_lock`, see `impl Platform for Engine`.
-        unsafe { self.collector.try_lock(sys::lock_token(), Collector::discard_facts) }
+        unsafe {
+            self.collector
+                .try_lock(sys::lock_token(), Collector::discard_facts)
+        }
     }
 }
 

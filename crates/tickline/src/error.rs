@@ -57,12 +57,22 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, text: impl fmt::Display) -> Self {
-        Self { kind, text: text.to_string(), source: None }
+        Self {
+            kind,
+            text: text.to_string(),
+            source: None,
+        }
     }
 
     pub(crate) fn thread(source: io::Error) -> Self {
-        let error = Self::new(ErrorKind::ThreadNotStarted, "the clock's thread could not be started");
-        Self { source: Some(source), ..error }
+        let error = Self::new(
+            ErrorKind::ThreadNotStarted,
+            "the clock's thread could not be started",
+        );
+        Self {
+            source: Some(source),
+            ..error
+        }
     }
 
     #[cfg(feature = "page")]

@@ -84,7 +84,9 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {
-        Self { ns: now_ordered_ns() }
+        Self {
+            ns: now_ordered_ns(),
+        }
     }
 
     /// The coarse time that the global clock's thread stored at its last wake-up
@@ -157,6 +159,8 @@ impl core::ops::Sub for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Instant").field(&Duration::from_nanos(self.ns)).finish()
+        f.debug_tuple("Instant")
+            .field(&Duration::from_nanos(self.ns))
+            .finish()
     }
 }

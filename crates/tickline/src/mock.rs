@@ -87,14 +87,17 @@ impl MockTime {
         let later = |now_ns: u64| Some(now_ns.saturating_add(ns));
         // ORDERING: Relaxed for both: a test that moves the clock on one thread and reads it on
         // another orders the two itself.
-        self.monotonic_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).ok();
+        self.monotonic_ns
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later)
+            .ok();
     }
 
     fn monotonic_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         let by_hand_ns = self.monotonic_ns.load(Ordering::Relaxed);
-        let followed =
-            self.followed.map_or(Duration::ZERO, |(now, start)| now().saturating_duration_since(start));
+        let followed = self.followed.map_or(Duration::ZERO, |(now, start)| {
+            now().saturating_duration_since(start)
+        });
         by_hand_ns.saturating_add(u64::try_from(followed.as_nanos()).unwrap_or(u64::MAX))
     }
 }
@@ -121,8 +124,14 @@ impl ClockBackend for MockTime {
 
     #[cfg(feature = "utc")]
     fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        let bound = *self.utc_bound.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(UtcReading::from_mock_time(self.now_ns(Timescale::Unix), bound?))
+        let bound = *self
+            .utc_bound
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(UtcReading::from_mock_time(
+            self.now_ns(Timescale::Unix),
+            bound?,
+        ))
     }
 
     #[cfg(feature = "utc")]
@@ -156,7 +165,10 @@ impl MockClock {
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(Arc::<MockTime>::clone(&time));
-        Self { time, clock: Clock::from_engine(Arc::new(engine), None) }
+        Self {
+            time,
+            clock: Clock::from_engine(Arc::new(engine), None),
+        }
     }
 
     /// Like [`new`](Self::new), but the mock also moves with tokio's clock: `tokio::time::pause`
@@ -236,14 +248,22 @@ impl MockClock {
     /// ```
     #[cfg(feature = "utc")]
     pub fn set_utc_bound(&self, bound: Duration) {
-        *self.time.utc_bound.lock().unwrap_or_else(PoisonError::into_inner) = Ok(bound);
+        *self
+            .time
+            .utc_bound
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Ok(bound);
     }
 
     /// Makes [`Clock::utc`](crate::Clock::utc) fail with `reason`. Needs the feature `utc`;
     /// [`set_utc_bound`](Self::set_utc_bound) has an example.
     #[cfg(feature = "utc")]
     pub fn set_utc_unknown(&self, reason: UtcUnknown) {
-        *self.time.utc_bound.lock().unwrap_or_else(PoisonError::into_inner) = Err(reason);
+        *self
+            .time
+            .utc_bound
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Err(reason);
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this mock on this
@@ -254,7 +274,10 @@ impl MockClock {
         CURRENT.with_borrow_mut(|stack| stack.push(Arc::clone(&mock)));
         // ORDERING: Relaxed: only this thread reads its own stack.
         ACTIVE.fetch_add(1, Ordering::Relaxed);
-        MockGuard { mock, not_send: core::marker::PhantomData }
+        MockGuard {
+            mock,
+            not_send: core::marker::PhantomData,
+        }
     }
 }
 
@@ -302,5 +325,13 @@ pub(crate) fn active<T>(read: impl FnOnce(&Engine) -> T) -> Option<T> {
     if ACTIVE.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    CURRENT.try_with(|stack| stack.try_borrow().ok()?.last().map(|mock| read(mock.clock.engine()))).ok()?
+    CURRENT
+        .try_with(|stack| {
+            stack
+                .try_borrow()
+                .ok()?
+                .last()
+                .map(|mock| read(mock.clock.engine()))
+        })
+        .ok()?
 }

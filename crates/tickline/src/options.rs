@@ -152,7 +152,10 @@ impl Settings {
     fn choices(&self) -> [(&'static str, String); 6] {
         [
             ("interval", format!("{:?}", self.interval)),
-            ("recent_every", format!("{:?}", self.recent_every.unwrap_or(self.interval))),
+            (
+                "recent_every",
+                format!("{:?}", self.recent_every.unwrap_or(self.interval)),
+            ),
             ("probes", format!("{:?}", self.probes)),
             ("line_per_cpu", format!("{:?}", self.line_per_cpu)),
             ("trust", format!("{:?}", self.trust)),

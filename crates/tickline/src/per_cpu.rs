@@ -53,7 +53,8 @@ pub(crate) const fn wants_line_per_cpu(choice: LinePerCpu, comparison: CounterCo
 /// The requirements of a line for each CPU: a counter that also reads the CPU's id, and the number
 /// of ids. The error says which requirement is not met.
 pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str> {
-    const NO_INSTRUCTION: &str = "this processor has no instruction for its counter and its id (rdtscp)";
+    const NO_INSTRUCTION: &str =
+        "this processor has no instruction for its counter and its id (rdtscp)";
     let counter = HardwareCpuCounter::if_present().ok_or(NO_INSTRUCTION)?;
     let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
     if ids > CPU_IDS {
@@ -111,7 +112,9 @@ impl CpuLines {
 
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            clocks: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
+            clocks: (0..ids)
+                .map(|_| SharedClock::new(LineCell::new()))
+                .collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
@@ -147,7 +150,9 @@ impl CpuLines {
     /// A reading in any state, and its source; `None` if the table has no entry for the CPU.
     pub(crate) fn read_slow(&self) -> Option<SlowReading> {
         let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
-        if let (ReadingSource::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
+        if let (ReadingSource::Reference { .. }, Some(record)) =
+            (reading.source, self.records.get(cpu))
+        {
             record.report_miss();
         }
         Some(reading)
@@ -160,7 +165,9 @@ impl CpuLines {
 
     /// Whether any CPU has a line.
     pub(crate) fn is_published(&self) -> bool {
-        self.clocks.iter().any(|clock| clock.cell.load().is_published())
+        self.clocks
+            .iter()
+            .any(|clock| clock.cell.load().is_published())
     }
 
     /// Whether `reference_ns` is at least the largest time that any CPU's line can return. Ask
@@ -178,7 +185,10 @@ impl CpuLines {
     }
 
     pub(crate) fn event_count(&self, event: Event) -> u64 {
-        self.clocks.iter().map(|clock| clock.event_count(event)).fold(0, u64::saturating_add)
+        self.clocks
+            .iter()
+            .map(|clock| clock.event_count(event))
+            .fold(0, u64::saturating_add)
     }
 
     /// The status of each CPU that the thread calibrates.
@@ -197,7 +207,11 @@ impl CpuLines {
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,
-                state: if is_published { ClockState::Fast } else { state_without_line(waited_ns) },
+                state: if is_published {
+                    ClockState::Fast
+                } else {
+                    state_without_line(waited_ns)
+                },
                 frequency_hz: figures.frequency_hz,
                 offset_ns: figures.frequency_hz.map(|_| figures.offset_ns),
                 age_ns: (published_ns != 0).then_some(age_ns),
@@ -219,7 +233,9 @@ impl Engine {
         sleep: &StoppableSleep,
     ) -> Option<u64> {
         let Ok(cpu_lines) = self.cpu_lines_or_new() else {
-            return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
+            return self
+                .maintain(Cadence::Scheduled)
+                .map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
         let (locked, kind) = self.clock.lock_judged(self)?;
@@ -227,7 +243,14 @@ impl Engine {
             return None; // another thread has left the CPUs' lines again
         }
         let config = locked.control.config;
-        Some(calibrations.run(cpu_lines, &Config { interval_ns: self.interval_ns(), ..config }, sleep))
+        Some(calibrations.run(
+            cpu_lines,
+            &Config {
+                interval_ns: self.interval_ns(),
+                ..config
+            },
+            sleep,
+        ))
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

@@ -72,7 +72,11 @@ impl Reading<UnixTime> {
     /// The time from the lower to the upper bound.
     #[must_use]
     pub const fn width(&self) -> Duration {
-        Duration::from_nanos(self.latest.as_nanos().saturating_sub(self.earliest.as_nanos()))
+        Duration::from_nanos(
+            self.latest
+                .as_nanos()
+                .saturating_sub(self.earliest.as_nanos()),
+        )
     }
 }
 
@@ -86,8 +90,12 @@ impl Reading<u64> {
             Timescale::Monotonic => (0, 0),
             Timescale::Unix => (bounded.bounds.unix_offset_ns, bounded.bounds.unix_bound_ns),
         };
-        let earliest_ns = earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(bound_ns);
-        let latest_ns = latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(bound_ns);
+        let earliest_ns = earliest_ns
+            .wrapping_add(offset_ns)
+            .saturating_sub_unsigned(bound_ns);
+        let latest_ns = latest_ns
+            .wrapping_add(offset_ns)
+            .saturating_add_unsigned(bound_ns);
         Self {
             earliest: saturating_unsigned(earliest_ns),
             time: saturating_unsigned(bounded.ns.wrapping_add(offset_ns)),
@@ -100,13 +108,23 @@ impl Reading<u64> {
     /// is 1 ns higher, because the OS clock rounds down to a nanosecond.
     pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
         let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
-        Self { earliest, time: ns, latest, is_from_counter: false }
+        Self {
+            earliest,
+            time: ns,
+            latest,
+            is_from_counter: false,
+        }
     }
 
     /// The same reading in the type of its timescale.
     #[inline]
     pub(crate) fn map<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
         let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);
-        Reading { earliest, time, latest, is_from_counter: self.is_from_counter }
+        Reading {
+            earliest,
+            time,
+            latest,
+            is_from_counter: self.is_from_counter,
+        }
     }
 }

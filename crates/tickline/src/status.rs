@@ -91,7 +91,9 @@ pub struct EventCounts([u64; Event::ALL.len()]);
 
 impl fmt::Debug for EventCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter().map(|(event, count)| (event.code(), count))).finish()
+        f.debug_map()
+            .entries(self.iter().map(|(event, count)| (event.code(), count)))
+            .finish()
     }
 }
 

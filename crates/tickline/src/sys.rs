@@ -38,8 +38,11 @@ pub(crate) use system::{
 };
 
 /// The counter of this target. The gates find out whether the process may read it.
-pub(crate) const COUNTER: Option<HardwareCounter> =
-    if cfg!(miri) { None } else { HardwareCounter::if_present() };
+pub(crate) const COUNTER: Option<HardwareCounter> = if cfg!(miri) {
+    None
+} else {
+    HardwareCounter::if_present()
+};
 
 /// Why a wait of a [`StoppableSleep`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,10 @@ pub(crate) enum WakeCause {
     /// The time is up.
     Timeout,
     /// The clock was set, or the machine was suspended.
-    #[cfg_attr(any(not(target_os = "linux"), miri), expect(dead_code, reason = "no other system reports it"))]
+    #[cfg_attr(
+        any(not(target_os = "linux"), miri),
+        expect(dead_code, reason = "no other system reports it")
+    )]
     ClockSet,
     /// Another thread called [`StoppableSleep::stop`].
     Stopped,

@@ -93,7 +93,13 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         drop(blocked);
         // ORDERING: Relaxed: only uniqueness counts.
         let id = STARTED.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { engine, sleep, thread: Some(thread), id, token: sys::token() })
+        Ok(Self {
+            engine,
+            sleep,
+            thread: Some(thread),
+            id,
+            token: sys::token(),
+        })
     }
 }
 
@@ -124,13 +130,15 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
     let mut utc = UtcPolls::default();
     loop {
         comparison = compare::result().unwrap_or(comparison);
-        let has_line_per_cpu =
-            engine.probes() == Probes::Full && wants_line_per_cpu(settings.line_per_cpu, comparison);
+        let has_line_per_cpu = engine.probes() == Probes::Full
+            && wants_line_per_cpu(settings.line_per_cpu, comparison);
         let next_ns = if has_line_per_cpu {
             engine.calibrate_cpus(&mut calibrations, sleep)
         } else {
             engine.leave_per_cpu();
-            engine.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns)
+            engine
+                .maintain(Cadence::Scheduled)
+                .map(|iteration| iteration.next_in_ns)
         };
         if core::mem::take(&mut calibrations.was_clock_set) {
             utc.force_due(engine);
@@ -141,7 +149,9 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
         } else {
             next_ns
         };
-        let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else { continue };
+        let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else {
+            continue;
+        };
         match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
             WakeCause::Timeout => {}
             WakeCause::ClockSet => {
@@ -178,7 +188,9 @@ impl Reviews {
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
-        let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| now_ns.saturating_sub(last_ns).unsigned_abs());
+        let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| {
+            now_ns.saturating_sub(last_ns).unsigned_abs()
+        });
         // The facts are reviewed at least once in each interval: now, if the next wake-up would be
         // too late.
         if is_gate_closed || since_ns.saturating_add(wait_ns) > engine.interval_ns() {
@@ -191,7 +203,11 @@ impl Reviews {
             }
         }
         let asks_result = is_gate_closed && self.comparison_thread.is_running();
-        Some(if asks_result { wait_ns.min(ASK_RESULT_EVERY_NS) } else { wait_ns })
+        Some(if asks_result {
+            wait_ns.min(ASK_RESULT_EVERY_NS)
+        } else {
+            wait_ns
+        })
     }
 }
 
@@ -207,7 +223,10 @@ fn sleep_and_store_recent(
     loop {
         engine.store_recent(engine.now_ordered_ns());
         let woken = sleep.wait(step.unwrap_or(left).min(left));
-        let spent_ns = OsClock.monotonic_ns().saturating_sub(start_ns).unsigned_abs();
+        let spent_ns = OsClock
+            .monotonic_ns()
+            .saturating_sub(start_ns)
+            .unsigned_abs();
         left = wait.saturating_sub(Duration::from_nanos(spent_ns));
         if woken != WakeCause::Timeout || left.is_zero() {
             return woken;

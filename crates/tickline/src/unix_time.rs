@@ -75,7 +75,11 @@ impl UnixTime {
     /// `UnixTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))` returns `None` instead.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
-        Self::from_units(seconds, NS_PER_S, "a Unix time beyond the limit of 18446744073 s")
+        Self::from_units(
+            seconds,
+            NS_PER_S,
+            "a Unix time beyond the limit of 18446744073 s",
+        )
     }
 
     /// The time `millis` milliseconds after 1970.
@@ -86,7 +90,11 @@ impl UnixTime {
     /// For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
-        Self::from_units(millis, 1_000_000, "a Unix time beyond the limit of 18446744073709 ms")
+        Self::from_units(
+            millis,
+            1_000_000,
+            "a Unix time beyond the limit of 18446744073709 ms",
+        )
     }
 
     /// The time `micros` microseconds after 1970.
@@ -97,7 +105,11 @@ impl UnixTime {
     /// For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
-        Self::from_units(micros, 1_000, "a Unix time beyond the limit of 18446744073709551 us")
+        Self::from_units(
+            micros,
+            1_000,
+            "a Unix time beyond the limit of 18446744073709551 us",
+        )
     }
 
     const fn from_units(units: u64, ns: u64, too_late: &'static str) -> Self {
@@ -159,7 +171,9 @@ impl UnixTime {
     pub const fn duration_since(&self, earlier: Self) -> Result<Duration, NegativeDurationError> {
         match self.ns.checked_sub(earlier.ns) {
             Some(ns) => Ok(Duration::from_nanos(ns)),
-            None => Err(NegativeDurationError(Duration::from_nanos(earlier.ns.abs_diff(self.ns)))),
+            None => Err(NegativeDurationError(Duration::from_nanos(
+                earlier.ns.abs_diff(self.ns),
+            ))),
         }
     }
 
@@ -177,7 +191,9 @@ impl UnixTime {
     /// The time `ns` nanoseconds after 1970, or before 1970 if `ns` is negative. Every conversion
     /// calls this function.
     pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeRangeError> {
-        u64::try_from(ns).map(Self::from_nanos).map_err(|_| UnixTimeRangeError { ns })
+        u64::try_from(ns)
+            .map(Self::from_nanos)
+            .map_err(|_| UnixTimeRangeError { ns })
     }
 }
 
@@ -199,12 +215,17 @@ const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     // Subtracts the leap days of the era so far: one in 4 years (1,460 days), except in a century
     // (36,524 days), but again in 400 years (146,096 days).
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     // From March on, any five months have 153 days.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (era * 400 + year_of_era + (month <= 2) as u64, month, day)
 }
 
@@ -216,7 +237,10 @@ impl fmt::Display for UnixTime {
         let (days, second) = (self.as_secs() / DAY_S, self.as_secs() % DAY_S);
         let (year, month, day) = date_from_days(days);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )?;
         let digits = f.precision().unwrap_or(9).min(9);
         if digits > 0 {
             let cut = (digits..9).fold(self.subsec_nanos(), |fraction, _| fraction / 10);
@@ -251,7 +275,11 @@ impl NegativeDurationError {
 
 impl fmt::Display for NegativeDurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the time to subtract is {:?} later than this one", self.0)
+        write!(
+            f,
+            "the time to subtract is {:?} later than this one",
+            self.0
+        )
     }
 }
 
@@ -284,12 +312,24 @@ impl fmt::Display for UnixTimeRangeError {
         let ns_per_s = u128::from(NS_PER_S);
         let seconds = |ns: u128| {
             let digits = format!("{}.{:09}", ns / ns_per_s, ns % ns_per_s);
-            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+            digits
+                .trim_end_matches('0')
+                .trim_end_matches('.')
+                .to_owned()
         };
-        let (time, limit) = (seconds(self.ns.unsigned_abs()), seconds(UnixTime::MAX.ns.into()));
+        let (time, limit) = (
+            seconds(self.ns.unsigned_abs()),
+            seconds(UnixTime::MAX.ns.into()),
+        );
         match self.ns {
-            0.. => write!(f, "{time} s after 1970 is out of range: a UnixTime ends {limit} s after 1970"),
-            _ => write!(f, "{time} s before 1970 is out of range: a UnixTime begins with 1970"),
+            0.. => write!(
+                f,
+                "{time} s after 1970 is out of range: a UnixTime ends {limit} s after 1970"
+            ),
+            _ => write!(
+                f,
+                "{time} s before 1970 is out of range: a UnixTime begins with 1970"
+            ),
         }
     }
 }

@@ -179,7 +179,11 @@ impl UtcReading {
     #[inline]
     #[must_use]
     pub const fn width(&self) -> Duration {
-        Duration::from_nanos(self.latest.as_nanos().saturating_sub(self.earliest.as_nanos()))
+        Duration::from_nanos(
+            self.latest
+                .as_nanos()
+                .saturating_sub(self.earliest.as_nanos()),
+        )
     }
 
     /// The source of the claim.
@@ -193,7 +197,8 @@ impl UtcReading {
     #[inline]
     #[must_use]
     pub fn tai_offset(&self) -> Option<Duration> {
-        self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.get().into()))
+        self.tai_offset_s
+            .map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
     /// Whether this reading was certainly made before `other`, which may be of another machine. If
@@ -212,7 +217,12 @@ impl UtcReading {
             ClaimSource::Chronyd => UtcSource::Chronyd,
             ClaimSource::Kernel => UtcSource::Kernel,
         };
-        Self { earliest, latest, tai_offset_s: bounds.tai_offset_s, source }
+        Self {
+            earliest,
+            latest,
+            tai_offset_s: bounds.tai_offset_s,
+            source,
+        }
     }
 
     /// A mock's reading: its time, with `error` on either side.
@@ -220,9 +230,14 @@ impl UtcReading {
     pub(crate) fn from_mock_time(unix_ns: u64, error: Duration) -> Self {
         let time = UnixTime::from_nanos(unix_ns);
         let (earliest, latest) = (time.checked_sub(error), time.checked_add(error));
-        let reading =
-            Self::from_bounds(earliest.unwrap_or(UnixTime::UNIX_EPOCH), latest.unwrap_or(UnixTime::MAX));
-        Self { source: UtcSource::Mock, ..reading }
+        let reading = Self::from_bounds(
+            earliest.unwrap_or(UnixTime::UNIX_EPOCH),
+            latest.unwrap_or(UnixTime::MAX),
+        );
+        Self {
+            source: UtcSource::Mock,
+            ..reading
+        }
     }
 }
 
@@ -352,7 +367,10 @@ impl Engine {
 /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold now.
 #[inline(always)]
 fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
-    engine.utc.by_counter(|| engine.read_ticks(), || VMCLOCK.marker()).map(UtcReading::new)
+    engine
+        .utc
+        .by_counter(|| engine.read_ticks(), || VMCLOCK.marker())
+        .map(UtcReading::new)
 }
 
 /// The time until the earliest UTC is after `reading`.

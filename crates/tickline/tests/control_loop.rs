@@ -31,7 +31,11 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     }
     // If the kernel can't be asked, as on systems other than Linux, a comparison of the counters
     // decides.
-    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
+    let clock = Clock::builder()
+        .trust(Trust::Measured)
+        .interval(Duration::from_millis(50))
+        .start()
+        .unwrap();
     // Readings without the counter: by the OS clock, on the same timescale.
     let os = Clock::builder().driver(Driver::Reader).start().unwrap();
     os.disable();
@@ -45,7 +49,11 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let start = StdInstant::now();
     let lines = || clock.status().events.get(Event::Replacement);
     while by_line < READINGS || lines() < LINES {
-        assert!(start.elapsed() < TIMEOUT, "{by_line} readings by the line: {:?}", clock.status());
+        assert!(
+            start.elapsed() < TIMEOUT,
+            "{by_line} readings by the line: {:?}",
+            clock.status()
+        );
         let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         let (reading, unix) = (clock.reading(), clock.unix_reading());
         let after_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
@@ -54,8 +62,11 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
             [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos),
             [unix.earliest(), unix.time(), unix.latest()].map(UnixTime::as_nanos),
         ];
-        for ((bounds_ns, before_ns), after_ns) in
-            bounds_ns.into_iter().zip(before_ns).zip(after_ns).take(TIMESCALES)
+        for ((bounds_ns, before_ns), after_ns) in bounds_ns
+            .into_iter()
+            .zip(before_ns)
+            .zip(after_ns)
+            .take(TIMESCALES)
         {
             let [earliest_ns, ns, latest_ns] = bounds_ns;
             assert!(earliest_ns <= ns && ns <= latest_ns, "{bounds_ns:?}");
@@ -65,7 +76,10 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         read_in_order(&clock, &mut last_ns);
     }
     // The bound is void for a moment if the host pauses this machine, or if the OS clock is set.
-    assert!(outside <= readings / 100, "{outside} of {readings} bounds exclude the OS clock");
+    assert!(
+        outside <= readings / 100,
+        "{outside} of {readings} bounds exclude the OS clock"
+    );
 
     let status = clock.status();
     writeln!(

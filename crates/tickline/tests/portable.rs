@@ -20,14 +20,18 @@ fn a_program_measures_a_time_as_std_does() {
     let (inner, spent, outer) = (inner.elapsed(), start.elapsed(), outer.elapsed());
     // The time is between the two, within errors of microseconds.
     let error = Duration::from_millis(1);
-    assert!(inner <= spent + error && spent <= outer + error, "{inner:?}, {spent:?}, {outer:?}");
+    assert!(
+        inner <= spent + error && spent <= outer + error,
+        "{inner:?}, {spent:?}, {outer:?}"
+    );
     assert!(Instant::now_ordered() >= start && Instant::recent() >= start);
     let reading = Clock::global().reading();
     assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
     if !cfg!(miri) {
         let (unix, system) = (UnixTime::now(), SystemTime::now());
-        let difference =
-            SystemTime::from(unix).duration_since(system).unwrap_or_else(|error| error.duration());
+        let difference = SystemTime::from(unix)
+            .duration_since(system)
+            .unwrap_or_else(|error| error.duration());
         assert!(difference < Duration::from_secs(1), "{difference:?}");
     }
 }
@@ -41,9 +45,17 @@ fn a_page_that_is_missing_differs_from_one_that_is_refused() {
 
     let kind = |path: &std::path::Path| Clock::open_page(path, Probes::Full).unwrap_err().kind();
     let has_pages = cfg!(all(target_os = "linux", not(miri)));
-    let missing = if has_pages { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
+    let missing = if has_pages {
+        ErrorKind::PageNotFound
+    } else {
+        ErrorKind::PageUnusable
+    };
     assert_eq!(kind("no-folder/page".as_ref()), missing);
-    assert_eq!(kind(&std::env::temp_dir()), ErrorKind::PageUnusable, "a folder is no page");
+    assert_eq!(
+        kind(&std::env::temp_dir()),
+        ErrorKind::PageUnusable,
+        "a folder is no page"
+    );
 }
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
@@ -58,7 +70,10 @@ const NEAR_NS: u64 = 50_000;
 fn ordered_readings_never_decrease_between_threads() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: u64 = if cfg!(miri) { 4 } else { 60 };
-    let clock = Clock::builder().interval(Duration::from_millis(2)).start().unwrap();
+    let clock = Clock::builder()
+        .interval(Duration::from_millis(2))
+        .start()
+        .unwrap();
     let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained
     let usable = until_fast(&clock).is_some();
     let os_ns = || os.now_ordered().as_nanos();
@@ -75,8 +90,16 @@ fn ordered_readings_never_decrease_between_threads() {
                     let after = os_ns();
                     largest.fetch_max(ns, Ordering::AcqRel);
                     assert!(ns >= seen, "{} ns back", seen - ns);
-                    assert!(ns + NEAR_NS >= before, "{} ns behind the OS clock", before - ns);
-                    assert!(ns <= after + NEAR_NS, "{} ns ahead of the OS clock", ns - after);
+                    assert!(
+                        ns + NEAR_NS >= before,
+                        "{} ns behind the OS clock",
+                        before - ns
+                    );
+                    assert!(
+                        ns <= after + NEAR_NS,
+                        "{} ns ahead of the OS clock",
+                        ns - after
+                    );
                     let turn = turns.load(Ordering::Acquire);
                     let is_fast = clock.reading().is_from_counter();
                     fast.fetch_add(is_fast.into(), Ordering::Relaxed);
@@ -104,14 +127,24 @@ fn ordered_readings_never_decrease_between_threads() {
             clock.enable();
         }
     });
-    assert!(closed.into_inner() > 0, "no reading was made behind the closed gate");
-    assert!(fast.into_inner() > 0 || !usable, "no reading was made by a line");
+    assert!(
+        closed.into_inner() > 0,
+        "no reading was made behind the closed gate"
+    );
+    assert!(
+        fast.into_inner() > 0 || !usable,
+        "no reading was made by a line"
+    );
 }
 
 #[test]
 fn every_driver_reads_in_order_while_a_clock_is_switched() {
     for driver in [Driver::Reader, Driver::Manual, Driver::Thread] {
-        let clock = Clock::builder().driver(driver).interval(Duration::from_millis(1)).start().unwrap();
+        let clock = Clock::builder()
+            .driver(driver)
+            .interval(Duration::from_millis(1))
+            .start()
+            .unwrap();
         let mut last = 0;
         for turn in 0..if cfg!(miri) { 20 } else { 2_000 } {
             read_in_order(&clock, &mut last);
@@ -149,7 +182,10 @@ fn instants_have_the_arithmetic_of_std() {
     assert_eq!(late - early, Duration::new(1, 2));
     assert_eq!(early - late, Duration::ZERO, "differences saturate");
     assert_eq!(late.duration_since(early), Duration::new(1, 2));
-    assert_eq!(late.checked_duration_since(early), Some(Duration::new(1, 2)));
+    assert_eq!(
+        late.checked_duration_since(early),
+        Some(Duration::new(1, 2))
+    );
     assert_eq!(early.checked_duration_since(late), None);
     assert_eq!(early.saturating_duration_since(late), Duration::ZERO);
     assert_eq!(early + SECOND, Instant::from_nanos(1_000_000_005));
@@ -178,7 +214,9 @@ fn subtracting_too_much_panics_as_in_std() {
 
 #[test]
 fn a_system_time_after_the_limit_is_named_with_the_limit() {
-    let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000)).unwrap_err().to_string();
+    let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000))
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         after,
         "20000000000 s after 1970 is out of range: a UnixTime ends 18446744073.709551615 s after 1970"

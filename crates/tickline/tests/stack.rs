@@ -71,9 +71,16 @@ const WORDS: usize = STACK_BYTES / 8;
 impl Painted {
     fn new() -> Self {
         let words = vec![0_u64; WORDS].leak().as_mut_ptr();
-        let stack = libc::stack_t { ss_sp: words.cast(), ss_flags: 0, ss_size: STACK_BYTES };
+        let stack = libc::stack_t {
+            ss_sp: words.cast(),
+            ss_flags: 0,
+            ss_size: STACK_BYTES,
+        };
         // SAFETY: the stack lives until the process ends, and has no other use.
-        assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
+        assert_eq!(
+            unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) },
+            0
+        );
         handle(libc::SIGUSR1, handler as *const (), libc::SA_ONSTACK);
         Self { words }
     }
@@ -89,7 +96,10 @@ impl Painted {
         // SAFETY: the handler has returned. The compiler does not see its stores, so the words are
         // read through a new reference.
         let words = unsafe { std::slice::from_raw_parts(black_box(self.words), WORDS) };
-        let lowest = words.iter().position(|word| *word != PAINT).expect("the handler ran");
+        let lowest = words
+            .iter()
+            .position(|word| *word != PAINT)
+            .expect("the handler ran");
         TOP.load(Ordering::Relaxed) - (self.words.addr() + 8 * lowest)
     }
 }
@@ -112,7 +122,10 @@ impl Calls {
             writeln!(std::io::stdout(), "{when}: {name}: {most} bytes").expect("stdout");
         }
         let largest = self.0.iter().max_by_key(|(.., most)| most);
-        assert!(largest.is_some_and(|(.., most)| *most <= PROMISED_BYTES), "{when}: {largest:?}");
+        assert!(
+            largest.is_some_and(|(.., most)| *most <= PROMISED_BYTES),
+            "{when}: {largest:?}"
+        );
     }
 }
 
@@ -154,7 +167,11 @@ fn readings_need_little_stack() {
         assert!(Clock::global().status().is_judged);
         let mut all = all_calls();
         all.make(&stack, 300);
-        println!("state: {}, {:?}", Clock::global().status().state, Clock::global().status().events);
+        println!(
+            "state: {}, {:?}",
+            Clock::global().status().state,
+            Clock::global().status().events
+        );
         first.check("at first");
         second.check("then");
         all.check("any time");
@@ -167,19 +184,32 @@ fn readings_need_little_stack() {
 fn maintaining_needs_little_stack() {
     for name in ["full", "minimal"] {
         in_child(&[("TICKLINE_TEST_PROBES", name)], || {
-            let is_minimal = std::env::var("TICKLINE_TEST_PROBES").is_ok_and(|name| name == "minimal");
-            let probes = if is_minimal { Probes::Minimal } else { Probes::Full };
+            let is_minimal =
+                std::env::var("TICKLINE_TEST_PROBES").is_ok_and(|name| name == "minimal");
+            let probes = if is_minimal {
+                Probes::Minimal
+            } else {
+                Probes::Full
+            };
             let stack = Painted::new();
             let mut first = calls! { "maintain": Clock::global().maintain(); };
             first.make(&stack, 1);
-            let guard = Clock::builder().probes(probes).trust(Trust::Measured).start_global().unwrap();
+            let guard = Clock::builder()
+                .probes(probes)
+                .trust(Trust::Measured)
+                .start_global()
+                .unwrap();
             if probes == Probes::Full {
                 until_fast(Clock::global());
             }
             drop(guard);
             let mut all = all_calls();
             all.make(&stack, 300);
-            println!("state: {}, {:?}", Clock::global().status().state, Clock::global().status().events);
+            println!(
+                "state: {}, {:?}",
+                Clock::global().status().state,
+                Clock::global().status().events
+            );
             first.check("alone");
             all.check("after a thread");
         });

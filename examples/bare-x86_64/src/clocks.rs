@@ -14,7 +14,8 @@ use tickline_core::reference::Reference;
 
 /// The time-stamp counter. For another processor, implement
 /// [`Counter`](tickline_core::counter::Counter), by the contract of that module.
-pub const TSC: HardwareCounter = HardwareCounter::if_present().expect("every x86_64 processor has one");
+pub const TSC: HardwareCounter =
+    HardwareCounter::if_present().expect("every x86_64 processor has one");
 
 /// The high precision event timer (IA-PC HPET Specification 1.0a, 2.3). This code accesses its
 /// registers as words of 32 bits.
@@ -49,7 +50,10 @@ impl Hpet {
     ///
     /// The registers must be mapped, and no other code may use them.
     pub unsafe fn start() -> Option<Self> {
-        let mut hpet = Self { base: ptr::with_exposed_provenance_mut(BASE), period_fs: 0 };
+        let mut hpet = Self {
+            base: ptr::with_exposed_provenance_mut(BASE),
+            period_fs: 0,
+        };
         hpet.period_fs = hpet.read(PERIOD);
         // Without a timer all bits read as ones, or as zeros.
         let usable = (1..=MAX_PERIOD_FS).contains(&hpet.period_fs);

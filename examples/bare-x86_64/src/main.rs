@@ -30,7 +30,9 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::counter::resolution_ticks;
-use tickline_core::{Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
+use tickline_core::{
+    Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock,
+};
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.
 static CLOCK: SharedClock = SharedClock::new(LineCell::new());
@@ -103,7 +105,11 @@ impl Counts {
         say!(
             "{:>5} ms, {phase}: by the {}; {} Hz, drift at most {} ppb, bounds {:?}",
             now_ns(hpet) / MS,
-            if CLOCK.read_ns(&TSC).is_some() { "TSC" } else { "HPET" },
+            if CLOCK.read_ns(&TSC).is_some() {
+                "TSC"
+            } else {
+                "HPET"
+            },
             figures.frequency_hz.unwrap_or(0),
             figures.max_drift_ppb,
             CLOCK.read_bounded(&TSC).map(|reading| reading.bounds_ns()),
@@ -123,10 +129,20 @@ extern "C" fn main() -> ! {
         reference_ns: hpet.resolution_ns(),
         reference_kind: ReferenceKind::Independent,
     };
-    say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
+    say!(
+        "TSC: moves by {counter_ticks} ticks; HPET: by {} ns",
+        resolutions.reference_ns
+    );
 
-    let config = Config { interval_ns: INTERVAL_NS, resolutions, cadence: Cadence::Scheduled };
-    let mut driver = Driver { control: Control::new(config), due_ns: 0 };
+    let config = Config {
+        interval_ns: INTERVAL_NS,
+        resolutions,
+        cadence: Cadence::Scheduled,
+    };
+    let mut driver = Driver {
+        control: Control::new(config),
+        due_ns: 0,
+    };
     let mut counts = Counts::default();
 
     counts.watch("without a driver", None, &hpet, 20);
@@ -135,24 +151,47 @@ extern "C" fn main() -> ! {
         driver.serve(&hpet);
     }
     let max_drift_ppb = CLOCK.figures().max_drift_ppb;
-    let driven = counts.watch("the driver comes when it is due", Some(&mut driver), &hpet, 1_500);
+    let driven = counts.watch(
+        "the driver comes when it is due",
+        Some(&mut driver),
+        &hpet,
+        1_500,
+    );
     let has_converged = CLOCK.figures().max_drift_ppb < max_drift_ppb;
     // The validity of a line is 4 intervals.
     counts.watch("the driver has stopped", None, &hpet, 1_000);
     let has_ended = CLOCK.read_ns(&TSC).is_none();
     let driven_again = counts.watch("the driver is back", Some(&mut driver), &hpet, 500);
 
-    let Counts { readings, by_counter, backward, outside, .. } = counts;
+    let Counts {
+        readings,
+        by_counter,
+        backward,
+        outside,
+        ..
+    } = counts;
     say!(
         "{readings} readings, {by_counter} by the counter, {backward} backward, {outside} outside their bounds"
     );
     for (promise, holds) in [
         ("no reading is smaller than the one before", backward == 0),
-        ("the reference is within the bounds of each reading", outside == 0),
-        ("the clock converged: the maximum drift shrank", has_converged),
+        (
+            "the reference is within the bounds of each reading",
+            outside == 0,
+        ),
+        (
+            "the clock converged: the maximum drift shrank",
+            has_converged,
+        ),
         ("the counter served", driven > 0),
-        ("without a driver the line ended, and the reference served", has_ended),
-        ("with the driver back, the counter served again", driven_again > 0),
+        (
+            "without a driver the line ended, and the reference served",
+            has_ended,
+        ),
+        (
+            "with the driver back, the counter served again",
+            driven_again > 0,
+        ),
     ] {
         assert!(holds, "this does not hold: {promise}");
         say!("passed: {promise}");

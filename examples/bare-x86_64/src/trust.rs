@@ -33,7 +33,11 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     facts.resolution_ticks = Some(counter_ticks);
     let verdicts = Gate::ALL.iter().map(|gate| gate::judge(*gate, &facts));
     for verdict in verdicts.clone() {
-        say!("gate {}: {}", verdict.gate.code(), verdict.closed_by.map_or("open", Reason::code));
+        say!(
+            "gate {}: {}",
+            verdict.gate.code(),
+            verdict.closed_by.map_or("open", Reason::code)
+        );
     }
     gate::first_closed(verdicts)
 }

@@ -350,15 +350,21 @@ fn seconds(value: &str) -> Result<Duration, String> {
 }
 
 fn interval(value: &str) -> Result<Duration, String> {
-    let seconds = value.parse::<f64>().ok().filter(|seconds| (0.05..=3_600.0).contains(seconds));
-    let seconds = seconds.ok_or_else(|| format!("{value} is not a number of seconds from 0.05 to 3600"))?;
+    let seconds = value
+        .parse::<f64>()
+        .ok()
+        .filter(|seconds| (0.05..=3_600.0).contains(seconds));
+    let seconds =
+        seconds.ok_or_else(|| format!("{value} is not a number of seconds from 0.05 to 3600"))?;
     Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Parses a positive span of time with a unit, such as `100ms`, into ns.
 fn span_ns(value: &str) -> Result<i64, String> {
-    let span =
-        value.parse::<jiff::SignedDuration>().ok().and_then(|span| i64::try_from(span.as_nanos()).ok());
+    let span = value
+        .parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|span| i64::try_from(span.as_nanos()).ok());
     span.filter(|ns| *ns > 0)
         .ok_or_else(|| format!("{value} is not a span of time above 0, such as 100ms or 2s"))
 }
@@ -366,11 +372,17 @@ fn span_ns(value: &str) -> Result<i64, String> {
 /// Parses a percentage, with or without the sign `%`.
 fn percent(value: &str) -> Result<f64, String> {
     let number = value.strip_suffix('%').unwrap_or(value).trim_end();
-    let percent = number.parse().ok().filter(|percent| (0.0..=10_000.0).contains(percent));
+    let percent = number
+        .parse()
+        .ok()
+        .filter(|percent| (0.0..=10_000.0).contains(percent));
     percent.ok_or_else(|| format!("{value} is not a percentage from 0 to 10000"))
 }
 
 fn whole(value: &str, limit: u32) -> Result<u32, String> {
-    let parsed = value.parse().ok().filter(|number| (1..=limit).contains(number));
+    let parsed = value
+        .parse()
+        .ok()
+        .filter(|number| (1..=limit).contains(number));
     parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
 }

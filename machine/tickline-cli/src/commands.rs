@@ -7,7 +7,10 @@ pub(crate) mod explain;
 pub(crate) mod flight;
 pub(crate) mod manual;
 pub(crate) mod report;
-#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "commands/run/unsupported.rs")]
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    path = "commands/run/unsupported.rs"
+)]
 pub(crate) mod run;
 #[cfg_attr(not(target_os = "linux"), path = "commands/serve/unsupported.rs")]
 pub(crate) mod serve;

@@ -13,21 +13,43 @@ const MAX_CPUS: usize = 8_192;
 pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
     let ranges = cpu_list::ranges(value.as_bytes())
         .ok_or_else(|| format!("{value} is not a list of CPUs such as 0-3,8"))?;
-    if let Some(last) = ranges.iter().map(|range| *range.end()).find(|last| *last >= MAX_CPUS) {
-        return Err(format!("{value} names CPU {last}, but the last CPU of any kernel is {}", MAX_CPUS - 1));
+    if let Some(last) = ranges
+        .iter()
+        .map(|range| *range.end())
+        .find(|last| *last >= MAX_CPUS)
+    {
+        return Err(format!(
+            "{value} names CPU {last}, but the last CPU of any kernel is {}",
+            MAX_CPUS - 1
+        ));
     }
-    Ok(ranges.into_iter().flatten().filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+    Ok(ranges
+        .into_iter()
+        .flatten()
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect())
 }
 
 /// The CPUs of the list, if this process may run on each; by default, all on which it may run.
 pub(crate) fn chosen(list: Option<&BTreeSet<u32>>) -> io::Result<Vec<u32>> {
-    let Some(cpus) = list else { return Ok(exchange::cpus()) };
-    let Some(missing) = cpus.iter().find(|cpu| exchange::on_cpu(**cpu, || ()).is_none()) else {
+    let Some(cpus) = list else {
+        return Ok(exchange::cpus());
+    };
+    let Some(missing) = cpus
+        .iter()
+        .find(|cpu| exchange::on_cpu(**cpu, || ()).is_none())
+    else {
         return Ok(cpus.iter().copied().collect());
     };
     let usable = exchange::cpus();
-    let hint = if usable.is_empty() { String::new() } else { format!(": choose from {}", ranges(&usable)) };
-    Err(io::Error::other(format!("--cpus: no thread could be started on CPU {missing}{hint}")))
+    let hint = if usable.is_empty() {
+        String::new()
+    } else {
+        format!(": choose from {}", ranges(&usable))
+    };
+    Err(io::Error::other(format!(
+        "--cpus: no thread could be started on CPU {missing}{hint}"
+    )))
 }
 
 /// A list as Linux writes it: `0-3,8`.
@@ -36,7 +58,11 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
     for run in cpus.chunk_by(|cpu, next| cpu + 1 == *next) {
         let (first, last) = (run[0], run[run.len() - 1]);
         let comma = if text.is_empty() { "" } else { "," };
-        text += &if first == last { format!("{comma}{first}") } else { format!("{comma}{first}-{last}") };
+        text += &if first == last {
+            format!("{comma}{first}")
+        } else {
+            format!("{comma}{first}-{last}")
+        };
     }
     text
 }

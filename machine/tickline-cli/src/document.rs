@@ -177,7 +177,11 @@ pub(crate) struct GateRow {
 
 impl Document {
     /// A document with these measurements, the facts of the machine, and the global clock's status.
-    pub(crate) fn new(command: &'static str, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
+    pub(crate) fn new(
+        command: &'static str,
+        costs: Vec<CostRow>,
+        track: Option<TrackSummary>,
+    ) -> Self {
         let status = usual_status();
         let machine = Machine::read(&status);
         let mut document = Self {
@@ -211,12 +215,18 @@ impl Document {
     /// tickline reads the counter, because on bare metal tickline trusts the kernel.
     pub(crate) fn exit(&self) -> Exit {
         let is_good = self.fast && !self.is_bad() && self.unsynchronised().is_none();
-        if is_good { Exit::Success } else { Exit::Negative }
+        if is_good {
+            Exit::Success
+        } else {
+            Exit::Negative
+        }
     }
 
     /// The test of pairs of CPUs, if it has found unsynchronised counters.
     pub(crate) fn unsynchronised(&self) -> Option<&WarpTest> {
-        self.warp.as_ref().filter(|warp| warp.synchronised == Some(false))
+        self.warp
+            .as_ref()
+            .filter(|warp| warp.synchronised == Some(false))
     }
 
     /// Whether a clock of the machine is slow or wrong.
@@ -243,7 +253,9 @@ impl Document {
     /// A warning if a debug build has measured costs.
     pub(crate) fn build_note(&self) -> Option<&'static str> {
         let applies = self.debug_build && !self.costs.is_empty();
-        applies.then_some("This is a debug build: its costs are several times those of a release build.")
+        applies.then_some(
+            "This is a debug build: its costs are several times those of a release build.",
+        )
     }
 
     /// Shows the sentence about the machine with its level in colour, the result, and that
@@ -271,7 +283,9 @@ impl ClockStatus {
         let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
         let error_ns = |utc: &UtcReading| {
             let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
-            latest_ns.saturating_sub(unix).max(unix.saturating_sub(earliest_ns))
+            latest_ns
+                .saturating_sub(unix)
+                .max(unix.saturating_sub(earliest_ns))
         };
         let cpu_row = |cpu: &CpuStatus| CpuRow {
             cpu: cpu.cpu,
@@ -293,7 +307,11 @@ impl ClockStatus {
             utc_unknown: unknown.map(|why| why.code().into()),
             thread_error: None,
             environment_unrecognised: status.environment == EnvironmentSwitch::Unrecognised,
-            events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
+            events: status
+                .events
+                .iter()
+                .map(|(event, count)| (event.code(), count))
+                .collect(),
             per_cpu: status.per_cpu.iter().map(cpu_row).collect(),
         }
     }
@@ -304,7 +322,10 @@ impl ClockStatus {
 /// may replace a line some ms after the line's end.
 fn usual_status() -> Status {
     let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
-    status_when(|status| status.state != ClockState::Calibrating && has_asked(), Duration::from_millis(100))
+    status_when(
+        |status| status.state != ClockState::Calibrating && has_asked(),
+        Duration::from_millis(100),
+    )
 }
 
 /// The time between the earliest and the latest time of a reading, ns.
@@ -318,7 +339,10 @@ fn gates(status: &Status) -> Vec<GateRow> {
         open: verdict.closed_by.is_none(),
         reason: verdict.closed_by.map(|reason| reason.code().into()),
         warning: verdict.warning.map(|reason| reason.code().into()),
-        text: verdict.closed_by.or(verdict.warning).map(|reason| reason.to_string()),
+        text: verdict
+            .closed_by
+            .or(verdict.warning)
+            .map(|reason| reason.to_string()),
     };
     status.verdicts().iter().map(gate).collect()
 }
@@ -344,17 +368,25 @@ fn result(state: ClockState, document: &Document) -> String {
             format!("tickline reads the counter here{costs}{track}.")
         }
         ClockState::Fallback(reason) => {
-            let named = matches!(reason, Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested);
+            let named = matches!(
+                reason,
+                Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested
+            );
             let detail = document.machine.clocksource.as_ref().filter(|_| named);
             let detail = match (reason, detail) {
                 (_, Some(name)) => format!(" ({name})"),
-                (Reason::SamplesTooOld, None) => " (on a busy machine that passes by itself)".to_owned(),
+                (Reason::SamplesTooOld, None) => {
+                    " (on a busy machine that passes by itself)".to_owned()
+                }
                 _ => String::new(),
             };
             format!("tickline reads the OS clock here, because {reason}{detail}.")
         }
         ClockState::Disrupted => {
-            format!("tickline reads the counter here; its state is {}.", ClockState::Disrupted)
+            format!(
+                "tickline reads the counter here; its state is {}.",
+                ClockState::Disrupted
+            )
         }
         state => format!("tickline reads the OS clock for now; its state is {state}."),
     }

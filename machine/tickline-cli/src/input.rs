@@ -21,16 +21,30 @@ const MAX_BYTES: u64 = 256 << 20;
 /// file.
 pub(crate) fn read_document(path: &Path) -> io::Result<(Value, Document)> {
     let is_stdin = path == Path::new("-");
-    let name = if is_stdin { Path::new("standard input") } else { path };
-    let read = || if is_stdin { read_limited(io::stdin().lock()) } else { read_limited(File::open(path)?) };
-    read().and_then(|bytes| parse(&bytes)).map_err(|error| with_path(name, &error))
+    let name = if is_stdin {
+        Path::new("standard input")
+    } else {
+        path
+    };
+    let read = || {
+        if is_stdin {
+            read_limited(io::stdin().lock())
+        } else {
+            read_limited(File::open(path)?)
+        }
+    };
+    read()
+        .and_then(|bytes| parse(&bytes))
+        .map_err(|error| with_path(name, &error))
 }
 
 fn read_limited(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+        return Err(io::Error::other(format!(
+            "it has more than {MAX_BYTES} bytes"
+        )));
     }
     Ok(bytes)
 }
@@ -41,7 +55,9 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<(Value, Document)> {
         return bad("it is empty".to_owned());
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        return bad("it is UTF-16; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)".to_owned());
+        return bad(
+            "it is UTF-16; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)".to_owned(),
+        );
     }
     // Editors on Windows write a byte order mark.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -58,7 +74,9 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<(Value, Document)> {
             let typed = serde_path_to_error::deserialize(&document).map_err(io::Error::other)?;
             Ok((document, typed))
         }
-        Some(other) => bad(format!("its schema is '{other}'; this program reads '{SCHEMA}'")),
+        Some(other) => bad(format!(
+            "its schema is '{other}'; this program reads '{SCHEMA}'"
+        )),
         None => bad(format!("it has no 'schema'; this program reads '{SCHEMA}'")),
     }
 }
@@ -72,12 +90,21 @@ mod tests {
         for (bytes, part) in [
             (&b""[..], "it is empty"),
             (b"\xff\xfe{\0}\0", "UTF-16"),
-            (b"{\"\xff\"}", "a document that --json writes: invalid unicode"),
+            (
+                b"{\"\xff\"}",
+                "a document that --json writes: invalid unicode",
+            ),
             (b"{", "a document that --json writes: EOF"),
             (b"\xef\xbb\xbf[]", "no object 'machine'"),
             (br#"{"machine": {}}"#, "no 'schema'"),
-            (br#"{"machine": {}, "schema": "a/1"}"#, "its schema is 'a/1'; this program reads 'tickline/2'"),
-            (br#"{"machine": {"cpu": 1}, "schema": "tickline/2"}"#, "machine.cpu: invalid type: integer `1`"),
+            (
+                br#"{"machine": {}, "schema": "a/1"}"#,
+                "its schema is 'a/1'; this program reads 'tickline/2'",
+            ),
+            (
+                br#"{"machine": {"cpu": 1}, "schema": "tickline/2"}"#,
+                "machine.cpu: invalid type: integer `1`",
+            ),
             (
                 br#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#,
                 "machine.ntp: missing field",

@@ -178,7 +178,9 @@ impl Machine {
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
             CounterComparison::Synchronised { cpus } => (Some(cpus), None),
-            CounterComparison::Unsynchronised { difference, .. } => (None, Some(difference.size_ticks())),
+            CounterComparison::Unsynchronised { difference, .. } => {
+                (None, Some(difference.size_ticks()))
+            }
             _ => (None, None),
         };
         Self {
@@ -206,8 +208,13 @@ impl Machine {
 
     /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
-        let Some(cpuid) = &self.cpuid else { return cpuid::hz_by_firmware() };
-        cpuid.hypervisor_khz.map(|khz| u64::from(khz) * 1_000).or(cpuid.leaf_15h_hz)
+        let Some(cpuid) = &self.cpuid else {
+            return cpuid::hz_by_firmware();
+        };
+        cpuid
+            .hypervisor_khz
+            .map(|khz| u64::from(khz) * 1_000)
+            .or(cpuid.leaf_15h_hz)
     }
 }
 
@@ -235,12 +242,18 @@ pub(crate) fn online_cpus() -> Option<String> {
 /// The name of a process, which need not be UTF-8; `None` if the process has ended.
 #[cfg(target_os = "linux")]
 pub(crate) fn process_name(pid: u32) -> Option<String> {
-    Some(read_text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
+    Some(
+        read_text(format!("/proc/{pid}/comm"))?
+            .trim_end_matches('\n')
+            .to_owned(),
+    )
 }
 
 fn cpu_name() -> Option<String> {
     let text = read_text("/proc/cpuinfo")?;
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
     Some(name.1.to_owned())
 }
 
@@ -256,8 +269,13 @@ fn product_name() -> Option<String> {
 
 /// The devices that the ACPI tables name, one on each line; empty without ACPI or `/sys`.
 fn acpi_devices() -> String {
-    let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
-    entries.map(|entry| format!("{}\n", entry.file_name().to_string_lossy())).collect()
+    let entries = fs::read_dir("/sys/bus/acpi/devices")
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .map(|entry| format!("{}\n", entry.file_name().to_string_lossy()))
+        .collect()
 }
 
 /// The value of the line of `/proc/self/status` with this name.
@@ -273,7 +291,11 @@ fn comparison_text(comparison: CounterComparison) -> String {
         CounterComparison::Pending => "not compared by this program".to_owned(),
         CounterComparison::Single => "one CPU only".to_owned(),
         CounterComparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
-        CounterComparison::Unsynchronised { cpu, other_cpu, difference } => format!(
+        CounterComparison::Unsynchronised {
+            cpu,
+            other_cpu,
+            difference,
+        } => format!(
             "CPU {cpu} and CPU {other_cpu} are unsynchronised by at least {} ticks",
             difference.size_ticks()
         ),

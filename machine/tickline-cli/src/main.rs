@@ -92,7 +92,12 @@ fn refused(error: &clap::Error) -> ExitCode {
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // If standard error cannot be written, the program has no way to report that.
-        writeln!(io::stderr(), "tickline: {}", words::plain(&error.to_string())).ok();
+        writeln!(
+            io::stderr(),
+            "tickline: {}",
+            words::plain(&error.to_string())
+        )
+        .ok();
         Exit::Error
     });
     ExitCode::from(exit as u8)

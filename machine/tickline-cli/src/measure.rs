@@ -35,7 +35,10 @@ pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duratio
 pub(crate) fn admitted_counter() -> Result<HardwareCounter, String> {
     let status = Clock::global().status();
     let closed_by = |gate| status.verdict(gate).closed_by;
-    match (closed_by(Gate::Supported).or(closed_by(Gate::Readable)), HardwareCounter::if_present()) {
+    match (
+        closed_by(Gate::Supported).or(closed_by(Gate::Readable)),
+        HardwareCounter::if_present(),
+    ) {
         (Some(reason), _) => Err(reason.to_string()),
         (None, Some(counter)) if status.is_judged => Ok(counter),
         (None, _) => Err("the clock has not judged its gates yet".to_owned()),
@@ -44,7 +47,11 @@ pub(crate) fn admitted_counter() -> Result<HardwareCounter, String> {
 
 /// The narrowest of some brackets: a call of `inner` between two reads of `outer`. An interruption
 /// widens a bracket.
-pub(crate) fn narrowest<T>(brackets: u32, outer: impl Fn() -> u64, inner: impl Fn() -> T) -> (u64, T, u64) {
+pub(crate) fn narrowest<T>(
+    brackets: u32,
+    outer: impl Fn() -> u64,
+    inner: impl Fn() -> T,
+) -> (u64, T, u64) {
     let bracket = || (outer(), inner(), outer());
     let width = |(before, _, after): &(u64, T, u64)| after.wrapping_sub(*before);
     let narrower = |a, b| if width(&b) < width(&a) { b } else { a };
@@ -59,7 +66,10 @@ pub(crate) const fn as_f64(value: u64) -> f64 {
     value as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "53 bits are a hundred days in ns")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "53 bits are a hundred days in ns"
+)]
 pub(crate) const fn signed_f64(value: i64) -> f64 {
     value as f64
 }

@@ -24,7 +24,12 @@ pub(crate) struct JsonOutput(Option<Destination>);
 
 impl JsonOutput {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(Self(json.target.as_deref().map(|path| Destination::find(path)?.tried()).transpose()?))
+        Ok(Self(
+            json.target
+                .as_deref()
+                .map(|path| Destination::find(path)?.tried())
+                .transpose()?,
+        ))
     }
 
     /// Finds the destination of a second document, which `option` of the command line names.
@@ -34,9 +39,15 @@ impl JsonOutput {
     /// If the destination cannot be written, or is also the destination of the JSON.
     pub(crate) fn find_second(&self, option: &str, path: &Path) -> io::Result<Destination> {
         let second = Destination::find(path)?;
-        if self.0.as_ref().is_some_and(|json| json.resolved == second.resolved) {
+        if self
+            .0
+            .as_ref()
+            .is_some_and(|json| json.resolved == second.resolved)
+        {
             let path = second.path.display();
-            return Err(io::Error::other(format!("{option} {path} and --json name one place: choose two")));
+            return Err(io::Error::other(format!(
+                "{option} {path} and --json name one place: choose two"
+            )));
         }
         Ok(second)
     }
@@ -82,14 +93,19 @@ impl Destination {
             WriteMethod::Stdout => PathBuf::from("-"),
             _ => resolve_links(path),
         };
-        Ok(Self { path: path.to_owned(), resolved, method })
+        Ok(Self {
+            path: path.to_owned(),
+            resolved,
+            method,
+        })
     }
 
     /// Checks before the measurement that [`save`](Self::save) can replace a regular file.
     pub(crate) fn tried(self) -> io::Result<Self> {
         if matches!(self.method, WriteMethod::Replace) {
             // Make a temporary file as a trial. It is removed at once.
-            temporary_file_in_folder_of(&self.resolved).map_err(|error| with_path(&self.path, &error))?;
+            temporary_file_in_folder_of(&self.resolved)
+                .map_err(|error| with_path(&self.path, &error))?;
         }
         Ok(self)
     }
@@ -105,7 +121,11 @@ impl Destination {
 
     /// The destination's name for messages.
     pub(crate) fn name(&self) -> String {
-        if self.is_stdout() { "standard output".to_owned() } else { plain_path(&self.path) }
+        if self.is_stdout() {
+            "standard output".to_owned()
+        } else {
+            plain_path(&self.path)
+        }
     }
 
     /// Writes a document.
@@ -133,9 +153,9 @@ impl Destination {
         Ok(match self.method {
             WriteMethod::Stdout => Box::new(io::stdout()),
             WriteMethod::Stream(file) => Box::new(file),
-            WriteMethod::Replace => {
-                Box::new(File::create(&self.resolved).map_err(|error| with_path(&self.path, &error))?)
-            }
+            WriteMethod::Replace => Box::new(
+                File::create(&self.resolved).map_err(|error| with_path(&self.path, &error))?,
+            ),
         })
     }
 }
@@ -144,13 +164,18 @@ impl WriteMethod {
     fn for_path(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             _ if is_stdout(path) => Ok(Self::Stdout),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(path) {
-                // The kernel would create the link's target, even if another user made the link.
-                Ok(_) => Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to a missing file")),
-                // As for `cp`. Without this, `Path` would drop the end.
-                Err(_) if names_folder(path) => Err(io::ErrorKind::NotADirectory.into()),
-                Err(_) => Ok(Self::Replace),
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match fs::symlink_metadata(path) {
+                    // The kernel would create the link's target, even if another user made the link.
+                    Ok(_) => Err(io::Error::new(
+                        io::ErrorKind::NotFound,
+                        "it is a link to a missing file",
+                    )),
+                    // As for `cp`. Without this, `Path` would drop the end.
+                    Err(_) if names_folder(path) => Err(io::ErrorKind::NotADirectory.into()),
+                    Err(_) => Ok(Self::Replace),
+                }
+            }
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             // The path of a descriptor may lead to a regular file. That file must keep its inode,
             // because another process may have it open.
@@ -161,7 +186,11 @@ impl WriteMethod {
             // another user has left in a shared folder (`fs.protected_regular`).
             found => {
                 found?;
-                File::options().append(true).create(true).open(path).map(|_| Self::Replace)
+                File::options()
+                    .append(true)
+                    .create(true)
+                    .open(path)
+                    .map(|_| Self::Replace)
             }
         }
     }
@@ -169,13 +198,17 @@ impl WriteMethod {
 
 /// Whether a name on the command line means standard output.
 pub(crate) fn is_stdout(path: &Path) -> bool {
-    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
+        .map(Path::new)
+        .contains(&path)
 }
 
 /// Whether a path ends as that of a folder does: `new/` or `new/.`.
 fn names_folder(path: &Path) -> bool {
     let path = path.to_string_lossy();
-    path.strip_suffix('.').unwrap_or(&path).ends_with(std::path::is_separator)
+    path.strip_suffix('.')
+        .unwrap_or(&path)
+        .ends_with(std::path::is_separator)
 }
 
 /// Whether a path is that of an open descriptor, such as `/dev/fd/3`, which links lead to.
@@ -191,9 +224,14 @@ fn temporary_file_in_folder_of(name: &Path) -> io::Result<NamedTempFile> {
     options.write(true).create_new(true);
     // If no file is replaced, the temporary file gets the usual mode, and the umask applies.
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if name.exists() { 0o600 } else { 0o666 });
+    std::os::unix::fs::OpenOptionsExt::mode(
+        &mut options,
+        if name.exists() { 0o600 } else { 0o666 },
+    );
     // `make_in` returns the system's error. That of `tempfile_in` names the temporary file.
-    tempfile::Builder::new().prefix(".tickline-").make_in(folder(name), |path| options.open(path))
+    tempfile::Builder::new()
+        .prefix(".tickline-")
+        .make_in(folder(name), |path| options.open(path))
 }
 
 /// Gives the new file the owner, group and mode of the file that it replaces. If this process may
@@ -201,7 +239,9 @@ fn temporary_file_in_folder_of(name: &Path) -> io::Result<NamedTempFile> {
 #[cfg(unix)]
 fn copy_owner_and_mode(new: &File, name: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-    let Ok(old) = fs::metadata(name) else { return Ok(()) };
+    let Ok(old) = fs::metadata(name) else {
+        return Ok(());
+    };
     let has_owner = fchown(new, Some(old.uid()), Some(old.gid())).is_ok();
     let mode = old.permissions().mode() & if has_owner { 0o777 } else { 0o707 };
     new.set_permissions(fs::Permissions::from_mode(mode))
@@ -209,14 +249,18 @@ fn copy_owner_and_mode(new: &File, name: &Path) -> io::Result<()> {
 
 /// The folder of a file; `.` for a bare name.
 fn folder(name: &Path) -> &Path {
-    name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    name.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// The path without links; its file need not exist.
 fn resolve_links(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| match (fs::canonicalize(folder(path)), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
+    fs::canonicalize(path).unwrap_or_else(|_| {
+        match (fs::canonicalize(folder(path)), path.file_name()) {
+            (Ok(folder), Some(name)) => folder.join(name),
+            _ => path.to_owned(),
+        }
     })
 }
 

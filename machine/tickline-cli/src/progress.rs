@@ -20,10 +20,17 @@ impl Progress {
 
     /// Starts the part `name`, which moves the bar from the share `from` to the share `to`. The
     /// caller calls the result with the finished share of the part.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of 1,000 steps"
+    )]
     pub(crate) fn part(&self, name: &'static str, from: f64, to: f64) -> impl FnMut(f64) + '_ {
         self.bar.set_message(name);
-        move |done| self.bar.set_position(((from + done * (to - from)) * 1e3) as u64)
+        move |done| {
+            self.bar
+                .set_position(((from + done * (to - from)) * 1e3) as u64)
+        }
     }
 
     /// Removes the bar.

@@ -15,7 +15,9 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
 /// The schema of a structure, with its title. `name` is the value of the key `document_schema` in
 /// documents.
 fn schema_of<T: JsonSchema>(title: &str, name: &str) -> Value {
-    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let generator = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     schema["title"] = title.into();
     schema["properties"]["schema"]["const"] = name.into();
@@ -34,8 +36,12 @@ fn document_schema() -> Value {
 
 /// The file name of each schema, and the schema.
 fn schemas() -> [(&'static str, Value); 2] {
-    let comparison = schema_of::<DocumentDiff>("tickline compare --json", crate::commands::compare::SCHEMA);
-    [("tickline-2.schema.json", document_schema()), ("tickline-compare-1.schema.json", comparison)]
+    let comparison =
+        schema_of::<DocumentDiff>("tickline compare --json", crate::commands::compare::SCHEMA);
+    [
+        ("tickline-2.schema.json", document_schema()),
+        ("tickline-compare-1.schema.json", comparison),
+    ]
 }
 
 /// The structures whose keys may be missing in a file for `--facts`, and their required keys.
@@ -48,7 +54,14 @@ const PARTIAL: [(&str, &[&str]); 7] = [
     ("NtpDaemon", &["name"]),
     (
         "Ntp",
-        &["synchronised", "frequency_ppb", "tick_us", "offset_ns", "maximum_error_us", "estimated_error_us"],
+        &[
+            "synchronised",
+            "frequency_ppb",
+            "tick_us",
+            "offset_ns",
+            "maximum_error_us",
+            "estimated_error_us",
+        ],
     ),
 ];
 
@@ -62,7 +75,10 @@ fn the_stored_schema_is_that_of_the_structures() {
             std::fs::write(&path, &text).unwrap();
         }
         let stored = std::fs::read_to_string(&path).unwrap();
-        assert!(stored == text, "{path} is not what the structures say: TICKLINE_WRITE_SCHEMA=1 rewrites it");
+        assert!(
+            stored == text,
+            "{path} is not what the structures say: TICKLINE_WRITE_SCHEMA=1 rewrites it"
+        );
     }
 }
 
@@ -83,7 +99,9 @@ fn every_key_is_described() {
             if let (_, Some(unit)) = split_unit(key)
                 && !description.contains(unit)
             {
-                faults.push(format!("{name}.{key} does not name its unit: {description}"));
+                faults.push(format!(
+                    "{name}.{key} does not name its unit: {description}"
+                ));
             }
             keys += 1;
         }

@@ -23,7 +23,10 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn for_stdout() -> Self {
-        Self { columns: columns().clamp(20, MAX_COLUMNS), text: String::new() }
+        Self {
+            columns: columns().clamp(20, MAX_COLUMNS),
+            text: String::new(),
+        }
     }
 
     /// Adds a line without wrapping it.
@@ -57,7 +60,13 @@ impl Screen {
     /// so a mark replaces each control character.
     fn wrap(&self, first: &str, text: &str) -> String {
         // On a terminal of fewer than 60 columns a column of labels would leave too little room.
-        let indent = " ".repeat(first.chars().count().min(if self.columns < 60 { 4 } else { MAX_COLUMNS }));
+        let indent =
+            " ".repeat(
+                first
+                    .chars()
+                    .count()
+                    .min(if self.columns < 60 { 4 } else { MAX_COLUMNS }),
+            );
         let options = Options::new(self.columns)
             .break_words(false)
             .word_separator(WordSeparator::AsciiSpace)
@@ -75,7 +84,10 @@ impl Screen {
         let rows = json!(rows);
         let row = |row: &Value| columns.iter().map(|(key, _)| cell(&row[key])).collect();
         let rows: Vec<_> = rows.as_array().into_iter().flatten().map(row).collect();
-        self.table(&columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(), &rows);
+        self.table(
+            &columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(),
+            &rows,
+        );
     }
 
     /// Adds rows below their headings: words to the left, figures to the right. If the terminal is
@@ -86,14 +98,22 @@ impl Screen {
             .map(|column| {
                 let lengths = cells(column).map(|cell| cell.chars().count());
                 let width = lengths.chain([heads[column].len()]).max().unwrap_or(0);
-                (width, cells(column).any(|cell| cell.contains(char::is_alphabetic)))
+                (
+                    width,
+                    cells(column).any(|cell| cell.contains(char::is_alphabetic)),
+                )
             })
             .collect();
         if columns.iter().map(|(width, _)| width + 2).sum::<usize>() > self.columns {
             for row in rows {
-                let named = heads.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
-                let named: Vec<_> =
-                    named.map(|(head, cell)| format!("{head} {cell}").trim().to_owned()).collect();
+                let named = heads
+                    .iter()
+                    .zip(row)
+                    .skip(1)
+                    .filter(|(_, cell)| !cell.is_empty());
+                let named: Vec<_> = named
+                    .map(|(head, cell)| format!("{head} {cell}").trim().to_owned())
+                    .collect();
                 let first = row.first().map_or("", String::as_str);
                 self.say("  ", &format!("{} {first}: {}", heads[0], named.join(", ")));
             }
@@ -101,11 +121,12 @@ impl Screen {
         }
         let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
         for row in std::iter::once(&heads).chain(rows) {
-            let cells =
-                row.iter().zip(&columns).map(|(cell, &(width, is_text))| match (plain(cell), is_text) {
+            let cells = row.iter().zip(&columns).map(|(cell, &(width, is_text))| {
+                match (plain(cell), is_text) {
                     (cell, true) => format!("  {cell:<width$}"),
                     (cell, false) => format!("  {cell:>width$}"),
-                });
+                }
+            });
             self.line(cells.collect::<String>().trim_end());
         }
     }
@@ -126,12 +147,16 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) fn columns() -> usize {
     const CONSOLE: usize = 80;
     const NO_TERMINAL: usize = 100;
-    let chosen = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    chosen.filter(|columns| *columns > 0).unwrap_or_else(|| match terminal_size_of(io::stdout()) {
-        Some((Width(columns), _)) => usize::from(columns),
-        None if io::stdout().is_terminal() => CONSOLE,
-        None => NO_TERMINAL,
-    })
+    let chosen = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    chosen
+        .filter(|columns| *columns > 0)
+        .unwrap_or_else(|| match terminal_size_of(io::stdout()) {
+            Some((Width(columns), _)) => usize::from(columns),
+            None if io::stdout().is_terminal() => CONSOLE,
+            None => NO_TERMINAL,
+        })
 }
 
 #[cfg(test)]
@@ -139,7 +164,10 @@ mod tests {
     use super::*;
 
     fn screen(columns: usize) -> Screen {
-        Screen { columns, text: String::new() }
+        Screen {
+            columns,
+            text: String::new(),
+        }
     }
 
     #[test]
@@ -147,27 +175,45 @@ mod tests {
         let text = "word ".repeat(50) + &"long".repeat(40) + " end";
         for columns in [40, 80, 100] {
             let wrapped = screen(columns).wrap("  fix: ", &text);
-            assert!(wrapped.replace("  fix: ", "").split_whitespace().eq(text.split(' ')), "{wrapped}");
+            assert!(
+                wrapped
+                    .replace("  fix: ", "")
+                    .split_whitespace()
+                    .eq(text.split(' ')),
+                "{wrapped}"
+            );
             for line in wrapped.lines().filter(|line| !line.contains("longlong")) {
                 assert!(line.len() <= columns, "{line}");
             }
             let indent = if columns == 40 { 4 } else { 7 };
             let spaces = |line: &str| line.len() - line.trim_start().len();
-            assert!(wrapped.lines().skip(1).all(|line| spaces(line) == indent), "{wrapped}");
+            assert!(
+                wrapped.lines().skip(1).all(|line| spaces(line) == indent),
+                "{wrapped}"
+            );
         }
         assert_eq!(screen(100).wrap("", ""), "");
-        assert_eq!(screen(100).wrap("seen: ", "hpet\u{1b}[2J"), "seen: hpet\u{fffd}[2J");
+        assert_eq!(
+            screen(100).wrap("seen: ", "hpet\u{1b}[2J"),
+            "seen: hpet\u{fffd}[2J"
+        );
     }
 
     #[test]
     fn a_table_becomes_paragraphs_where_it_does_not_fit() {
-        let rows = [vec!["rdtsc".to_owned(), "9.00".to_owned()], vec!["\u{1b}x".to_owned(), "-".to_owned()]];
+        let rows = [
+            vec!["rdtsc".to_owned(), "9.00".to_owned()],
+            vec!["\u{1b}x".to_owned(), "-".to_owned()],
+        ];
         let [wide, narrow] = [20, 15].map(|columns| {
             let mut screen = screen(columns);
             screen.table(&["clock", "cost ns"], &rows);
             screen.text
         });
-        assert_eq!(wide, "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n");
+        assert_eq!(
+            wide,
+            "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n"
+        );
         assert_eq!(narrow.lines().next(), Some("  clock rdtsc:"));
     }
 }

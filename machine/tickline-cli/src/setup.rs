@@ -37,7 +37,10 @@ impl Setup {
         // This comes before `start_clock`, because the filtered processes must inherit the rights
         // with which this process was started.
         let served_by = served_by::find();
-        Self { served_by, ..Self::start_clock() }
+        Self {
+            served_by,
+            ..Self::start_clock()
+        }
     }
 
     /// For commands that measure only tickline's clock. They also call this first.
@@ -56,7 +59,11 @@ impl Setup {
         if counter_readable == Some(false) {
             machine::allow_counter();
         }
-        Self { counter_readable, served_by: Ok(BTreeMap::new()), guard }
+        Self {
+            counter_readable,
+            served_by: Ok(BTreeMap::new()),
+            guard,
+        }
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts. The progress bar
@@ -73,7 +80,11 @@ impl Setup {
     ) -> Document {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
         let calls = self.calls();
-        let mut costs = costs::measure(&calls, costs::ROUNDS, progress.part("costs", 0.6 * share, share));
+        let mut costs = costs::measure(
+            &calls,
+            costs::ROUNDS,
+            progress.part("costs", 0.6 * share, share),
+        );
         resolution::measure(&mut costs, &calls);
         self.document(command, costs, Some(track))
     }
@@ -81,7 +92,10 @@ impl Setup {
     /// Every call. A call that ends a process with the inherited rights is not measured.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let mut calls = calls::all(admitted_counter().ok());
-        for call in calls.iter_mut().filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody)) {
+        for call in calls
+            .iter_mut()
+            .filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody))
+        {
             (call.run, call.read_ns) = (None, None);
         }
         calls
@@ -94,7 +108,9 @@ impl Setup {
         mut costs: Vec<CostRow>,
         track: Option<TrackSummary>,
     ) -> Document {
-        costs.iter_mut().for_each(|row| row.served_by = self.served_by(&row.clock));
+        costs
+            .iter_mut()
+            .for_each(|row| row.served_by = self.served_by(&row.clock));
         let mut document = Document::new(command, costs, track);
         document.served_unknown = self.served_by.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;
@@ -110,5 +126,7 @@ impl Setup {
 /// The message of a library's error and of its cause. The message alone does not say why the system
 /// could not start a thread.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

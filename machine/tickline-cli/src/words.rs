@@ -31,7 +31,9 @@ pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A key without its unit suffix, and the unit.
 pub(crate) fn split_unit(key: &str) -> (&str, Option<&'static str>) {
-    let found = UNITS.iter().find_map(|(end, unit)| Some((key.strip_suffix(end)?, Some(*unit))));
+    let found = UNITS
+        .iter()
+        .find_map(|(end, unit)| Some((key.strip_suffix(end)?, Some(*unit))));
     found.unwrap_or((key, None))
 }
 
@@ -44,7 +46,9 @@ pub(crate) fn code(value: impl Serialize) -> String {
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or_default()),
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.2}", number.as_f64().unwrap_or_default())
+        }
         Value::Number(number) => number.to_string(),
         other => text(other),
     }
@@ -52,7 +56,9 @@ pub(crate) fn cell(value: &Value) -> String {
 
 /// A value with its unit: large frequencies in MHz, times and rates in the unit that suits them.
 pub(crate) fn with_unit(value: &Value, unit: Option<&str>) -> String {
-    let (Some(unit), Some(number)) = (unit, value.as_f64()) else { return text(value) };
+    let (Some(unit), Some(number)) = (unit, value.as_f64()) else {
+        return text(value);
+    };
     match unit {
         "Hz" if number >= 1e6 => format!("{} MHz", grouped(&format!("{:.6}", number / 1e6))),
         "ns" => time(number),
@@ -77,7 +83,9 @@ pub(crate) fn text(value: &Value) -> String {
         Value::Array(values) if values.is_empty() => "none".to_owned(),
         Value::Array(values) => values.iter().map(text).collect::<Vec<_>>().join("; "),
         Value::Object(inner) => {
-            let part = |(key, value): (&String, &Value)| format!("{} {}", key.replace('_', " "), text(value));
+            let part = |(key, value): (&String, &Value)| {
+                format!("{} {}", key.replace('_', " "), text(value))
+            };
             inner.iter().map(part).collect::<Vec<_>>().join(", ")
         }
     }
@@ -87,9 +95,16 @@ pub(crate) fn text(value: &Value) -> String {
 fn grouped(number: &str) -> String {
     let digits = number.trim_start_matches('-');
     let sign = &number[..number.len() - digits.len()];
-    let whole = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    let whole = digits
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(digits.len());
     let (whole, rest) = digits.split_at(whole);
-    let groups: Vec<_> = whole.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    let groups: Vec<_> = whole
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(String::from_utf8_lossy)
+        .collect();
     format!("{sign}{}{rest}", groups.join(","))
 }
 
@@ -102,7 +117,11 @@ pub(crate) fn time(ns: f64) -> String {
         size if size < 7.2e12 => (ns / 1e9, "s"),
         _ => (ns / 3.6e12, "h"),
     };
-    let figure = if value.abs() < 100.0 { short(value) } else { format!("{value:.0}") };
+    let figure = if value.abs() < 100.0 {
+        short(value)
+    } else {
+        format!("{value:.0}")
+    };
     format!("{figure} {unit}")
 }
 
@@ -113,14 +132,26 @@ fn short(figure: f64) -> String {
 
 /// A text that is safe for a terminal: a mark replaces each character that steers the terminal.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|character| if is_steering(character) { '\u{fffd}' } else { character }).collect()
+    text.chars()
+        .map(|character| {
+            if is_steering(character) {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
+        .collect()
 }
 
 /// Whether a character is a control character, or changes the direction of a line (`Bidi_Control`,
 /// Unicode Standard Annex 9).
 fn is_steering(character: char) -> bool {
-    let turns =
-        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let turns = [
+        '\u{61c}'..='\u{61c}',
+        '\u{200e}'..='\u{200f}',
+        '\u{202a}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+    ];
     character.is_control() || turns.iter().any(|turns| turns.contains(&character))
 }
 

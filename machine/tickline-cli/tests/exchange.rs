@@ -5,7 +5,10 @@
 //! test `child_exchanges_readings`.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
+#![allow(
+    clippy::print_stderr,
+    reason = "what was skipped, and what was counted"
+)]
 
 mod common;
 
@@ -44,12 +47,24 @@ struct Board {
 
 impl Board {
     fn open(path: &Path) -> &'static Self {
-        let file =
-            File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file");
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .expect("a file");
         file.set_len(4096).expect("room");
         // SAFETY: this is a new mapping of a file that is as long as the structure, and stays so.
         let start = unsafe {
-            mmap(ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
+            mmap(
+                ptr::null_mut(),
+                4096,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
         };
         // SAFETY: zeros are valid atomics, and the mapping is never unmapped.
         unsafe { &*start.expect("memory").cast::<Self>() }
@@ -59,17 +74,26 @@ impl Board {
 /// A child process of [`Game`], and no test by itself. Fails if a reading is below an earlier one.
 #[test]
 fn child_exchanges_readings() {
-    let (Some(page), Some(board)) = (env::var_os(PAGE), env::var_os(BOARD)) else { return };
+    let (Some(page), Some(board)) = (env::var_os(PAGE), env::var_os(BOARD)) else {
+        return;
+    };
     let board = Board::open(Path::new(&board));
     let clock = Clock::open_page(page, Probes::Full).expect("a clock");
     let (mut count, mut own_ns) = (Count::default(), 0);
     while board.end.load(Ordering::SeqCst) == 0 {
-        let (earlier_ns, now_ns) = count.exchange(&board.largest_ns, || clock.now_ordered().as_nanos());
+        let (earlier_ns, now_ns) =
+            count.exchange(&board.largest_ns, || clock.now_ordered().as_nanos());
         assert_eq!(count.backward, 0, "{now_ns} after {earlier_ns}");
-        board.exchanges.fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
+        board
+            .exchanges
+            .fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
         own_ns = now_ns;
         if count.comparisons % 128 == 0 {
-            let checks = if clock.status().state == ClockState::Fast { &board.by_line } else { &board.by_os };
+            let checks = if clock.status().state == ClockState::Fast {
+                &board.by_line
+            } else {
+                &board.by_os
+            };
             checks.fetch_add(1, Ordering::SeqCst);
         }
         // The other player may need this CPU.
@@ -95,7 +119,10 @@ impl Game {
                 .spawn()
                 .expect("this program")
         });
-        Self { board, players: players.into() }
+        Self {
+            board,
+            players: players.into(),
+        }
     }
 
     fn exchanges(&self) -> u64 {
@@ -108,7 +135,10 @@ impl Game {
         thread::sleep(time);
         until("the players play", || {
             for player in &mut self.players {
-                assert!(player.try_wait().expect("a child").is_none(), "a player has ended");
+                assert!(
+                    player.try_wait().expect("a child").is_none(),
+                    "a player has ended"
+                );
             }
             (self.exchanges() > before + 1_000).then_some(())
         });
@@ -176,7 +206,11 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
             server.ended();
             game.go_on(ms(pause_ms));
             server = Server::start(&page);
-            assert_eq!(wait_for_line(&page, &server), serves, "a restarted server serves as the first one");
+            assert_eq!(
+                wait_for_line(&page, &server),
+                serves,
+                "a restarted server serves as the first one"
+            );
             game.go_on(ms(400));
         }
         // Stop the server while it starts.
@@ -201,7 +235,9 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     game.go_on(TWO_LEASES);
     let [by_line, by_os] = game.end();
     if !serves {
-        return eprintln!("SKIPPED: the counter does not serve here, so all readings were by the OS clock");
+        return eprintln!(
+            "SKIPPED: the counter does not serve here, so all readings were by the OS clock"
+        );
     }
     assert!(by_line > 0, "no reading was by a line");
     assert!(by_os > 0, "no reading was by the OS clock");
@@ -226,19 +262,27 @@ fn a_clock_says_whether_the_page_serves_it() {
     };
     in_order();
     if serves {
-        until("the clock takes the line", || (clock.status().state == ClockState::Fast).then_some(()));
+        until("the clock takes the line", || {
+            (clock.status().state == ClockState::Fast).then_some(())
+        });
     }
     let reading = clock.reading();
     assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
     let unix = clock.unix_reading();
     assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
     clock.disable();
-    assert_eq!(clock.status().state, ClockState::Fallback(tickline::Reason::DisabledByProgram));
+    assert_eq!(
+        clock.status().state,
+        ClockState::Fallback(tickline::Reason::DisabledByProgram)
+    );
     in_order();
     clock.enable();
     in_order();
     clock.maintain();
-    assert_ne!(clock.status().state, ClockState::Fallback(tickline::Reason::DisabledByProgram));
+    assert_ne!(
+        clock.status().state,
+        ClockState::Fallback(tickline::Reason::DisabledByProgram)
+    );
     server.signal(libc::SIGTERM);
     server.ended();
     in_order();

@@ -64,14 +64,20 @@ impl core::fmt::Display for AttachError {
             Self::OtherBoot { page, running } => {
                 // The digits of `/proc/sys/kernel/random/boot_id`, without the hyphens.
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
-                write!(f, "the page is of boot {page:032x}, and this is boot {running:032x}")
+                write!(
+                    f,
+                    "the page is of boot {page:032x}, and this is boot {running:032x}"
+                )
             }
             Self::OtherCounter { .. } if COUNTER_ID == 0 => {
                 f.write_str("this target has no counter that a page can be for")
             }
             Self::OtherCounter { counter_id } => {
                 let [page, own] = [*counter_id, COUNTER_ID].map(counter_name);
-                write!(f, "the page is for {page} (id {counter_id}), and this target has {own}")
+                write!(
+                    f,
+                    "the page is for {page} (id {counter_id}), and this target has {own}"
+                )
             }
             Self::OtherNamespace { namespace } => write!(
                 f,
@@ -111,24 +117,39 @@ impl Page {
     pub fn attach(&self, context: &BootContext) -> Result<AttachedPage<'_>, AttachError> {
         let header = self.header().ok_or(AttachError::NotAPage)?;
         if header.version != LAYOUT_VERSION {
-            return Err(AttachError::OtherVersion { version: header.version });
+            return Err(AttachError::OtherVersion {
+                version: header.version,
+            });
         }
         if usize::try_from(header.size) != Ok(PAGE_BYTES) {
             return Err(AttachError::OtherSize { bytes: header.size });
         }
         if header.boot_id != context.boot_id {
-            return Err(AttachError::OtherBoot { page: header.boot_id, running: context.boot_id });
+            return Err(AttachError::OtherBoot {
+                page: header.boot_id,
+                running: context.boot_id,
+            });
         }
         if header.counter_id != COUNTER_ID || COUNTER_ID == 0 {
-            return Err(AttachError::OtherCounter { counter_id: header.counter_id });
+            return Err(AttachError::OtherCounter {
+                counter_id: header.counter_id,
+            });
         }
         let page_offset_ns = if header.time_namespace == context.time_namespace {
             0
         } else {
-            let error = AttachError::OtherNamespace { namespace: header.time_namespace };
-            context.monotonic_offset_ns.ok_or(error)?.wrapping_sub(header.monotonic_offset_ns)
+            let error = AttachError::OtherNamespace {
+                namespace: header.time_namespace,
+            };
+            context
+                .monotonic_offset_ns
+                .ok_or(error)?
+                .wrapping_sub(header.monotonic_offset_ns)
         };
-        Ok(AttachedPage { page: self, page_offset_ns })
+        Ok(AttachedPage {
+            page: self,
+            page_offset_ns,
+        })
     }
 }
 
@@ -148,9 +169,21 @@ impl AttachedPage<'_> {
         os: &impl ReaderOs,
         process_high_water: &ProcessHighWater,
     ) -> PageReading {
-        let os = InPageTime { os, page_offset_ns: self.page_offset_ns };
-        let reading = read(self.page.cell(), counter, &os, process_high_water, Timescale::Monotonic);
-        PageReading { ns: reading.ns.wrapping_add(self.page_offset_ns), ..reading }
+        let os = InPageTime {
+            os,
+            page_offset_ns: self.page_offset_ns,
+        };
+        let reading = read(
+            self.page.cell(),
+            counter,
+            &os,
+            process_high_water,
+            Timescale::Monotonic,
+        );
+        PageReading {
+            ns: reading.ns.wrapping_add(self.page_offset_ns),
+            ..reading
+        }
     }
 
     /// Reads `CLOCK_MONOTONIC`, ns, if the page's first line suffices, as it nearly always does.
@@ -174,14 +207,26 @@ impl AttachedPage<'_> {
         os: &impl ReaderOs,
         process_high_water: &ProcessHighWater,
     ) -> PageReading {
-        read(self.page.cell(), counter, os, process_high_water, Timescale::Unix)
+        read(
+            self.page.cell(),
+            counter,
+            os,
+            process_high_water,
+            Timescale::Unix,
+        )
     }
 
     /// Raises the process's high-water mark to the OS clock (rule R8). Call this after each attach,
     /// before the first reading: no later monotonic reading is then below an earlier read of the OS
     /// clock.
     pub fn raise_to_os_clock(&self, os: &impl Reference, process_high_water: &ProcessHighWater) {
-        process_high_water.raise(InPageTime { os, page_offset_ns: self.page_offset_ns }.monotonic_ns());
+        process_high_water.raise(
+            InPageTime {
+                os,
+                page_offset_ns: self.page_offset_ns,
+            }
+            .monotonic_ns(),
+        );
     }
 }
 

@@ -47,7 +47,8 @@ pub struct Page {
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES || cfg!(loom));
 const _: () = assert!(size_of::<LeaseCell>() == 640 - 64 || cfg!(loom));
 const _: () = assert!(offset_of!(Page, boot_id) == 16 && offset_of!(Page, time_namespace) == 32);
-const _: () = assert!(offset_of!(Page, counter_id) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
+const _: () =
+    assert!(offset_of!(Page, counter_id) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
 const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) == 12);
 const _: () = assert!(offset_of!(Page, cell) == 64);
 const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
@@ -154,7 +155,10 @@ impl WritablePage {
             magic: AtomicU64::new(MAGIC),
             version: AtomicU32::new(header.version),
             size: AtomicU32::new(header.size),
-            boot_id: [half([a, b, c, d, e, f, g, h]), half([i, j, k, l, m, n, o, p])],
+            boot_id: [
+                half([a, b, c, d, e, f, g, h]),
+                half([i, j, k, l, m, n, o, p]),
+            ],
             time_namespace: AtomicU64::new(header.time_namespace),
             counter_id: AtomicU64::new(header.counter_id),
             monotonic_offset_ns: AtomicU64::new(header.monotonic_offset_ns.cast_unsigned()),

@@ -51,9 +51,13 @@ pub use bounds::OsBounds;
 pub use cell::LeaseCell;
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
-pub use slot::{Field, HighWater, LeaseLine, SLOT_WORDS, SLOTS, TimeWithLead, UNIX_BY_OS, UnixOffset};
+pub use slot::{
+    Field, HighWater, LeaseLine, SLOT_WORDS, SLOTS, TimeWithLead, UNIX_BY_OS, UnixOffset,
+};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration};
+pub use writer::{
+    Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
+};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};

@@ -37,7 +37,11 @@
 #![cfg(target_has_atomic = "64")]
 #![cfg_attr(
     not(test),
-    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects, clippy::indexing_slicing)
+    deny(
+        clippy::float_arithmetic,
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing
+    )
 )]
 
 #[cfg(all(feature = "file", target_os = "linux"))]

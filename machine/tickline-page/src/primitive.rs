@@ -9,5 +9,9 @@ pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
 #[path = "../../../crates/tickline-core/src/primitive.rs"]
-#[allow(dead_code, unused_imports, reason = "the models of leases need fewer items than core's")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the models of leases need fewer items than core's"
+)]
 mod modelled;

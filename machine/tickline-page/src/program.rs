@@ -46,7 +46,10 @@ const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_
 /// Whether the vDSO reads this clocksource on x86_64. `name` may end with a line break.
 fn is_fast(name: &[u8]) -> bool {
     use Clocksource::{HypervPage, KvmClock, Tsc, TscEarly};
-    matches!(Clocksource::from_name(name), Tsc | TscEarly | KvmClock | HypervPage)
+    matches!(
+        Clocksource::from_name(name),
+        Tsc | TscEarly | KvmClock | HypervPage
+    )
 }
 
 /// Whether the kernel's clock needs no system call, by the name of its clocksource. The name does
@@ -101,7 +104,9 @@ impl StartResult {
     /// The result with this number; `None` if no result has it.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
-        Self::ALL.into_iter().find(|result| *result as i32 == number)
+        Self::ALL
+            .into_iter()
+            .find(|result| *result as i32 == number)
     }
 }
 
@@ -112,6 +117,10 @@ mod tests {
     #[test]
     fn only_the_whole_name_of_a_fast_clocksource_counts() {
         assert!(is_fast(b"tsc\n") && is_fast(b"kvm-clock"));
-        assert!(![&b"hpet"[..], b"hyperv_clocksource_msr", b""].map(is_fast).contains(&true));
+        assert!(
+            ![&b"hpet"[..], b"hyperv_clocksource_msr", b""]
+                .map(is_fast)
+                .contains(&true)
+        );
     }
 }

@@ -21,7 +21,13 @@ fn folder() -> (TempDir, PathBuf) {
 fn entries(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .expect("a folder")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     names.sort();
     names
@@ -30,10 +36,16 @@ fn entries(folder: &Path) -> Vec<String> {
 /// Checks that a reader and a writer refuse this file, and give the reason.
 #[track_caller]
 fn assert_refused(page: &Path, expected: &str) {
-    for error in [AttachedFile::open(page).map(drop), LockedPageFile::create(page).map(drop)] {
+    for error in [
+        AttachedFile::open(page).map(drop),
+        LockedPageFile::create(page).map(drop),
+    ] {
         let error = error.expect_err("not trusted");
         assert!(error.to_string().contains(expected), "{error}");
-        assert!(error.source().is_none(), "a caller that prints the chain would repeat {error}");
+        assert!(
+            error.source().is_none(),
+            "a caller that prints the chain would repeat {error}"
+        );
     }
 }
 
@@ -52,7 +64,11 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
     drop(writer);
     drop(LockedPageFile::create(&page).unwrap());
-    assert_eq!(fs::metadata(&page).unwrap().ino(), found.ino(), "readers have the first file mapped");
+    assert_eq!(
+        fs::metadata(&page).unwrap().ino(),
+        found.ino(),
+        "readers have the first file mapped"
+    );
 }
 
 /// A writer makes no file in a folder that other users may write to.
@@ -60,13 +76,21 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
 fn a_page_that_others_may_write_to_is_not_trusted() {
     let (folder, page) = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(LockedPageFile::create(&page).unwrap_err().to_string().contains("mode 41777"));
+    assert!(
+        LockedPageFile::create(&page)
+            .unwrap_err()
+            .to_string()
+            .contains("mode 41777")
+    );
     assert_eq!(entries(folder.path()), <[&str; 0]>::default());
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     drop(LockedPageFile::create(&page).unwrap());
     for mode in [0o664, 0o646, 0o666] {
         fs::set_permissions(&page, Permissions::from_mode(mode)).unwrap();
-        assert_refused(&page, &format!("mode 100{mode:o}, of which 022 must be clear"));
+        assert_refused(
+            &page,
+            &format!("mode 100{mode:o}, of which 022 must be clear"),
+        );
         assert!(switch_off(&page).is_err());
     }
     fs::set_permissions(&page, Permissions::from_mode(0o644)).unwrap();
@@ -86,7 +110,10 @@ fn links_are_not_followed() {
     let (elsewhere, _) = self::folder();
     symlink(folder.path(), elsewhere.path().join("folder")).unwrap();
     for page in ["folder/page", "folder//page", "folder/./page"] {
-        assert_refused(&elsewhere.path().join(page), "its folder is a link, which is not followed");
+        assert_refused(
+            &elsewhere.path().join(page),
+            "its folder is a link, which is not followed",
+        );
     }
 }
 
@@ -114,13 +141,19 @@ fn a_file_that_is_not_a_page_stays_as_it_is() {
     let log = b"tickline: process 1 serves this page\n".repeat(200);
     for bytes in [data, log, vec![0; 4_096]] {
         fs::write(&page, &bytes).unwrap();
-        let errors = [LockedPageFile::create(&page).map(drop), switch_off(&page).map(drop)];
+        let errors = [
+            LockedPageFile::create(&page).map(drop),
+            switch_off(&page).map(drop),
+        ];
         assert!(fs::read(&page).unwrap() == bytes, "{errors:?}");
         assert_eq!(entries(folder.path()), ["page"]);
         for error in errors {
             let error = error.unwrap_err().to_string();
             let expected = format!("page: this file of {} bytes is not a page", bytes.len());
-            assert!(error.contains(&expected) && error.contains("name another file"), "{error}");
+            assert!(
+                error.contains(&expected) && error.contains("name another file"),
+                "{error}"
+            );
         }
     }
 }
@@ -146,7 +179,10 @@ fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
     other[offset] ^= 1;
     fs::write(&page, &other).unwrap();
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
-    assert!(error.contains("made in this boot by a server in time namespace"), "{error}");
+    assert!(
+        error.contains("made in this boot by a server in time namespace"),
+        "{error}"
+    );
     assert_eq!(fs::read(&page).unwrap(), other);
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
 }

@@ -15,7 +15,11 @@ use crate::state::state;
 /// # Safety
 ///
 /// The condition of libc's function: `time` is null, or points to memory for a time.
-pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec, vdso: *mut u8) -> c_int {
+pub(crate) unsafe extern "C" fn clock_gettime(
+    clock: c_int,
+    time: *mut Timespec,
+    vdso: *mut u8,
+) -> c_int {
     state().set_vdso_start(vdso);
     // SAFETY: the caller promises that `time` is null or valid.
     unsafe { clock_gettime_inline(clock, time) }
@@ -26,7 +30,11 @@ pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec,
 /// # Safety
 ///
 /// The condition of libc's function: each pointer is null, or points to memory for its value.
-pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64, vdso: *mut u8) -> c_int {
+pub(crate) unsafe extern "C" fn gettimeofday(
+    time: *mut Timeval,
+    zone: *mut u64,
+    vdso: *mut u8,
+) -> c_int {
     state().set_vdso_start(vdso);
     // SAFETY: the caller promises that each pointer is null or valid.
     unsafe { gettimeofday_inline(time, zone) }
@@ -97,7 +105,10 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> 
     match serve::time_ns(Timescale::Unix, &Original::by_time_of_day()) {
         Some(ns) => {
             let Timespec { seconds, nanos } = timespec(ns);
-            let time_of_day = Timeval { seconds, micros: nanos / 1_000 };
+            let time_of_day = Timeval {
+                seconds,
+                micros: nanos / 1_000,
+            };
             // SAFETY: `time` is not null, so the caller promises that it is valid.
             unsafe { time.write_unaligned(time_of_day) };
             0
@@ -115,15 +126,23 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> 
 )]
 pub(crate) const fn timespec(ns: i64) -> Timespec {
     if ns < 0 {
-        return Timespec { seconds: ns.div_euclid(NANOS), nanos: ns.rem_euclid(NANOS) };
+        return Timespec {
+            seconds: ns.div_euclid(NANOS),
+            nanos: ns.rem_euclid(NANOS),
+        };
     }
     // An unsigned division takes half as many instructions as a signed one.
     let (ns, second) = (ns as u64, NANOS as u64);
-    Timespec { seconds: (ns / second) as i64, nanos: (ns % second) as i64 }
+    Timespec {
+        seconds: (ns / second) as i64,
+        nanos: (ns % second) as i64,
+    }
 }
 
 const _: () = {
     let [last, first, year_2262] = [timespec(-1), timespec(0), timespec(i64::MAX)];
-    assert!(last.seconds == -1 && last.nanos == 999_999_999 && first.seconds == 0 && first.nanos == 0);
+    assert!(
+        last.seconds == -1 && last.nanos == 999_999_999 && first.seconds == 0 && first.nanos == 0
+    );
     assert!(year_2262.seconds == 9_223_372_036 && year_2262.nanos == 854_775_807);
 };

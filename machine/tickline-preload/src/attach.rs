@@ -32,9 +32,15 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
         }
         Err(_) => return StartResult::NotTrusted,
     };
-    let Ok(context) = file.boot_context() else { return StartResult::OtherMachine };
-    let Ok(attached) = file.leak().attach(&context) else { return StartResult::OtherMachine };
-    let Some(service) = wiped_on_fork() else { return StartResult::OldKernel };
+    let Ok(context) = file.boot_context() else {
+        return StartResult::OtherMachine;
+    };
+    let Ok(attached) = file.leak().attach(&context) else {
+        return StartResult::OtherMachine;
+    };
+    let Some(service) = wiped_on_fork() else {
+        return StartResult::OldKernel;
+    };
     attached.raise_to_os_clock(&crate::serve::Original::new(), &state().process_high_water);
     // SAFETY: the caller promises that this is the only call, and that there is one thread.
     unsafe { state().attach(attached, service) };
@@ -48,7 +54,8 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses the address of the new mapping.
     let start =
-        unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
+        unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) }
+            .ok()?;
     // SAFETY: the range is the new mapping. The kernel rounds its length up to whole pages.
     unsafe { madvise(start, MAPPED_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
     // SAFETY: the memory is zeros, aligned, never unmapped, and used only as an atomic.

@@ -23,7 +23,10 @@ struct Entries {
 /// `tickline run` finds the entry points by the name of this section.
 #[used]
 #[unsafe(link_section = ".tickline")]
-static ENTRIES: Entries = Entries { start, resume: tickline_resume_program };
+static ENTRIES: Entries = Entries {
+    start,
+    resume: tickline_resume_program,
+};
 
 /// `tickline run` calls this in a program that has executed no instruction yet. `path` is the
 /// page's path, and `vdso` the value of `AT_SYSINFO_EHDR` or null. Returns a [`StartResult`].
@@ -159,7 +162,9 @@ unsafe extern "C" {
 /// An entry of the auxiliary vector (getauxval(3)); `None` where libc has no `getauxval`.
 fn auxiliary(kind: usize) -> Option<usize> {
     // SAFETY: `getauxval` accepts any number.
-    optional_functions().getauxval.map(|getauxval| unsafe { getauxval(kind) })
+    optional_functions()
+        .getauxval
+        .map(|getauxval| unsafe { getauxval(kind) })
 }
 
 /// The value of an environment variable, in the memory where the kernel put it.

@@ -39,7 +39,11 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     // A libc's answer about the time zone may differ from the kernel's.
-    let function = if zone.is_null() { None } else { libc_function(&GETTIMEOFDAY) };
+    let function = if zone.is_null() {
+        None
+    } else {
+        libc_function(&GETTIMEOFDAY)
+    };
     if let Some(function) = function {
         // SAFETY: this is the type of libc's function of this name.
         let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
@@ -66,7 +70,9 @@ unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
         let result = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) };
         return if result == 0 { base } else { 0 };
     }
-    let Some(function) = libc_function(&TIMESPEC_GET) else { return 0 };
+    let Some(function) = libc_function(&TIMESPEC_GET) else {
+        return 0;
+    };
     // SAFETY: this is the type of libc's function of this name.
     let function: unsafe extern "C" fn(*mut Timespec, c_int) -> c_int =
         unsafe { core::mem::transmute(function.as_ptr()) };
@@ -116,8 +122,13 @@ fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
 /// Finds libc's own functions. Called only when the library is loaded. In a forked child, the
 /// linker's lock may belong to a thread of the parent, which does not exist in the child.
 pub(crate) fn find_libc_functions() {
-    let Some(dlsym) = optional_functions().dlsym else { return };
-    for (function, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
+    let Some(dlsym) = optional_functions().dlsym else {
+        return;
+    };
+    for (function, name) in [
+        (&GETTIMEOFDAY, c"gettimeofday"),
+        (&TIMESPEC_GET, c"timespec_get"),
+    ] {
         // SAFETY: the name ends with a zero.
         let found = unsafe { dlsym(NEXT, name.as_ptr()) };
         // ORDERING: Relaxed: the function at this address exists as long as the program.

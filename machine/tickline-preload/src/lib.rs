@@ -24,7 +24,10 @@
 //! a panic aborts in that profile. Such a library calls only the functions of libc that `entry`
 //! and `interpose` name, so it can be mapped into a static program.
 
-#![cfg_attr(all(panic = "abort", target_os = "linux", target_arch = "x86_64"), no_std)]
+#![cfg_attr(
+    all(panic = "abort", target_os = "linux", target_arch = "x86_64"),
+    no_std
+)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod abi;

@@ -39,7 +39,10 @@ pub(crate) const NANOS: i64 = 1_000_000_000;
 fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
     // ORDERING: Relaxed, for both: they are stored before any symbol leads here. Only the start
     // changes later (`set_vdso_start`).
-    let (start, offset) = (state().vdso.load(Ordering::Relaxed), offset.load(Ordering::Relaxed));
+    let (start, offset) = (
+        state().vdso.load(Ordering::Relaxed),
+        offset.load(Ordering::Relaxed),
+    );
     NonNull::new(start.wrapping_add(offset)).filter(|_| offset != 0)
 }
 
@@ -56,7 +59,11 @@ pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     match vdso_clock_gettime() {
         Some(vdso) => vdso(clock, time),
         // The kernel reads only the lower half of the register.
-        None => system_call(SYS_CLOCK_GETTIME, clock.cast_unsigned() as usize, time as usize),
+        None => system_call(
+            SYS_CLOCK_GETTIME,
+            clock.cast_unsigned() as usize,
+            time as usize,
+        ),
     }
 }
 
@@ -65,12 +72,16 @@ pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
         return system_call(SYS_GETTIMEOFDAY, time as usize, zone as usize);
     };
     // SAFETY: this is the address of the vDSO's function, which has this type (vdso(7)).
-    let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int = unsafe { core::mem::transmute(function) };
+    let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int =
+        unsafe { core::mem::transmute(function) };
     function(time, zone)
 }
 
 /// A system call with two arguments. It bypasses libc, which would set `errno`.
-#[expect(clippy::cast_possible_truncation, reason = "the kernel returns 0 or a small negative number")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel returns 0 or a small negative number"
+)]
 fn system_call(number: usize, first: usize, second: usize) -> c_int {
     let result: isize;
     // SAFETY: this is the kernel's calling convention on x86_64 (syscall(2)), which changes `rcx`

@@ -3,11 +3,13 @@
 use core::cell::Cell;
 
 use tickline_page::protocol::Timescale;
-use tickline_page::{AttachedPage, HardwareCounter, PageSource, ProcessHighWater, ReaderOs, Reference};
+use tickline_page::{
+    AttachedPage, HardwareCounter, PageSource, ProcessHighWater, ReaderOs, Reference,
+};
 
 use crate::original::{
-    self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
-    Timeval,
+    self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS,
+    Timespec, Timeval,
 };
 use crate::state::{ProcessState, ServiceCell, ServiceState, state};
 
@@ -63,10 +65,15 @@ fn read(attached: &AttachedPage<'_>, timescale: Timescale, os: &Original) -> Opt
 /// another monotonic clock. Only the comparison of a line with the kernel's coarse clock shows
 /// whether the namespace is another one. `None` if the original clock must answer.
 #[cold]
-fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Original) -> Option<i64> {
+fn check_namespace(
+    attached: &AttachedPage<'_>,
+    service: ServiceCell,
+    os: &Original,
+) -> Option<i64> {
     // With a new high-water mark, the reading is the line's value.
     if let Some(line_ns) = attached.monotonic_by_line(&COUNTER?, &ProcessHighWater::new()) {
-        let coarse_ns = Original::coarse_ns(CLOCK_MONOTONIC_COARSE).unwrap_or_else(|| os.monotonic_ns());
+        let coarse_ns =
+            Original::coarse_ns(CLOCK_MONOTONIC_COARSE).unwrap_or_else(|| os.monotonic_ns());
         let distance_ns = line_ns.saturating_sub(coarse_ns);
         if os.has_failed.get() {
             return None;
@@ -81,22 +88,35 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
             service.raise_to(ServiceState::Served);
             return read(attached, Timescale::Monotonic, os);
         }
-        if distance_ns.unsigned_abs() > OTHER_NAMESPACE_NS.unsigned_abs() && !service.may_have_attached() {
+        if distance_ns.unsigned_abs() > OTHER_NAMESPACE_NS.unsigned_abs()
+            && !service.may_have_attached()
+        {
             // The next reading compares again. After a pause of the VM, the line may be this far
             // away until the writer publishes the next line.
             return None;
         }
     }
     // The parent's readings are a lower limit, unless the parent was in another namespace.
-    let (ns, mark_ns) =
-        (os.monotonic_ns(), state().process_high_water.ns().saturating_add(attached.page_offset_ns()));
+    let (ns, mark_ns) = (
+        os.monotonic_ns(),
+        state()
+            .process_high_water
+            .ns()
+            .saturating_add(attached.page_offset_ns()),
+    );
     if os.has_failed.get() {
         return None;
     }
     if service.may_have_attached() {
-        state().process_high_water.raise(ns.saturating_sub(attached.page_offset_ns()));
+        state()
+            .process_high_water
+            .raise(ns.saturating_sub(attached.page_offset_ns()));
     }
-    Some(if mark_ns.saturating_sub(ns) < OTHER_NAMESPACE_NS { ns.max(mark_ns) } else { ns })
+    Some(if mark_ns.saturating_sub(ns) < OTHER_NAMESPACE_NS {
+        ns.max(mark_ns)
+    } else {
+        ns
+    })
 }
 
 /// The clocks that this process has without the library: the vDSO's functions, or the kernel.
@@ -109,28 +129,43 @@ pub(crate) struct Original {
 
 impl Original {
     pub(crate) const fn new() -> Self {
-        Self { has_failed: Cell::new(false), by_time_of_day: false }
+        Self {
+            has_failed: Cell::new(false),
+            by_time_of_day: false,
+        }
     }
 
     pub(crate) const fn by_time_of_day() -> Self {
-        Self { by_time_of_day: true, ..Self::new() }
+        Self {
+            by_time_of_day: true,
+            ..Self::new()
+        }
     }
 
     fn clock_ns(&self, clock: i32) -> i64 {
-        let mut time = Timespec { seconds: 0, nanos: 0 };
+        let mut time = Timespec {
+            seconds: 0,
+            nanos: 0,
+        };
         if original::clock_gettime(clock, &raw mut time) != 0 {
             self.has_failed.set(true);
         }
-        time.seconds.saturating_mul(NANOS).saturating_add(time.nanos)
+        time.seconds
+            .saturating_mul(NANOS)
+            .saturating_add(time.nanos)
     }
 
     /// Reads a coarse clock in the vDSO, without a system call; `None` without a vDSO.
     #[inline(always)]
     fn coarse_ns(clock: i32) -> Option<i64> {
         let vdso = original::vdso_clock_gettime()?;
-        let mut time = Timespec { seconds: 0, nanos: 0 };
+        let mut time = Timespec {
+            seconds: 0,
+            nanos: 0,
+        };
         // The kernel's times are less than 2^63 ns.
-        (vdso(clock, &raw mut time) == 0).then(|| time.seconds.wrapping_mul(NANOS).wrapping_add(time.nanos))
+        (vdso(clock, &raw mut time) == 0)
+            .then(|| time.seconds.wrapping_mul(NANOS).wrapping_add(time.nanos))
     }
 }
 
@@ -145,11 +180,16 @@ impl Reference for Original {
         if !self.by_time_of_day {
             return self.clock_ns(CLOCK_REALTIME);
         }
-        let mut time = Timeval { seconds: 0, micros: 0 };
+        let mut time = Timeval {
+            seconds: 0,
+            micros: 0,
+        };
         if original::gettimeofday(&raw mut time, core::ptr::null_mut()) != 0 {
             self.has_failed.set(true);
         }
-        time.seconds.saturating_mul(NANOS).saturating_add(time.micros.saturating_mul(1_000))
+        time.seconds
+            .saturating_mul(NANOS)
+            .saturating_add(time.micros.saturating_mul(1_000))
     }
 }
 

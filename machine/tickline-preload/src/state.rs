@@ -86,7 +86,11 @@ impl ProcessState {
     /// # Safety
     ///
     /// The caller must call this once, while the process has one thread.
-    pub(crate) unsafe fn attach(&'static self, attached: AttachedPage<'static>, service: &'static AtomicU32) {
+    pub(crate) unsafe fn attach(
+        &'static self,
+        attached: AttachedPage<'static>,
+        service: &'static AtomicU32,
+    ) {
         // ORDERING: Relaxed, before the Release store below.
         service.store(ServiceState::Served as u32, Ordering::Relaxed);
         // SAFETY: there is one thread, and no reader before `self.service` is stored.
@@ -94,7 +98,8 @@ impl ProcessState {
         uninit.write(attached);
         // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker
         // ordering, for the reason given at that load.
-        self.service.store(ptr::from_ref(service).cast_mut(), Ordering::Release);
+        self.service
+            .store(ptr::from_ref(service).cast_mut(), Ordering::Release);
     }
 }
 

@@ -64,11 +64,16 @@ impl Vdso {
         // SAFETY: the caller promises that this is the vDSO, which begins with its header.
         let header = unsafe { slice::from_raw_parts(base.as_ptr(), HEADER_BYTES) };
         let (ident, header) = header.split_at(EI_NIDENT);
-        let header = FileHeader::parse_tail(parse_ident::<NativeEndian>(ident).ok()?, header).ok()?;
+        let header =
+            FileHeader::parse_tail(parse_ident::<NativeEndian>(ident).ok()?, header).ok()?;
         // The kernel maps the whole file, and the table of sections is at the file's end.
         let sections = usize::from(header.e_shentsize) * usize::from(header.e_shnum);
-        let length = usize::try_from(header.e_shoff).ok()?.checked_add(sections)?;
-        (HEADER_BYTES..=MAX_BYTES).contains(&length).then_some(Self { base, length })
+        let length = usize::try_from(header.e_shoff)
+            .ok()?
+            .checked_add(sections)?;
+        (HEADER_BYTES..=MAX_BYTES)
+            .contains(&length)
+            .then_some(Self { base, length })
     }
 
     /// The image, to read its symbols. `redirect_symbols` changes it only while no such slice
@@ -102,7 +107,11 @@ impl Vdso {
         if is_redirected {
             return Err(StartResult::AlreadyServed);
         }
-        if state().clock_gettime.load(order) == 0 { Err(StartResult::NoVdso) } else { Ok(()) }
+        if state().clock_gettime.load(order) == 0 {
+            Err(StartResult::NoVdso)
+        } else {
+            Ok(())
+        }
     }
 
     /// Redirects the symbols of the served functions to this library.
@@ -112,7 +121,10 @@ impl Vdso {
         let first = self.length.next_multiple_of(TRAMPOLINE_BYTES);
         let trampolines = [
             (first, abi::clock_gettime as *const () as usize),
-            (first + TRAMPOLINE_BYTES, abi::gettimeofday as *const () as usize),
+            (
+                first + TRAMPOLINE_BYTES,
+                abi::gettimeofday as *const () as usize,
+            ),
         ];
         self.for_each_symbol(|name, _, value_offset| {
             let (target, _) = match name {
@@ -120,7 +132,11 @@ impl Vdso {
                 "gettimeofday" | "__vdso_gettimeofday" => trampolines[1],
                 _ => return Some(()),
             };
-            let value = self.base.as_ptr().wrapping_add(value_offset).cast::<AtomicU64>();
+            let value = self
+                .base
+                .as_ptr()
+                .wrapping_add(value_offset)
+                .cast::<AtomicU64>();
             *free.next().filter(|_| value.is_aligned())? = Some((value, target));
             Some(())
         })
@@ -131,7 +147,11 @@ impl Vdso {
         }
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
         for (offset, function) in trampolines {
-            let code = self.base.as_ptr().wrapping_add(offset).cast::<[u8; TRAMPOLINE_BYTES]>();
+            let code = self
+                .base
+                .as_ptr()
+                .wrapping_add(offset)
+                .cast::<[u8; TRAMPOLINE_BYTES]>();
             // SAFETY: the address is mapped, because it is before `end`, and writable since
             // `protect`. No symbol leads to it yet.
             unsafe { code.write(trampoline(offset, function)) };
@@ -167,13 +187,22 @@ impl Vdso {
     /// `None` if `visit` returns `None`, or the image does not have the expected layout.
     fn for_each_symbol(&self, mut visit: impl FnMut(&str, u64, usize) -> Option<()>) -> Option<()> {
         let file = ElfBytes::<NativeEndian>::minimal_parse(self.image()).ok()?;
-        let table = file.section_headers()?.iter().find(|section| section.sh_type == SHT_DYNSYM)?;
+        let table = file
+            .section_headers()?
+            .iter()
+            .find(|section| section.sh_type == SHT_DYNSYM)?;
         let start = usize::try_from(table.sh_offset).ok()?;
         let (symbols, names) = file.dynamic_symbol_table().ok()??;
         for (index, symbol) in symbols.iter().enumerate() {
-            let name = usize::try_from(symbol.st_name).ok().and_then(|offset| names.get(offset).ok());
+            let name = usize::try_from(symbol.st_name)
+                .ok()
+                .and_then(|offset| names.get(offset).ok());
             if let Some(name) = name {
-                visit(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_OFFSET)?;
+                visit(
+                    name,
+                    symbol.st_value,
+                    start + index * SYMBOL_BYTES + VALUE_OFFSET,
+                )?;
             }
         }
         Some(())

@@ -32,7 +32,10 @@ const ROLE: &str = "TICKLINE_TEST_ROLE";
 type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
 
 fn ns_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` has room for the result.
     assert_eq!(unsafe { clock_gettime(clock, &raw mut time) }, 0);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
@@ -63,14 +66,25 @@ fn run(role: &str, page: &Path) -> Command {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", "child_role", "--nocapture"]);
     child.env("LD_PRELOAD", library()).env(ROLE, role);
-    child.env("TICKLINE_PAGE", page).env("TICKLINE_SERVE", "always");
+    child
+        .env("TICKLINE_PAGE", page)
+        .env("TICKLINE_SERVE", "always");
     child
 }
 
 fn passes(child: &mut Command) {
-    let Output { status, stdout, stderr } = child.output().unwrap();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = child.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(status.success(), "{status}\n{}{}", text(&stdout), text(&stderr));
+    assert!(
+        status.success(),
+        "{status}\n{}{}",
+        text(&stdout),
+        text(&stderr)
+    );
     assert!(text(&stdout).contains("1 passed"));
 }
 
@@ -95,7 +109,9 @@ fn child_role() {
 
 #[test]
 fn a_program_is_served() {
-    let Some((_folder, page)) = served_page() else { return };
+    let Some((_folder, page)) = served_page() else {
+        return;
+    };
     for role in ["served", "other_namespace", "second_copy"] {
         passes(&mut run(role, &page));
     }
@@ -103,13 +119,22 @@ fn a_program_is_served() {
         passes(run(role, &page).env("TICKLINE", "off"));
     }
     // Without "always", the library replaces only a slow kernel clock.
-    let role = if kernels_clock_is_fast() { "native" } else { "served" };
+    let role = if kernels_clock_is_fast() {
+        "native"
+    } else {
+        "served"
+    };
     passes(run(role, &page).env_remove("TICKLINE_SERVE"));
     // A missing page, a symbolic link to the page, and the page by a symbolic link to its folder.
     let (link, folder) = (page.with_file_name("link"), page.with_file_name("folder"));
     symlink(&page, &link).unwrap();
     symlink(page.parent().unwrap(), &folder).unwrap();
-    for page in [Path::new("/nonexistent/page"), &link, &folder.join("page"), &folder.join("./page")] {
+    for page in [
+        Path::new("/nonexistent/page"),
+        &link,
+        &folder.join("page"),
+        &folder.join("./page"),
+    ] {
         passes(&mut run("native", page));
     }
     // A page is refused if other users may write to it.
@@ -146,7 +171,11 @@ fn open_library(path: &Path) -> *mut libc::c_void {
 
 /// Opens the library, and closes it.
 fn closes_library() {
-    let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("libtickline_preload");
+    let is_mapped = || {
+        fs::read_to_string("/proc/self/maps")
+            .unwrap()
+            .contains("libtickline_preload")
+    };
     assert!(!is_mapped());
     let handle = open_library(&library());
     // SAFETY: this test opened the library once, and closes it once.
@@ -168,14 +197,19 @@ fn second_copy() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.so");
     fs::copy(library(), &copy).unwrap();
-    assert!(is_served_by(clock_gettime_of(open_library(&copy)), libc::CLOCK_MONOTONIC));
+    assert!(is_served_by(
+        clock_gettime_of(open_library(&copy)),
+        libc::CLOCK_MONOTONIC
+    ));
 }
 
 /// A process that starts without the right to read the counter has the kernel's clock, and keeps it
 /// when it later gets the right.
 #[test]
 fn a_process_that_is_denied_the_counter_is_not_served() {
-    let Some((_folder, page)) = served_page() else { return };
+    let Some((_folder, page)) = served_page() else {
+        return;
+    };
     for role in ["denied", "opened"] {
         passes(run(role, &page).env_remove("LD_PRELOAD"));
     }
@@ -189,10 +223,17 @@ fn opened(is_denied: bool) {
         // SAFETY: the call takes only numbers.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
     };
-    set(if is_denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE });
+    set(if is_denied {
+        libc::PR_TSC_SIGSEGV
+    } else {
+        libc::PR_TSC_ENABLE
+    });
     let handle = open_library(&library());
     set(libc::PR_TSC_ENABLE);
-    assert_eq!(is_served_by(clock_gettime_of(handle), libc::CLOCK_MONOTONIC), !is_denied);
+    assert_eq!(
+        is_served_by(clock_gettime_of(handle), libc::CLOCK_MONOTONIC),
+        !is_denied
+    );
 }
 
 const SERVED: [libc::clockid_t; 2] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME];
@@ -201,15 +242,22 @@ fn served() {
     for clock in SERVED {
         assert!(is_served(clock), "clock {clock}");
         // The time stays near the kernel's, however long this thread was stopped.
-        let (before_ns, page_ns, after_ns) = (system_call_ns(clock), libc_ns(clock), system_call_ns(clock));
+        let (before_ns, page_ns, after_ns) =
+            (system_call_ns(clock), libc_ns(clock), system_call_ns(clock));
         assert!(page_ns >= before_ns, "clock {clock}");
         assert!(page_ns <= after_ns + 2 * AHEAD_NS, "clock {clock}");
     }
-    unsafe extern "C" fn by_timespec_get(_: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+    unsafe extern "C" fn by_timespec_get(
+        _: libc::clockid_t,
+        time: *mut libc::timespec,
+    ) -> libc::c_int {
         // SAFETY: the caller promises that `time` has room for the result.
         unsafe { timespec_get(time, 1) - 1 }
     }
-    assert!(is_served_by(by_timespec_get, libc::CLOCK_REALTIME), "timespec_get");
+    assert!(
+        is_served_by(by_timespec_get, libc::CLOCK_REALTIME),
+        "timespec_get"
+    );
 }
 
 unsafe extern "C" {
@@ -227,12 +275,18 @@ fn native() {
 fn off() {
     let denied = code_of_fork(|| {
         let rules = [(libc::SYS_clock_gettime, vec![])].into_iter().collect();
-        let (architecture, refuse) = (env::consts::ARCH.try_into().unwrap(), SeccompAction::Errno(1));
+        let (architecture, refuse) = (
+            env::consts::ARCH.try_into().unwrap(),
+            SeccompAction::Errno(1),
+        );
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap();
         if seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).is_err() {
             return CANNOT;
         }
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         // The vDSO answers coarse clocks with any clocksource.
         // SAFETY: `time` has room for the result.
         i32::from(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0)
@@ -284,7 +338,11 @@ const VM_PAUSE_NS: i64 = AHEAD_NS + 5_000_000_000;
 
 /// Raises the line of the page at `path` by `ns`.
 fn raise_line(path: &Path, ns: i64) {
-    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
     let load = |offset| {
         let mut bytes = [0; 8];
         file.read_exact_at(&mut bytes, offset).unwrap();
@@ -292,7 +350,8 @@ fn raise_line(path: &Path, ns: i64) {
     };
     // The word at 64 names the slot of the line, which contains the base (tickline-page's README).
     let base = 128 + 64 * (load(64) >> 3 & 7) + 8;
-    file.write_all_at(&load(base).wrapping_add_signed(ns).to_ne_bytes(), base).unwrap();
+    file.write_all_at(&load(base).wrapping_add_signed(ns).to_ne_bytes(), base)
+        .unwrap();
 }
 
 /// Symptom: a forked child that first found the line seconds behind kept the kernel's clock for its

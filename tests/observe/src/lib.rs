@@ -18,7 +18,10 @@ pub fn monotonic_ns() -> u64 {
 #[inline]
 #[must_use]
 pub fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is valid for a write.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     #[expect(clippy::cast_sign_loss, reason = "no clock here is negative")]
@@ -67,7 +70,11 @@ impl Bracket {
     pub fn by(os: libc::clockid_t, read: impl FnOnce() -> u64) -> Self {
         let before_ns = clock_ns(os);
         let now_ns = read();
-        Self { before_ns, now_ns, after_ns: clock_ns(os) }
+        Self {
+            before_ns,
+            now_ns,
+            after_ns: clock_ns(os),
+        }
     }
 
     /// The width of the bracket, ns.
@@ -106,14 +113,18 @@ impl Bracket {
     pub fn gained_ns(&self, earlier: &Self) -> f64 {
         // Subtract integers first, because a float can't represent Unix time in ns exactly.
         let clock = self.now_ns.wrapping_sub(earlier.now_ns).cast_signed();
-        let reference_twice = (self.before_ns - earlier.before_ns) + (self.after_ns - earlier.after_ns);
+        let reference_twice =
+            (self.before_ns - earlier.before_ns) + (self.after_ns - earlier.after_ns);
         to_f64(clock) - to_f64(reference_twice.cast_signed()) / 2.0
     }
 }
 
 /// Converts a difference or a count to a float.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "differences and counts far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences and counts far below 2^53"
+)]
 pub const fn to_f64(value: i64) -> f64 {
     value as f64
 }
@@ -141,15 +152,27 @@ impl Bounded {
     /// Reads the Unix time of `clock`.
     #[must_use]
     pub fn read_unix(clock: &Clock) -> Self {
-        Self::around(libc::CLOCK_REALTIME, || clock.unix_reading(), UnixTime::as_nanos)
+        Self::around(
+            libc::CLOCK_REALTIME,
+            || clock.unix_reading(),
+            UnixTime::as_nanos,
+        )
     }
 
-    fn around<T: Copy>(os: libc::clockid_t, read: impl Fn() -> Reading<T>, ns: fn(T) -> u64) -> Self {
+    fn around<T: Copy>(
+        os: libc::clockid_t,
+        read: impl Fn() -> Reading<T>,
+        ns: fn(T) -> u64,
+    ) -> Self {
         let before_ns = clock_ns(os);
         let reading = read();
         let after_ns = clock_ns(os);
         Self {
-            bracket: Bracket { before_ns, now_ns: ns(reading.time()), after_ns },
+            bracket: Bracket {
+                before_ns,
+                now_ns: ns(reading.time()),
+                after_ns,
+            },
             earliest_ns: ns(reading.earliest()),
             latest_ns: ns(reading.latest()),
             by_counter: reading.is_from_counter(),
@@ -166,7 +189,10 @@ impl Bounded {
     /// The distances from the reading to its lower and to its upper bound, ns.
     #[must_use]
     pub const fn sides_ns(&self) -> (u64, u64) {
-        (self.bracket.now_ns - self.earliest_ns, self.latest_ns - self.bracket.now_ns)
+        (
+            self.bracket.now_ns - self.earliest_ns,
+            self.latest_ns - self.bracket.now_ns,
+        )
     }
 
     /// The larger of the two distances, ns.
@@ -228,9 +254,16 @@ mod tests {
     #[test]
     fn a_gain_is_exact_to_half_a_ns_even_in_unix_time() {
         const UNIX_NS: u64 = 1_800_000_000_000_000_000;
-        let earlier = Bracket { before_ns: 1_000, now_ns: UNIX_NS, after_ns: 1_021 };
-        let later =
-            Bracket { before_ns: 2_000_001_000, now_ns: UNIX_NS + 2_000_000_003, after_ns: 2_000_001_020 };
+        let earlier = Bracket {
+            before_ns: 1_000,
+            now_ns: UNIX_NS,
+            after_ns: 1_021,
+        };
+        let later = Bracket {
+            before_ns: 2_000_001_000,
+            now_ns: UNIX_NS + 2_000_000_003,
+            after_ns: 2_000_001_020,
+        };
         assert!((later.gained_ns(&earlier) - 3.5).abs() < 1e-9);
         assert!((earlier.gained_ns(&earlier)).abs() < 1e-9);
     }
@@ -240,20 +273,42 @@ mod tests {
         for (now_ns, offset_ns, ahead_ns, behind_ns) in
             [(110, 0.0, 0, 0), (95, -15.0, 0, 5), (125, 15.0, 5, 0)]
         {
-            let bracket = Bracket { before_ns: 100, now_ns, after_ns: 120 };
+            let bracket = Bracket {
+                before_ns: 100,
+                now_ns,
+                after_ns: 120,
+            };
             assert!((bracket.offset_ns() - offset_ns).abs() < 1e-9);
-            assert_eq!((bracket.ahead_ns(), bracket.behind_ns()), (ahead_ns, behind_ns));
+            assert_eq!(
+                (bracket.ahead_ns(), bracket.behind_ns()),
+                (ahead_ns, behind_ns)
+            );
         }
     }
 
     #[test]
     fn bounds_miss_a_bracket_by_their_distance() {
         let missed_ns = |earliest_ns, latest_ns| {
-            let bracket = Bracket { before_ns: 100, now_ns: earliest_ns, after_ns: 120 };
-            Bounded { bracket, earliest_ns, latest_ns, by_counter: true }.missed_ns()
+            let bracket = Bracket {
+                before_ns: 100,
+                now_ns: earliest_ns,
+                after_ns: 120,
+            };
+            Bounded {
+                bracket,
+                earliest_ns,
+                latest_ns,
+                by_counter: true,
+            }
+            .missed_ns()
         };
         assert_eq!(
-            [missed_ns(80, 99), missed_ns(80, 100), missed_ns(120, 130), missed_ns(124, 130)],
+            [
+                missed_ns(80, 99),
+                missed_ns(80, 100),
+                missed_ns(120, 130),
+                missed_ns(124, 130)
+            ],
             [1, 0, 0, 4]
         );
     }

@@ -29,7 +29,12 @@ const AIM_AHEAD_PS: u64 = 3_000_000;
 const READING_STEPS: u64 = 20_000;
 
 /// Actors choose each of these kinds once in nine readings, and otherwise an ordered reading.
-const RARE_KINDS: [ReadKind; 4] = [ReadKind::Plain, ReadKind::Bounds, ReadKind::Unix, ReadKind::Slow];
+const RARE_KINDS: [ReadKind; 4] = [
+    ReadKind::Plain,
+    ReadKind::Bounds,
+    ReadKind::Unix,
+    ReadKind::Slow,
+];
 
 /// The clock under attack.
 pub(crate) struct Clock {
@@ -66,9 +71,17 @@ impl Clock {
             resolutions: Resolutions {
                 counter_ticks: machine.counter_resolution_ticks,
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
-                reference_kind: if machine.same_counter { SameRead } else { Independent },
+                reference_kind: if machine.same_counter {
+                    SameRead
+                } else {
+                    Independent
+                },
             },
-            cadence: if setup.per_cpu { Cadence::Pinned } else { Cadence::Scheduled },
+            cadence: if setup.per_cpu {
+                Cadence::Pinned
+            } else {
+                Cadence::Scheduled
+            },
         };
         let shared = |cell| SharedClock::new(SteppedCell::new(Rc::clone(world), cell));
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
@@ -92,7 +105,11 @@ impl Clock {
 
     /// The number of times that `event` has happened.
     pub(crate) fn event_count(&self, event: Event) -> u64 {
-        self.cpu_clocks.iter().chain([self.shared()]).map(|clock| clock.event_count(event)).sum()
+        self.cpu_clocks
+            .iter()
+            .chain([self.shared()])
+            .map(|clock| clock.event_count(event))
+            .sum()
     }
 }
 
@@ -100,7 +117,11 @@ impl Context {
     pub(crate) fn new(world: Rc<World>) -> Self {
         let clock = Rc::new(Clock::new(&world));
         let check = Rc::new(Check::new(Rc::clone(&world)));
-        Self { world, clock, check }
+        Self {
+            world,
+            clock,
+            check,
+        }
     }
 
     pub(crate) fn access(&self) -> Access {
@@ -134,7 +155,8 @@ impl Context {
                 None => MIN_INTERVAL_NS,
             };
             if !self.review() {
-                self.world.step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
+                self.world
+                    .step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
             }
         }
     }
@@ -152,7 +174,9 @@ impl Context {
         let is_excused = self.clock.readers_drive.get() || self.check.acts_under_way.get() != 0;
         let may_stay_closed = is_excused || self.may_lack_line();
         match iteration.map(|iteration| iteration.outcome) {
-            None | Some(Outcome::GateClosed) if !may_stay_closed => self.check.count_barred_iteration(),
+            None | Some(Outcome::GateClosed) if !may_stay_closed => {
+                self.check.count_barred_iteration()
+            }
             _ => self.check.barred.set(0),
         }
         iteration
@@ -169,7 +193,8 @@ impl Context {
 
     /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.judgement.get() != Judgement::Open || self.clock.driven.keeper.stage() == Stage::Disabled
+        self.clock.judgement.get() != Judgement::Open
+            || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
@@ -197,7 +222,10 @@ impl Context {
             counts.publications += 1;
             let oldest = control.oldest_sample_ticks().expect("a line has evidence");
             let since_ps = record.time_ps(&self.world.clocks.borrow(), oldest);
-            record.evidence.borrow_mut().insert(record.newest_start_ticks.get(), since_ps);
+            record
+                .evidence
+                .borrow_mut()
+                .insert(record.newest_start_ticks.get(), since_ps);
         } else if iteration.is_none() {
             record.iteration_began_ps.set(last_ps);
         }
@@ -209,8 +237,11 @@ impl Context {
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
         let wanted = !self.is_per_cpu()
-            && driven.reader_schedule.wants_iteration(&driven.keeper, reading, config.interval_ns);
-        let served = wanted && self.clock.readers_drive.get() && self.maintain(Cadence::OnDemand).is_some();
+            && driven
+                .reader_schedule
+                .wants_iteration(&driven.keeper, reading, config.interval_ns);
+        let served =
+            wanted && self.clock.readers_drive.get() && self.maintain(Cadence::OnDemand).is_some();
         if served && driven.reader_schedule.count_iteration() {
             self.review();
         }
@@ -226,10 +257,15 @@ impl Context {
             if self.world.scenario.reads_regularly {
                 self.one_reading();
                 let half_ps = self.world.scenario.think_ns * PS / 2;
-                self.world.step(Step::Sleep(half_ps + self.random_below(half_ps)));
+                self.world
+                    .step(Step::Sleep(half_ps + self.random_below(half_ps)));
                 continue;
             }
-            let readings = if aimed || self.random_below(4) == 0 { 1 + self.random_below(64) } else { 1 };
+            let readings = if aimed || self.random_below(4) == 0 {
+                1 + self.random_below(64)
+            } else {
+                1
+            };
             for _ in 0..readings {
                 self.one_reading();
                 self.world.step(Step::Sleep(self.random_below(50_000)));
@@ -248,14 +284,15 @@ impl Context {
         let think_ps = self.random_ps(max_ps);
         let now_ps = world.now_ps.get();
         let until_ps = |actor: &Actor| actor.ready_ps.get().saturating_sub(now_ps);
-        let stopped = world
-            .actors
-            .iter()
-            .find(|actor| actor.is_alive.get() && actor.holds_lock.get() && until_ps(actor) > AIM_AHEAD_PS);
+        let stopped = world.actors.iter().find(|actor| {
+            actor.is_alive.get() && actor.holds_lock.get() && until_ps(actor) > AIM_AHEAD_PS
+        });
         let driver = world.driver.get().map(|driver| &world.actors[driver]);
         let driver = driver.filter(|driver| driver.is_asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
-            Some(actor) => Some(until_ps(actor) - AIM_AHEAD_PS + self.random_below(2 * AIM_AHEAD_PS)),
+            Some(actor) => {
+                Some(until_ps(actor) - AIM_AHEAD_PS + self.random_below(2 * AIM_AHEAD_PS))
+            }
             // An iteration takes about as long as fifty brackets.
             None => driver.map(|driver| {
                 let iteration_ps = 64 * world.bracket_ns.get() * PS + 2 * AIM_AHEAD_PS;
@@ -295,19 +332,29 @@ impl Context {
         let complete = || self.world.step(Step::End);
         let now = || CpuCounter::now(&access);
         let now_ordered = || CpuCounter::now_ordered(&access);
-        let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read_ns(&read));
+        let by_cpu =
+            |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read_ns(&read));
         let ns = match (kind, self.is_per_cpu()) {
             (ReadKind::Bounds, _) => {
-                let Some(reading) = self.read_bounded() else { return false };
+                let Some(reading) = self.read_bounded() else {
+                    return false;
+                };
                 complete();
-                self.check.check_reading(begin, cell(), reading.ns, ReadPath::FastPath, kind);
+                self.check
+                    .check_reading(begin, cell(), reading.ns, ReadPath::FastPath, kind);
                 self.check.check_bounds(&reading);
                 return true;
             }
             (ReadKind::Unix, per_cpu) => {
-                let by_cpu =
-                    || per_cpu::cpu_clock(clocks, now()).and_then(|(clock, read)| clock.read_unix_ns(&read));
-                let Some(ns) = (if per_cpu { by_cpu() } else { shared.read_unix_ns(&access) }) else {
+                let by_cpu = || {
+                    per_cpu::cpu_clock(clocks, now())
+                        .and_then(|(clock, read)| clock.read_unix_ns(&read))
+                };
+                let Some(ns) = (if per_cpu {
+                    by_cpu()
+                } else {
+                    shared.read_unix_ns(&access)
+                }) else {
                     return false;
                 };
                 // No step has come after the reading's second load of the state, so this bound
@@ -326,7 +373,8 @@ impl Context {
         };
         let Some(ns) = ns else { return false };
         complete();
-        self.check.check_reading(begin, cell(), ns, ReadPath::FastPath, kind);
+        self.check
+            .check_reading(begin, cell(), ns, ReadPath::FastPath, kind);
         true
     }
 
@@ -369,7 +417,8 @@ impl Context {
     fn read_bounded(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
-            let (clock, read) = per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
+            let (clock, read) =
+                per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
             return clock.read_bounded(&read);
         }
         self.clock.shared().read_bounded(&access)
@@ -392,8 +441,13 @@ impl Context {
             if self.is_per_cpu() {
                 self.go_elsewhere();
             }
-            let point = self.read_bounded().map_or_else(|| self.slow_point(), |reading| self.point(&reading));
-            self.check.track.borrow_mut().push(TrackPoint { at_ns, ..point });
+            let point = self
+                .read_bounded()
+                .map_or_else(|| self.slow_point(), |reading| self.point(&reading));
+            self.check
+                .track
+                .borrow_mut()
+                .push(TrackPoint { at_ns, ..point });
             self.world.step(Step::Sleep(every_ps));
         }
     }
@@ -403,7 +457,8 @@ impl Context {
         let ClockRead { true_ns, cell, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
-        let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
+        let unix_error_ns =
+            reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
         TrackPoint {
             offset_ns,
             earliest_ns: earliest_ns - true_ns,
@@ -419,10 +474,18 @@ impl Context {
     fn slow_point(&self) -> TrackPoint {
         let (cell, SlowReading { ns, source }) = self.read_slow();
         let me = self.world.me();
-        let read =
-            if matches!(source, ReadingSource::Line { .. }) { &me.counter_read } else { &me.last_read };
+        let read = if matches!(source, ReadingSource::Line { .. }) {
+            &me.counter_read
+        } else {
+            &me.last_read
+        };
         let offset_ns = ns - read.get().returned_ns;
-        TrackPoint { offset_ns, unix_offset_ns: offset_ns, cpu: cell, ..TrackPoint::default() }
+        TrackPoint {
+            offset_ns,
+            unix_offset_ns: offset_ns,
+            cpu: cell,
+            ..TrackPoint::default()
+        }
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
@@ -473,11 +536,15 @@ impl Context {
 
 impl LineGate for Context {
     fn close(&self) {
-        self.clock.shared().close_gate(&self.access(), &self.access());
+        self.clock
+            .shared()
+            .close_gate(&self.access(), &self.access());
     }
 
     fn open(&self) {
-        self.clock.shared().open_gate(&self.access(), &self.access());
+        self.clock
+            .shared()
+            .open_gate(&self.access(), &self.access());
     }
 }
 
@@ -507,16 +574,26 @@ unsafe impl Platform for Context {
                 locked.control.begin_anew(self.clock.config);
                 return Some(keeper::Judgement::Open);
             }
-            Judgement::Passing => {
-                Some(self.world.returned_ns().saturating_add_unsigned(self.clock.config.interval_ns))
-            }
+            Judgement::Passing => Some(
+                self.world
+                    .returned_ns()
+                    .saturating_add_unsigned(self.clock.config.interval_ns),
+            ),
             Judgement::Closed => None,
         };
         Some(keeper::Judgement::Closed { retry_at_ns })
     }
 
-    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
-        if self.clock.judgement == self.clock.last_judgement { None } else { self.judge(kind, locked) }
+    fn judge_if_changed(
+        &self,
+        kind: LineKind,
+        locked: &mut DriverMemory,
+    ) -> Option<keeper::Judgement> {
+        if self.clock.judgement == self.clock.last_judgement {
+            None
+        } else {
+            self.judge(kind, locked)
+        }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
@@ -524,9 +601,17 @@ unsafe impl Platform for Context {
         // Where threads close and open the gate all the time, the driver must not replace first
         // lines or judge the gate. So this call hides both outcomes from it.
         let hides_outcome = self.world.scenario.clock.gate_ns != 0;
-        if !hides_outcome || !matches!(iteration.outcome, Outcome::PublishedFirst | Outcome::GateClosed) {
+        if !hides_outcome
+            || !matches!(
+                iteration.outcome,
+                Outcome::PublishedFirst | Outcome::GateClosed
+            )
+        {
             return Some(iteration);
         }
-        Some(Iteration { outcome: Outcome::RetrySoon, next_in_ns: iteration.next_in_ns.max(MIN_INTERVAL_NS) })
+        Some(Iteration {
+            outcome: Outcome::RetrySoon,
+            next_in_ns: iteration.next_in_ns.max(MIN_INTERVAL_NS),
+        })
     }
 }

@@ -42,7 +42,13 @@ pub(crate) struct CellRecord {
 impl CellRecord {
     /// The records for cells whose counters differ from the machine's by these numbers of ticks.
     pub(crate) fn for_each(by_ticks: &[i64]) -> Vec<Self> {
-        by_ticks.iter().map(|&ticks| Self { cpu_difference_ticks: ticks, ..Self::default() }).collect()
+        by_ticks
+            .iter()
+            .map(|&ticks| Self {
+                cpu_difference_ticks: ticks,
+                ..Self::default()
+            })
+            .collect()
     }
 
     /// The number of lives of this state so far.
@@ -68,11 +74,15 @@ impl CellRecord {
     pub(crate) fn published(&self, line: &WindowedState, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
-        self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
+        self.by_state
+            .borrow_mut()
+            .insert(line.state, (*line, self.closed_ps.get()));
     }
 
     /// The time at which this CPU's counter was at `ticks`, ps.
     pub(crate) fn time_ps(&self, clocks: &Clocks, ticks: u64) -> u64 {
-        clocks.counter.time_ps(ticks.wrapping_add_signed(-self.cpu_difference_ticks))
+        clocks
+            .counter
+            .time_ps(ticks.wrapping_add_signed(-self.cpu_difference_ticks))
     }
 }

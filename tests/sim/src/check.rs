@@ -196,14 +196,24 @@ impl Check {
     pub(crate) fn begin(&self) -> Begin {
         Begin {
             high_water_ns: core::array::from_fn(|cell| {
-                self.world.cells.get(cell).map_or(i64::MIN, |cell| cell.returned_ns.get())
+                self.world
+                    .cells
+                    .get(cell)
+                    .map_or(i64::MIN, |cell| cell.returned_ns.get())
             }),
             off_since: self.is_off.get().then(|| self.enables_begun.get()),
         }
     }
 
     /// Checks a complete reading of `ns` by a cell.
-    pub(crate) fn check_reading(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, kind: ReadKind) {
+    pub(crate) fn check_reading(
+        &self,
+        begin: Begin,
+        cell: usize,
+        ns: i64,
+        path: ReadPath,
+        kind: ReadKind,
+    ) {
         let world = &self.world;
         // The slow path orders plain readings, too.
         let is_ordered = kind != ReadKind::Plain || path != ReadPath::FastPath;
@@ -254,28 +264,50 @@ impl Check {
         let world = &self.world;
         let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
         let (state, own) = (loaded.state, &world.cells[cell]);
-        assert!(last_read.cell == cell, "the line of CPU {cell} at the counter of CPU {}", last_read.cell);
+        assert!(
+            last_read.cell == cell,
+            "the line of CPU {cell} at the counter of CPU {}",
+            last_read.cell
+        );
         let by_state = own.by_state.borrow();
         let Some(&(line, since_ps)) = by_state.get(&state) else {
             panic!("a line that cell {cell} never had: {state:?}");
         };
         let by_line_ns = line.at(last_read.ticks);
-        assert!(ns == by_line_ns, "{ns} ns by cell {cell}, by its line it is {by_line_ns} ns");
+        assert!(
+            ns == by_line_ns,
+            "{ns} ns by cell {cell}, by its line it is {by_line_ns} ns"
+        );
         if path == ReadPath::FastPath && world.scenario.clock.per_cpu {
             // The reader reads the counter before the state. A line that was published in between
             // holds from its predecessor's end on. The two may differ by as long as the counter
             // shows the same value.
             let machine = &world.scenario.machine;
-            let moves_ps = 2 * (machine.counter_resolution_ticks + 1) * PS_PER_S / machine.counter_hz;
+            let moves_ps =
+                2 * (machine.counter_resolution_ticks + 1) * PS_PER_S / machine.counter_hz;
             let at_ps = last_read.at_ps;
-            assert!(at_ps + moves_ps >= since_ps, "a line of {since_ps} ps, read at {at_ps} ps: {state:?}");
+            assert!(
+                at_ps + moves_ps >= since_ps,
+                "a line of {since_ps} ps, read at {at_ps} ps: {state:?}"
+            );
         } else {
             // The state may have recurred before the reading's second load.
             let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
-            assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
+            assert!(
+                is_in_use,
+                "a line that was not in use: {state:?}, in use was {:?}",
+                last_read.state
+            );
         }
-        let Window { start_ticks, window_ticks } = loaded.window.expect("a reading reads the slot");
-        let max_ticks = if path == ReadPath::FastPath { window_ticks } else { 2 * window_ticks };
+        let Window {
+            start_ticks,
+            window_ticks,
+        } = loaded.window.expect("a reading reads the slot");
+        let max_ticks = if path == ReadPath::FastPath {
+            window_ticks
+        } else {
+            2 * window_ticks
+        };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(
             state.is_published() && delta < max_ticks,
@@ -289,12 +321,19 @@ impl Check {
         let mut counts = self.world.counts.borrow_mut();
         let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);
         counts.offset_ns = counts.offset_ns.max(off_ns);
-        assert!(off_ns <= limits.offset_ns, "offset {offset_ns} ns, limit {}", limits.offset_ns);
+        assert!(
+            off_ns <= limits.offset_ns,
+            "offset {offset_ns} ns, limit {}",
+            limits.offset_ns
+        );
         let is_calm = read_ps.saturating_sub(self.disturbed_ps.get()) >= limits.calm_after_ns * PS;
         if is_calm && limits.step_back_ns == 0 {
             counts.calm_offset_ns = counts.calm_offset_ns.max(off_ns);
             let limit_ns = limits.calm_offset_ns;
-            assert!(off_ns <= limit_ns, "offset {offset_ns} ns long after the last fault, limit {limit_ns}");
+            assert!(
+                off_ns <= limit_ns,
+                "offset {offset_ns} ns long after the last fault, limit {limit_ns}"
+            );
         }
     }
 
@@ -303,7 +342,10 @@ impl Check {
         let last_read = self.world.me().last_read.get();
         let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
-        assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
+        assert!(
+            (earliest_ns..=latest_ns).contains(&reading.ns),
+            "{reading:?} is outside its own bounds"
+        );
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
             cell: last_read.cell,
@@ -327,7 +369,12 @@ impl Check {
     }
 
     fn judge(&self, pending: &Pending, since_ps: u64) {
-        let Pending { cell, reading, truth_ns, from_ps } = pending;
+        let Pending {
+            cell,
+            reading,
+            truth_ns,
+            from_ps,
+        } = pending;
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.bits, bounds.upper.slope.bits);
         let clocks = self.world.clocks.borrow();
@@ -335,7 +382,8 @@ impl Check {
         // uncertainty of the samples. Some samples limited the slopes and were then thinned out.
         // They were at most twice as old as the oldest remaining sample.
         let start_ps = self.world.cells[*cell].time_ps(&clocks, bounds.lower.start_ticks);
-        let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
+        let fitted_ps =
+            since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = clocks.was_straight(fitted_ps);
         // Evidence from after the reading means that the counter was reset before the iteration
         // ended. The time of its ticks is then unknown. And with unsynchronised counters the clock
@@ -432,13 +480,21 @@ impl Check {
     /// Checks the state of a cell that needs a line, after the driver's iteration, whether or not the
     /// iteration took place.
     pub(crate) fn check_recovery(&self, state: LineState) {
-        let since_ps = self.world.now_ps.get().saturating_sub(self.disturbed_ps.get());
+        let since_ps = self
+            .world
+            .now_ps
+            .get()
+            .saturating_sub(self.disturbed_ps.get());
         let limit_ns = self.limits.recovery_ns;
         assert!(
             state.is_published() || since_ps <= limit_ns * PS,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             state.phase(),
-            if state.is_gate_closed() { ", gate closed" } else { "" },
+            if state.is_gate_closed() {
+                ", gate closed"
+            } else {
+                ""
+            },
             since_ps / PS
         );
     }

@@ -22,9 +22,9 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 use tickline_page::protocol::{
-    Basis, Field, LeaseCell, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, PageReading,
-    PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult, Timescale, Writer,
-    WriterAction, WriterConfig, read,
+    Basis, Field, LeaseCell, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
+    PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult,
+    Timescale, Writer, WriterAction, WriterConfig, read,
 };
 
 use crate::check::counts;
@@ -146,7 +146,13 @@ impl World {
     /// A world that is never freed, because actors that were killed keep references to it.
     fn new(width_ns: i64, bound_ns: i64, stops: Stops, seed: u64) -> &'static Self {
         let rng = RefCell::new(fastrand::Rng::with_seed(seed));
-        let world = Box::leak(Box::new(Self { width_ns, bound_ns, stops, rng, ..Self::default() }));
+        let world = Box::leak(Box::new(Self {
+            width_ns,
+            bound_ns,
+            stops,
+            rng,
+            ..Self::default()
+        }));
         world.reset();
         world
     }
@@ -154,16 +160,23 @@ impl World {
     /// Restores the world's initial state.
     fn reset(&self) {
         for slot in 0..8 {
-            self.memory.fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
+            self.memory
+                .fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
         }
-        assert!(self.memory.try_swap(self.memory.word(), LeaseWord::default()), "no other thread has it");
+        assert!(
+            self.memory
+                .try_swap(self.memory.word(), LeaseWord::default()),
+            "no other thread has it"
+        );
         self.ticks.set(1 << 40);
         self.base_ns.set(-(1 << 40));
         self.off_ns.set(-self.width_ns);
         self.line_ns.set(i64::MIN);
         self.os_ns.set(i64::MIN);
         self.observed.iter().for_each(|observed| observed.set(0));
-        self.pending.iter().for_each(|pending| pending.set(Pending::Memory));
+        self.pending
+            .iter()
+            .for_each(|pending| pending.set(Pending::Memory));
         *self.counts.borrow_mut() = LeaseCounts::default();
     }
 
@@ -176,25 +189,45 @@ impl World {
     fn pass(&self, ns: u64) {
         self.ticks.set(self.ticks.get() + ns);
         let rest = ns.cast_signed() * self.rate_ppb.get() + self.rest.get();
-        self.base_ns.set(self.base_ns.get() + rest.div_euclid(1_000_000_000));
+        self.base_ns
+            .set(self.base_ns.get() + rest.div_euclid(1_000_000_000));
         self.rest.set(rest.rem_euclid(1_000_000_000));
         let least = (-self.width_ns).max(self.off_ns.get().saturating_sub_unsigned(ns));
-        self.off_ns.set(self.rng.borrow_mut().i64(least..=self.width_ns));
+        self.off_ns
+            .set(self.rng.borrow_mut().i64(least..=self.width_ns));
     }
 
     fn os_bounds(&self) -> OsBounds {
         let last = self.sample.get();
         if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
             let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
-            let uncertainty_ppb = (last.rate_ppb - rate_ppb).abs().max(last.uncertainty_ppb / 2);
-            self.sample.set(Sample { ticks: self.ticks.get(), base_ns, rate_ppb, uncertainty_ppb });
+            let uncertainty_ppb = (last.rate_ppb - rate_ppb)
+                .abs()
+                .max(last.uncertainty_ppb / 2);
+            self.sample.set(Sample {
+                ticks: self.ticks.get(),
+                base_ns,
+                rate_ppb,
+                uncertainty_ppb,
+            });
         }
-        let Sample { ticks, base_ns, rate_ppb, uncertainty_ppb } = self.sample.get();
+        let Sample {
+            ticks,
+            base_ns,
+            rate_ppb,
+            uncertainty_ppb,
+        } = self.sample.get();
         let line = |ns: i64, ppb: i64| {
             let ghz = Slope::from_hz(1_000_000_000).expect("1 GHz").bits;
             let share = i128::from(ghz) * i128::from(rate_ppb + ppb) / 1_000_000_000;
-            let slope = Slope { bits: ghz.wrapping_add_signed(i64::try_from(share).expect("a small share")) };
-            Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
+            let slope = Slope {
+                bits: ghz.wrapping_add_signed(i64::try_from(share).expect("a small share")),
+            };
+            Line {
+                start_ticks: ticks,
+                base_ns: ticks.cast_signed() + base_ns + ns,
+                slope,
+            }
         };
         OsBounds {
             lower: line(-self.width_ns, -uncertainty_ppb),
@@ -208,11 +241,25 @@ impl World {
         let mut hasher = DefaultHasher::new();
         self.memory.word().to_bits().hash(&mut hasher);
         for slot in 0..8 {
-            for field in [Field::Start, Field::Base, Field::Slope, Field::End, Field::Lead] {
-                self.memory.field(SlotNumber::from_low_bits(slot), field).hash(&mut hasher);
+            for field in [
+                Field::Start,
+                Field::Base,
+                Field::Slope,
+                Field::End,
+                Field::Lead,
+            ] {
+                self.memory
+                    .field(SlotNumber::from_low_bits(slot), field)
+                    .hash(&mut hasher);
             }
         }
-        (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), search_state)
+        (
+            self.ticks.get(),
+            self.off_ns.get(),
+            self.line_ns.get(),
+            self.os_ns.get(),
+            search_state,
+        )
             .hash(&mut hasher);
         self.observed.each_ref().map(Cell::get).hash(&mut hasher);
         hasher.finish()
@@ -221,7 +268,12 @@ impl World {
     /// An actor that makes `readings` readings, one after the other. With `mark` one process makes
     /// them all. Without it each is in a process of its own, which knows nothing of earlier
     /// readings.
-    fn reader(&'static self, actor: usize, readings: u32, mark: Option<&'static ProcessHighWater>) -> Script {
+    fn reader(
+        &'static self,
+        actor: usize,
+        readings: u32,
+        mark: Option<&'static ProcessHighWater>,
+    ) -> Script {
         Script::new(move |yielder| {
             let access = Access::new(self, yielder, actor);
             for _ in 0..readings {
@@ -256,12 +308,19 @@ impl World {
         }
         counts.ahead_ns = counts.ahead_ns.max(ahead_ns);
         counts.behind_ns = counts.behind_ns.max(-ahead_ns);
-        let most = if source == PageSource::Line { &self.line_ns } else { &self.os_ns };
+        let most = if source == PageSource::Line {
+            &self.line_ns
+        } else {
+            &self.os_ns
+        };
         most.set(most.get().max(ns));
         // Readings by an unordered OS clock are as unordered as the OS clock itself. But readings
         // by a line are ordered with all others.
-        let least_ns =
-            if source == PageSource::Os { os_ns.saturating_sub(self.stale_ns.get()) } else { os_ns };
+        let least_ns = if source == PageSource::Os {
+            os_ns.saturating_sub(self.stale_ns.get())
+        } else {
+            os_ns
+        };
         if ns < line_ns.max(least_ns) {
             let word = self.memory.word();
             *self.violation.borrow_mut() = Some(format!(
@@ -277,14 +336,18 @@ impl World {
     fn writer(&'static self, config: WriterConfig, iterations: u32) -> Script {
         Script::new(move |yielder| {
             let access = Access::new(self, yielder, WRITER);
-            let Ok(mut writer) = Writer::start(&access, config) else { return };
+            let Ok(mut writer) = Writer::start(&access, config) else {
+                return;
+            };
             for _ in 0..iterations {
                 let closing = self.closing.get();
                 access.step(Pending::Counter);
                 let rate_ppb = self.rate_ppb.get();
                 let basis = closing.unwrap_or(Basis::Bounds(self.os_bounds()));
                 access.observe(self.ticks.get());
-                let Ok(done) = writer.maintain(&access, &access, &access, basis, rate_ppb) else { return };
+                let Ok(done) = writer.maintain(&access, &access, &access, basis, rate_ppb) else {
+                    return;
+                };
                 match done.action {
                     WriterAction::PublishedFirst => self.counts.borrow_mut().published_first += 1,
                     WriterAction::PublishedNext => self.counts.borrow_mut().published_next += 1,
@@ -294,7 +357,9 @@ impl World {
                     _ => {}
                 }
                 if done.action == WriterAction::Waited {
-                    access.step(Pending::Sleep(self.ticks.get().saturating_add(done.next_in_ns)));
+                    access.step(Pending::Sleep(
+                        self.ticks.get().saturating_add(done.next_in_ns),
+                    ));
                 }
             }
         })
@@ -314,7 +379,13 @@ struct Access<'a> {
 
 impl<'a> Access<'a> {
     fn new(world: &'a World, yielder: &'a Yielder<(), ()>, actor: usize) -> Self {
-        Self { world, yielder, actor, last: Cell::default(), is_in_sequence: Cell::default() }
+        Self {
+            world,
+            yielder,
+            actor,
+            last: Cell::default(),
+            is_in_sequence: Cell::default(),
+        }
     }
 
     fn step(&self, pending: Pending) {
@@ -374,7 +445,10 @@ impl LeaseStore for Access<'_> {
         limit_ticks: u64,
     ) -> SwapResult {
         self.is_in_sequence.set(true);
-        let swapped = self.world.memory.try_swap_between(from, to, counter, least_ticks, limit_ticks);
+        let swapped =
+            self.world
+                .memory
+                .try_swap_between(from, to, counter, least_ticks, limit_ticks);
         self.is_in_sequence.set(false);
         self.observe(swapped == SwapResult::Done);
         swapped
@@ -439,19 +513,27 @@ struct Script(Option<Coroutine<(), (), ()>>);
 impl Script {
     fn new(actor: impl FnOnce(&Yielder<(), ()>) + 'static) -> Self {
         let used = STACKS.with_borrow_mut(Vec::pop);
-        let stack = used.unwrap_or_else(|| DefaultStack::new(64 << 10).expect("memory for a stack"));
-        Self(Some(Coroutine::with_stack(stack, |yielder, ()| actor(yielder))))
+        let stack =
+            used.unwrap_or_else(|| DefaultStack::new(64 << 10).expect("memory for a stack"));
+        Self(Some(Coroutine::with_stack(stack, |yielder, ()| {
+            actor(yielder)
+        })))
     }
 
     /// Lets the actor make a step. Returns whether it has further steps.
     fn resume(&mut self) -> bool {
-        matches!(self.0.as_mut().expect("only a drop takes it").resume(()), CoroutineResult::Yield(()))
+        matches!(
+            self.0.as_mut().expect("only a drop takes it").resume(()),
+            CoroutineResult::Yield(())
+        )
     }
 }
 
 impl Drop for Script {
     fn drop(&mut self) {
-        let Some(mut script) = self.0.take() else { return };
+        let Some(mut script) = self.0.take() else {
+            return;
+        };
         if !script.done() {
             // SAFETY: no value on the coroutine's stack has a destructor, and no reference to the
             // stack is left.

@@ -39,33 +39,52 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// scenarios show. If a suspend can't be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
-    let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];
-    let by_chance = by_chance.into_iter().filter(|(one_in, _)| *one_in != 0).map(|(_, ns)| ns);
+    let by_chance = [
+        (chance.preempt_one_in, chance.preempt_ns),
+        (chance.stall_one_in, chance.stall_ns),
+    ];
+    let by_chance = by_chance
+        .into_iter()
+        .filter(|(one_in, _)| *one_in != 0)
+        .map(|(_, ns)| ns);
     let may_move = by_chance.clone().next().is_some()
-        || scenario.faults.iter().any(|timed| matches!(timed.fault, Fault::Offline { .. }));
+        || scenario
+            .faults
+            .iter()
+            .any(|timed| matches!(timed.fault, Fault::Offline { .. }));
     if !scenario.clock.per_cpu || !may_move {
         return 0;
     }
-    let stops = scenario.faults.iter().filter_map(|timed| match timed.fault {
-        Fault::Pause { for_ns, .. } | Fault::Smi { for_ns } | Fault::Starve { for_ns } => Some(for_ns),
-        _ => None,
-    });
+    let stops = scenario
+        .faults
+        .iter()
+        .filter_map(|timed| match timed.fault {
+            Fault::Pause { for_ns, .. } | Fault::Smi { for_ns } | Fault::Starve { for_ns } => {
+                Some(for_ns)
+            }
+            _ => None,
+        });
     // After a suspend the mark is the end of the window.
-    let sleeps = |timed: &TimedFault| matches!(timed.fault, Fault::Suspend(of) if !of.reference_runs);
+    let sleeps =
+        |timed: &TimedFault| matches!(timed.fault, Fault::Suspend(of) if !of.reference_runs);
     if scenario.machine.hides_suspends || scenario.faults.iter().any(sleeps) {
         return u64::MAX;
     }
     let stop_ns = by_chance.chain(stops).max().unwrap_or(0);
-    let old_ns = (2 * stop_ns + 40 * longest_bracket_ns(scenario)).min(scenario.clock.interval_ns * 3 / 10);
+    let old_ns =
+        (2 * stop_ns + 40 * longest_bracket_ns(scenario)).min(scenario.clock.interval_ns * 3 / 10);
     2 * stop_ns + old_ns + 400_000
 }
 
 /// The mean time of a read of the reference when it takes longest, ns.
 fn longest_bracket_ns(scenario: &Scenario) -> u64 {
-    let later = scenario.faults.iter().filter_map(|timed| match timed.fault {
-        Fault::Bracket { ns } => Some(ns),
-        _ => None,
-    });
+    let later = scenario
+        .faults
+        .iter()
+        .filter_map(|timed| match timed.fault {
+            Fault::Bracket { ns } => Some(ns),
+            _ => None,
+        });
     later.fold(scenario.machine.bracket_ns, u64::max)
 }
 
@@ -89,7 +108,9 @@ impl Disturbances {
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
         for timed in &scenario.faults {
             match timed.fault {
-                Fault::Rate { ppb, .. } => (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb)),
+                Fault::Rate { ppb, .. } => {
+                    (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb))
+                }
                 Fault::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 Fault::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
                 Fault::Suspend(suspend) => match (suspend.counter, suspend.reference_runs) {
@@ -105,7 +126,10 @@ impl Disturbances {
                     // bent.
                     (CounterInSuspend::Runs, false) => {
                         let is_coarse = machine.resolution_ns > 1_000;
-                        jumps_ns += suspend.for_ns.min(if is_coarse { u64::MAX } else { window_ns });
+                        jumps_ns +=
+                            suspend
+                                .for_ns
+                                .min(if is_coarse { u64::MAX } else { window_ns });
                     }
                     // Both run on, or both stand still.
                     (CounterInSuspend::Runs, true) | (CounterInSuspend::Stops, false) => {}
@@ -120,7 +144,10 @@ impl Disturbances {
         jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
         let seconds = scenario.duration_ns / 1_000_000_000 + 1;
         let wander_ppb = machine.wander_ppb.unsigned_abs() * seconds.min(300);
-        Self { jumps_ns, rates_ppb: fastest.abs_diff(slowest) + counter_ppb + wander_ppb }
+        Self {
+            jumps_ns,
+            rates_ppb: fastest.abs_diff(slowest) + counter_ppb + wander_ppb,
+        }
     }
 }
 
@@ -135,9 +162,17 @@ impl Limits {
         let window_ns = valid_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let is_unsynchronised = machine.cpu_difference_ticks != 0 && !scenario.clock.per_cpu;
-        let cpu_difference_ns = if is_unsynchronised { ticks_ns(machine.cpu_difference_ticks) } else { 0 };
+        let cpu_difference_ns = if is_unsynchronised {
+            ticks_ns(machine.cpu_difference_ticks)
+        } else {
+            0
+        };
         // A high-water mark that was taken on the CPU that is ahead also has a margin.
-        let step_back_ns = if is_unsynchronised { cpu_difference_ns + MEETING_MARGIN_NS } else { 0 };
+        let step_back_ns = if is_unsynchronised {
+            cpu_difference_ns + MEETING_MARGIN_NS
+        } else {
+            0
+        };
         // Two brackets: half a bracket at each end of the shortest baseline, and as much again by
         // extrapolation. A stale value is worse than a bracket of the same length, because the
         // bounds of the samples do not include it. The reference shows up to its resolution less
@@ -150,13 +185,20 @@ impl Limits {
         // A high-water mark is the old line's time 5 us later. The next line starts there, 5 us
         // before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;
-        let Disturbances { jumps_ns, rates_ppb } = Disturbances::new(scenario, window_ns);
+        let Disturbances {
+            jumps_ns,
+            rates_ppb,
+        } = Disturbances::new(scenario, window_ns);
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope. With unsynchronised
         // counters the clock therefore promises only order, and that only up to their difference.
         let ahead_ns = cpu_difference_ns + scenario.chance.out_of_order_ns;
         let (is_led_in, is_fine) = (ahead_ns < MEETING_MARGIN_NS, machine.resolution_ns <= 1_000);
-        let any_offset_ns = if is_unsynchronised { u64::from(u32::MAX) * 1_000_000_000 } else { 0 };
+        let any_offset_ns = if is_unsynchronised {
+            u64::from(u32::MAX) * 1_000_000_000
+        } else {
+            0
+        };
         Self {
             step_back_ns: i64::try_from(step_back_ns).expect("in its range"),
             offset_ns: 1_000

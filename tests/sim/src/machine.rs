@@ -51,7 +51,8 @@ impl Counter {
 
     fn unstepped(&self, at_ps: u64) -> u64 {
         let delta = (u128::from(at_ps - self.since_ps) * self.rate) >> RATE_BITS;
-        self.base_ticks.wrapping_add(u64::try_from(delta).expect("a run is too short to wrap"))
+        self.base_ticks
+            .wrapping_add(u64::try_from(delta).expect("a run is too short to wrap"))
     }
 
     /// The counter, ticks.
@@ -68,7 +69,8 @@ impl Counter {
             return self.since_ps;
         }
         let ps = (u128::from(delta) << RATE_BITS) / self.rate;
-        self.since_ps.saturating_add(u64::try_from(ps).unwrap_or(u64::MAX))
+        self.since_ps
+            .saturating_add(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 }
 
@@ -157,7 +159,11 @@ impl Clocks {
         let reference = &self.reference;
         // With the same counter, the reference moves when the counter does.
         let moved_ps = || self.counter.time_ps(self.counter.at(at_ps));
-        let at_ps = if self.machine.same_counter { moved_ps() } else { at_ps };
+        let at_ps = if self.machine.same_counter {
+            moved_ps()
+        } else {
+            at_ps
+        };
         let since = i128::from(at_ps) - i128::from(reference.since_ps);
         let ns = (reference.base + since * reference.rate) >> NS_BITS;
         i64::try_from(ns).expect("a run is too short to overflow")
@@ -167,7 +173,10 @@ impl Clocks {
     /// `from_ps`, without a jump.
     pub(crate) fn rate_was_within(&self, from_ps: u64, slowest: u64, fastest: u64) -> bool {
         let within = |rate: u128| (u128::from(slowest)..=u128::from(fastest)).contains(&rate);
-        let first = self.rates.partition_point(|(since_ps, _)| *since_ps <= from_ps).saturating_sub(1);
+        let first = self
+            .rates
+            .partition_point(|(since_ps, _)| *since_ps <= from_ps)
+            .saturating_sub(1);
         self.jumped_ps < from_ps && self.rates[first..].iter().all(|(_, rate)| within(*rate))
     }
 
@@ -175,7 +184,10 @@ impl Clocks {
     /// dither does not count.
     pub(crate) fn was_straight(&self, from_ps: u64) -> bool {
         (self.jumped_ps == 0 || self.jumped_ps < from_ps)
-            && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
+            && self
+                .rates
+                .last()
+                .is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
     }
 
     /// Whether the clock can't have a line now, because the counter is slower than 128 ns a tick
@@ -267,7 +279,11 @@ impl Clocks {
 
     /// The machine sleeps from `at_ps` on. Returns whether the counter started again.
     pub(crate) fn suspend(&mut self, at_ps: u64, suspend: Suspend, valid_ps: u64) -> bool {
-        let Suspend { for_ns, counter, reference_runs } = suspend;
+        let Suspend {
+            for_ns,
+            counter,
+            reference_runs,
+        } = suspend;
         let end_ps = at_ps + for_ns * PS;
         self.advance(at_ps);
         self.anchor(at_ps);
@@ -294,8 +310,12 @@ impl Clocks {
         let ticks = self.counter.unstepped(at_ps);
         let rate = i128::try_from(self.counter.rate).expect("below 2^60");
         let changed = rate + rate * i128::from(ppb) / 1_000_000_000;
-        self.counter =
-            Counter { since_ps: at_ps, base_ticks: ticks, rate: unsigned_rate(changed), ..self.counter };
+        self.counter = Counter {
+            since_ps: at_ps,
+            base_ticks: ticks,
+            rate: unsigned_rate(changed),
+            ..self.counter
+        };
         self.note_rate(at_ps);
         self.jumped_ps = at_ps;
     }

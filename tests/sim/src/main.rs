@@ -1,7 +1,11 @@
 //! `tickline-sim`: runs random scenarios, or tracks the named ones.
 //!
 //! Exit codes: 0 without a violation, 1 with a violation, 2 for bad arguments.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for developers"
+)]
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -56,7 +60,15 @@ fn track() -> Result<(), String> {
         println!("# {title}");
         let mut last_ns = 0;
         for point in run_tracked(&named(&name, 1), EVERY_NS)?.track {
-            let TrackPoint { at_ns, offset_ns, earliest_ns, latest_ns, unix_offset_ns, by_line, .. } = point;
+            let TrackPoint {
+                at_ns,
+                offset_ns,
+                earliest_ns,
+                latest_ns,
+                unix_offset_ns,
+                by_line,
+                ..
+            } = point;
             if at_ns > last_ns + 2 * EVERY_NS {
                 println!();
             }
@@ -86,7 +98,10 @@ fn run_many(first_seed: u64, steps: u64) -> Result<(), String> {
         seed += 1;
     }
     println!("random scenarios from seed {first_seed} to {seed}");
-    counts.list().into_iter().for_each(|(name, value)| println!("{name:>24}  {value}"));
+    counts
+        .list()
+        .into_iter()
+        .for_each(|(name, value)| println!("{name:>24}  {value}"));
     println!("no violation in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }

@@ -73,17 +73,25 @@ pub fn all() -> Vec<Named> {
 #[must_use]
 pub fn named(name: &str, seed: u64) -> Scenario {
     let mut all = all();
-    let index = all.iter().position(|named| named.name == name).expect("a name of the list");
+    let index = all
+        .iter()
+        .position(|named| named.name == name)
+        .expect("a name of the list");
     let change = all[index].scenario.take();
     let mut scenario = all[0].scenario.take(); // null if `index` is 0
     change_to(&mut scenario, change);
-    Scenario { seed, ..serde_json::from_value(scenario).expect("a scenario") }
+    Scenario {
+        seed,
+        ..serde_json::from_value(scenario).expect("a scenario")
+    }
 }
 
 fn change_to(value: &mut Value, change: Value) {
     match (value, change) {
         (Value::Object(fields), Value::Object(changes)) => {
-            changes.into_iter().for_each(|(name, change)| change_to(&mut fields[&name], change));
+            changes
+                .into_iter()
+                .for_each(|(name, change)| change_to(&mut fields[&name], change));
         }
         (value, change) => *value = change,
     }

@@ -24,7 +24,11 @@ const UNPINNED_ONE_IN: u32 = 16;
 impl World {
     /// The cell that serves this actor's readings.
     pub(crate) fn cell_of(&self, actor: &Actor) -> usize {
-        if self.scenario.clock.per_cpu { actor.cpu.get() as usize } else { 0 }
+        if self.scenario.clock.per_cpu {
+            actor.cpu.get() as usize
+        } else {
+            0
+        }
     }
 
     pub(crate) fn random_cpu(&self) -> u32 {
@@ -70,10 +74,16 @@ impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
         let config = self.clock.config;
-        let mut cpus: Vec<_> = self.clock.cpu_clocks.iter().map(|_| CpuControl::new(config)).collect();
+        let mut cpus: Vec<_> = self
+            .clock
+            .cpu_clocks
+            .iter()
+            .map(|_| CpuControl::new(config))
+            .collect();
         let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
         let stay = |time_ns| {
-            self.world.step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
+            self.world
+                .step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
             !self.clock.is_forced.get()
         };
         loop {
@@ -89,9 +99,14 @@ impl Context {
                 next_ns = next_ns.min(calibration.due_ns());
             }
             self.world.me().is_pinned.set(false);
-            let wait_ns = if self.clock.is_forced.get() { 0 } else { next_ns - self.world.returned_ns() };
+            let wait_ns = if self.clock.is_forced.get() {
+                0
+            } else {
+                next_ns - self.world.returned_ns()
+            };
             let wait_ns = u64::try_from(wait_ns).unwrap_or(0).max(MIN_INTERVAL_NS);
-            self.world.step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
+            self.world
+                .step(Step::Sleep(wait_ns * PS + self.random_ps(200_000 * PS)));
         }
     }
 
@@ -107,7 +122,8 @@ impl Context {
         self.world.counts.borrow_mut().lost += u64::from(iteration.is_none());
         if iteration.is_some() {
             self.check.judge_bounds();
-            self.check.check_recovery(self.clock.cpu_clocks[cpu].cell.peek());
+            self.check
+                .check_recovery(self.clock.cpu_clocks[cpu].cell.peek());
         }
         iteration
     }

@@ -45,10 +45,16 @@ pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String
     let mut scheduler = Scheduler::new(scenario, every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
     end.map(|()| scheduler.outcome()).map_err(|panic| {
-        let text =
-            panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or(panic.downcast_ref::<String>().map(String::as_str));
         let at_ns = scheduler.context.world.now_ps.get() / PS;
-        format!("step {}, {at_ns} ns: {}", scheduler.steps, text.unwrap_or("a panic without a text"))
+        format!(
+            "step {}, {at_ns} ns: {}",
+            scheduler.steps,
+            text.unwrap_or("a panic without a text")
+        )
     })
 }
 
@@ -90,7 +96,11 @@ impl Scheduler {
         for _ in 0..scenario.readers {
             scheduler.add_actor(Context::read);
         }
-        for _ in 0..if scenario.clock.gate_ns == 0 { 0 } else { MAX_GATEKEEPERS } {
+        for _ in 0..if scenario.clock.gate_ns == 0 {
+            0
+        } else {
+            MAX_GATEKEEPERS
+        } {
             let index = scheduler.add_actor(Context::toggle_gate);
             scheduler.gatekeepers.push(index);
         }
@@ -102,7 +112,11 @@ impl Scheduler {
 
     /// Adds an actor. Returns its index.
     fn add_actor(&mut self, script: impl FnOnce(&Context) + 'static) -> usize {
-        let index = self.scripts.iter().position(Option::is_none).expect("a free slot");
+        let index = self
+            .scripts
+            .iter()
+            .position(Option::is_none)
+            .expect("a free slot");
         let context = self.context.clone();
         self.scripts[index] = Some(Coroutine::new(move |yielder: &StepYielder, ()| {
             context.world.yielder.set(yielder);
@@ -117,14 +131,20 @@ impl Scheduler {
         actor.late_ps.set(0);
         actor.steps_left.set(u64::MAX);
         let now_ps = self.context.world.now_ps.get();
-        actor.ready_ps.set(now_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
+        actor
+            .ready_ps
+            .set(now_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
         actor.fence_ps.set(now_ps);
         index
     }
 
     fn start_driver(&mut self) {
         let per_cpu = self.context.world.scenario.clock.per_cpu;
-        let driver = self.add_actor(if per_cpu { Context::drive_cpus } else { Context::drive });
+        let driver = self.add_actor(if per_cpu {
+            Context::drive_cpus
+        } else {
+            Context::drive
+        });
         self.context.world.driver.set(Some(driver));
     }
 
@@ -140,7 +160,9 @@ impl Scheduler {
             let due_ps = ready_ps.min(end_ps);
             if let Some(timed) = self.faults.pop_if(|timed| timed.at_ns * PS <= due_ps) {
                 // A fault that is due while the machine sleeps takes place when it wakes up.
-                world.now_ps.set(world.now_ps.get().max(timed.at_ns * PS).max(self.awake_ps));
+                world
+                    .now_ps
+                    .set(world.now_ps.get().max(timed.at_ns * PS).max(self.awake_ps));
                 self.inject(timed.fault);
                 continue;
             }
@@ -150,7 +172,9 @@ impl Scheduler {
             world.now_ps.set(world.now_ps.get().max(ready_ps));
             self.steps += 1;
             world.running.set(next);
-            let Some(script) = &mut self.scripts[next] else { continue };
+            let Some(script) = &mut self.scripts[next] else {
+                continue;
+            };
             if let CoroutineResult::Yield(step) = script.resume(()) {
                 self.schedule(next, step);
             }
@@ -193,13 +217,15 @@ impl Scheduler {
             _ => actor.holds_lock.get() && phase == Phase::Replacing,
         };
         // For states to recur, a thread that holds an old state must be stopped for a long time.
-        let holds_old = step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.gate_ns != 0;
+        let holds_old =
+            step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.gate_ns != 0;
         let often = match (holds_old, critical) {
             (true, _) => 256,
             (false, true) => 16,
             (false, false) => 1,
         };
-        let unlucky = |rng: &mut fastrand::Rng, one_in: u64| one_in != 0 && rng.u64(..one_in) < often;
+        let unlucky =
+            |rng: &mut fastrand::Rng, one_in: u64| one_in != 0 && rng.u64(..one_in) < often;
         let stopped_ps = if unlucky(&mut rng, chances.stall_one_in) {
             rng.u64(..=chances.stall_ns * PS)
         } else if unlucky(&mut rng, chances.preempt_one_in) {
@@ -227,11 +253,18 @@ impl Scheduler {
         let world = &self.context.world;
         let mut rng = world.rng.borrow_mut();
         for (index, actor) in world.actors.iter().enumerate() {
-            let sleeps = actor.is_alive.get() && actor.is_asleep.get() && actor.ready_ps.get() > until_ps;
-            if sleeps && world.driver.get() != Some(index) && !self.gatekeepers.contains(&index) && rng.bool()
+            let sleeps =
+                actor.is_alive.get() && actor.is_asleep.get() && actor.ready_ps.get() > until_ps;
+            if sleeps
+                && world.driver.get() != Some(index)
+                && !self.gatekeepers.contains(&index)
+                && rng.bool()
             {
-                let to_ps =
-                    if rng.bool() { from_ps } else { until_ps.saturating_sub(2_000_000).max(from_ps) };
+                let to_ps = if rng.bool() {
+                    from_ps
+                } else {
+                    until_ps.saturating_sub(2_000_000).max(from_ps)
+                };
                 actor.ready_ps.set(to_ps + rng.u64(..4_000_000));
             }
         }
@@ -253,13 +286,17 @@ impl Scheduler {
     fn stop(&self, index: usize, until_ps: u64) {
         let actor = &self.context.world.actors[index];
         if actor.is_alive.get() && actor.ready_ps.get() < until_ps {
-            actor.ready_ps.set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
+            actor
+                .ready_ps
+                .set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
             self.interrupted(index, actor.ready_ps.get());
         }
     }
 
     fn stop_all(&self, until_ps: u64, is_stopped: impl Fn(usize) -> bool) {
-        (0..MAX_ACTORS).filter(|index| is_stopped(*index)).for_each(|index| self.stop(index, until_ps));
+        (0..MAX_ACTORS)
+            .filter(|index| is_stopped(*index))
+            .for_each(|index| self.stop(index, until_ps));
     }
 
     fn inject(&mut self, fault: Fault) {
@@ -288,7 +325,9 @@ impl Scheduler {
             Fault::Suspend(suspend) => over_ps = self.suspend(suspend),
             Fault::Pause { cpu, for_ns } => {
                 world.cpus[cpu as usize].paused_ps.set(now_ps + for_ns * PS);
-                self.stop_all(now_ps + for_ns * PS, |index| world.actors[index].cpu.get() == cpu);
+                self.stop_all(now_ps + for_ns * PS, |index| {
+                    world.actors[index].cpu.get() == cpu
+                });
             }
             Fault::Smi { for_ns } => self.stop_all(now_ps + for_ns * PS, |_| true),
             Fault::Offline { cpu } => {
@@ -301,8 +340,9 @@ impl Scheduler {
             Fault::Online { cpu } => world.cpus[cpu as usize].is_online.set(true),
             Fault::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
-                let drives =
-                    |index| world.driver.get() == Some(index) || world.actors[index].holds_lock.get();
+                let drives = |index| {
+                    world.driver.get() == Some(index) || world.actors[index].holds_lock.get()
+                };
                 self.stop_all(over_ps, drives);
             }
             Fault::DriverDies => {
@@ -344,14 +384,22 @@ impl Scheduler {
         let valid_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
         let starts_again = world.clocks.borrow_mut().suspend(now_ps, suspend, valid_ps);
         if starts_again {
-            world.cells.iter().for_each(|cell| cell.reset.set(Some((cell.state.get(), over_ps))));
+            world
+                .cells
+                .iter()
+                .for_each(|cell| cell.reset.set(Some((cell.state.get(), over_ps))));
         }
-        let driver = world.driver.get().filter(|&index| world.actors[index].is_asleep.get());
+        let driver = world
+            .driver
+            .get()
+            .filter(|&index| world.actors[index].is_asleep.get());
         for index in 0..MAX_ACTORS {
             let actor = &world.actors[index];
             if !suspend.reference_runs && actor.ready_ps.get() < FOREVER_PS {
                 // Timers run by the reference.
-                actor.ready_ps.set(actor.ready_ps.get() + suspend.for_ns * PS);
+                actor
+                    .ready_ps
+                    .set(actor.ready_ps.get() + suspend.for_ns * PS);
                 self.interrupted(index, actor.ready_ps.get());
             }
             self.stop(index, over_ps);
@@ -404,7 +452,10 @@ impl Scheduler {
             self.context.world.actors[index].is_alive.set(false);
         }
         world.driver.set(None);
-        self.context.clock.token.set(self.context.clock.token.get() + 1);
+        self.context
+            .clock
+            .token
+            .set(self.context.clock.token.get() + 1);
         self.context.clock.readers_drive.set(true);
         self.gatekeepers.clear();
         self.context.check.forked();

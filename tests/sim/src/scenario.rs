@@ -252,7 +252,12 @@ pub enum CounterInSuspend {
 const SECOND: u64 = 1_000_000_000;
 
 /// The program's acts on the gate. It opens the gate twice as often.
-const GATE_FAULTS: [Fault; 4] = [Fault::GateCloses, Fault::GateOpens, Fault::GateOpens, Fault::JudgeAgain];
+const GATE_FAULTS: [Fault; 4] = [
+    Fault::GateCloses,
+    Fault::GateOpens,
+    Fault::GateOpens,
+    Fault::JudgeAgain,
+];
 
 /// The limit of [`Machine::cpus`].
 pub(crate) const MAX_CPUS: usize = 8;
@@ -264,8 +269,20 @@ impl Scenario {
         let rng = &mut fastrand::Rng::with_seed(seed);
         let cpus = rng.u32(1..=4);
         let same_counter = rng.bool();
-        let counter_hz = pick(rng, &[1_000_000_000, 2_596_123_457, 5_000_000_000, 24_000_000, 62_500_000]);
-        let interval_ns = pick(rng, &[1_000_000, 10_000_000, 100_000_000, SECOND / 2, SECOND]);
+        let counter_hz = pick(
+            rng,
+            &[
+                1_000_000_000,
+                2_596_123_457,
+                5_000_000_000,
+                24_000_000,
+                62_500_000,
+            ],
+        );
+        let interval_ns = pick(
+            rng,
+            &[1_000_000, 10_000_000, 100_000_000, SECOND / 2, SECOND],
+        );
         let faults = rng.usize(0..8);
         let anywhere = rng.u64(..);
         let duration_ns = interval_ns * rng.u64(200..2_000);
@@ -276,15 +293,37 @@ impl Scenario {
             machine: Machine {
                 cpus,
                 counter_hz,
-                counter_resolution_ticks: if counter_hz > SECOND { pick(rng, &[1, 26, 100]) } else { 1 },
+                counter_resolution_ticks: if counter_hz > SECOND {
+                    pick(rng, &[1, 26, 100])
+                } else {
+                    1
+                },
                 counter_origin: pick(
                     rng,
-                    &[0, 1 << 40, u64::MAX - counter_hz, (anywhere | WRAP_MASK) - counter_hz, anywhere],
+                    &[
+                        0,
+                        1 << 40,
+                        u64::MAX - counter_hz,
+                        (anywhere | WRAP_MASK) - counter_hz,
+                        anywhere,
+                    ],
                 ),
-                cpu_difference_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
+                cpu_difference_ticks: if same_counter {
+                    0
+                } else {
+                    pick(rng, &[0, 0, 0, 50, 2_000])
+                },
                 same_counter,
-                resolution_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279, 4_000_000]) },
-                stale_ns: if same_counter { 0 } else { pick(rng, &[0, 0, 100, 1_000]) },
+                resolution_ns: if same_counter {
+                    1
+                } else {
+                    pick(rng, &[1, 70, 100, 279, 4_000_000])
+                },
+                stale_ns: if same_counter {
+                    0
+                } else {
+                    pick(rng, &[0, 0, 100, 1_000])
+                },
                 reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
                 rate_ppb: rng.i64(-300_000..=300_000),
                 dither_ppb: pick(rng, &[0, 80, 200, 240]),
@@ -320,7 +359,8 @@ impl Scenario {
         if scenario.clock.driver == Driver::Reader && rng.u32(..4) == 0 {
             // Readers call about as often as is necessary to make an iteration worthwhile.
             scenario.reads_regularly = true;
-            scenario.think_ns = (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
+            scenario.think_ns =
+                (interval_ns / pick(rng, &[64, 128, 256, 512, 1_024, 4_096])).max(1_000);
         }
         if rng.u32(..8) == 0 {
             busy_switch(rng, &mut scenario);
@@ -355,14 +395,31 @@ impl Scenario {
     /// than the count takes to wrap around.
     pub fn repeat(&mut self) {
         let machine = &mut self.machine;
-        (machine.counter_hz, machine.counter_resolution_ticks, machine.rate_ppb) = (SECOND, 1_000, 0);
-        (machine.counter_origin, machine.reference_origin_ns, machine.bracket_ns) = (0, 0, 10);
-        (machine.same_counter, machine.resolution_ns, machine.cpu_difference_ticks) = (true, 1, 0);
+        (
+            machine.counter_hz,
+            machine.counter_resolution_ticks,
+            machine.rate_ppb,
+        ) = (SECOND, 1_000, 0);
+        (
+            machine.counter_origin,
+            machine.reference_origin_ns,
+            machine.bracket_ns,
+        ) = (0, 0, 10);
+        (
+            machine.same_counter,
+            machine.resolution_ns,
+            machine.cpu_difference_ticks,
+        ) = (true, 1, 0);
         (machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0);
         (self.clock.interval_ns, self.clock.gate_ns) = (50_000, 300_000);
         (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);
         (self.think_ns, self.reads_regularly) = (100_000, false);
-        let stops = Chance { preempt_one_in: 1_000, preempt_ns: 2_000_000, stall_one_in: 0, ..self.chance };
+        let stops = Chance {
+            preempt_one_in: 1_000,
+            preempt_ns: 2_000_000,
+            stall_one_in: 0,
+            ..self.chance
+        };
         (self.chance, self.faults) = (stops, Vec::new());
     }
 }
@@ -371,19 +428,31 @@ impl Scenario {
 fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
     // Most runs end because of the number of steps, so half of the faults come early.
-    let at_ns = if rng.bool() { random_ns(rng, duration_ns) } else { rng.u64(0..duration_ns) };
+    let at_ns = if rng.bool() {
+        random_ns(rng, duration_ns)
+    } else {
+        rng.u64(0..duration_ns)
+    };
     let fault = random_fault(rng, scenario);
     scenario.add_fault(at_ns, fault);
     // Most faults are followed by their end.
     let again = match fault {
-        Fault::Rate { .. } => Some(Fault::Rate { ppb: scenario.machine.rate_ppb, announced: rng.bool() }),
+        Fault::Rate { .. } => Some(Fault::Rate {
+            ppb: scenario.machine.rate_ppb,
+            announced: rng.bool(),
+        }),
         Fault::GateCloses => Some(Fault::GateOpens),
         Fault::Offline { cpu } => Some(Fault::Online { cpu }),
         Fault::DriverDies => Some(Fault::DriverStarts),
-        Fault::Judgement { .. } => Some(Fault::Judgement { judgement: Judgement::Open }),
+        Fault::Judgement { .. } => Some(Fault::Judgement {
+            judgement: Judgement::Open,
+        }),
         _ => None,
     };
-    if matches!(fault, Fault::GateCloses | Fault::JudgeAgain | Fault::Judgement { .. }) {
+    if matches!(
+        fault,
+        Fault::GateCloses | Fault::JudgeAgain | Fault::Judgement { .. }
+    ) {
         // Several threads change the gate at the same time, or while the driver judges it.
         for _ in 0..rng.u32(..6) {
             let fault = pick(rng, &GATE_FAULTS);
@@ -401,7 +470,10 @@ fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let most = pick(rng, &[20_000, 500_000, 500_000, 50_000_000]);
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
     for _ in 0..rng.u32(20..100) {
-        let fault = Fault::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() };
+        let fault = Fault::Rate {
+            ppb: rng.i64(-most..=most),
+            announced: rng.bool(),
+        };
         scenario.add_fault(rng.u64(0..until_ns), fault);
     }
 }
@@ -423,9 +495,19 @@ fn busy_device(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
     let at_ns = rng.u64(0..duration_ns);
     let usual_ns = scenario.machine.bracket_ns;
-    scenario.add_fault(at_ns, Fault::Bracket { ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250) });
+    scenario.add_fault(
+        at_ns,
+        Fault::Bracket {
+            ns: pick(rng, &[2, 4, 20]) * usual_ns.min(250),
+        },
+    );
     let end_ns = at_ns + random_ns(rng, 64 * interval_ns);
-    scenario.add_fault(end_ns, Fault::Bracket { ns: pick(rng, &[1, 1, 2]) * usual_ns });
+    scenario.add_fault(
+        end_ns,
+        Fault::Bracket {
+            ns: pick(rng, &[1, 1, 2]) * usual_ns,
+        },
+    );
 }
 
 /// Suspends that follow each other within a window or two. Strong slews before and between them, a
@@ -438,13 +520,23 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
         let mut at_ns = rng.u64(0..scenario.duration_ns >> shift);
         let usual = rng.bool();
         if rng.bool() {
-            scenario.add_fault(at_ns, Fault::Starve { for_ns: rng.u64(0..8 * interval_ns) });
+            scenario.add_fault(
+                at_ns,
+                Fault::Starve {
+                    for_ns: rng.u64(0..8 * interval_ns),
+                },
+            );
         }
         for _ in 0..rng.u32(1..5) {
             if !usual && rng.bool() {
                 let most = pick(rng, &[100_000_000, 226_000_000]);
-                scenario
-                    .add_fault(at_ns, Fault::Rate { ppb: pick(rng, &[-most, most]), announced: rng.bool() });
+                scenario.add_fault(
+                    at_ns,
+                    Fault::Rate {
+                        ppb: pick(rng, &[-most, most]),
+                        announced: rng.bool(),
+                    },
+                );
             }
             at_ns += random_ns(rng, interval_ns);
             let for_ns = match rng.u32(..4) {
@@ -461,9 +553,20 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
                 ],
             );
             // Restoring a virtual machine resets the counter without a suspend.
-            let for_ns = if counter == CounterInSuspend::Resets && rng.bool() { 0 } else { for_ns };
+            let for_ns = if counter == CounterInSuspend::Resets && rng.bool() {
+                0
+            } else {
+                for_ns
+            };
             let reference_runs = rng.u32(..8) == 0;
-            scenario.add_fault(at_ns, Fault::Suspend(Suspend { for_ns, counter, reference_runs }));
+            scenario.add_fault(
+                at_ns,
+                Fault::Suspend(Suspend {
+                    for_ns,
+                    counter,
+                    reference_runs,
+                }),
+            );
             // Faults have true times, so add the suspend: the next fault comes after the wake-up.
             at_ns += for_ns + random_ns(rng, interval_ns / 4);
         }
@@ -476,25 +579,51 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
     match rng.u32(..16) {
         0 => {
             let most = pick(rng, &[1_000, 20_000, 500_000, 83_000_000, 100_000_000]);
-            Fault::Rate { ppb: rng.i64(-most..=most), announced: rng.bool() }
+            Fault::Rate {
+                ppb: rng.i64(-most..=most),
+                announced: rng.bool(),
+            }
         }
-        1 => Fault::UnixStep { by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000) },
-        2 => Fault::Jump { by_ns: random_ns(rng, 10 * interval_ns) },
+        1 => Fault::UnixStep {
+            by_ns: rng.i64(-3_600_000_000_000..=3_600_000_000_000),
+        },
+        2 => Fault::Jump {
+            by_ns: random_ns(rng, 10 * interval_ns),
+        },
         3 | 4 => Fault::Suspend(Suspend {
             for_ns: random_ns(rng, 100 * interval_ns),
-            counter: pick(rng, &[CounterInSuspend::Runs, CounterInSuspend::Stops, CounterInSuspend::Resets]),
+            counter: pick(
+                rng,
+                &[
+                    CounterInSuspend::Runs,
+                    CounterInSuspend::Stops,
+                    CounterInSuspend::Resets,
+                ],
+            ),
             reference_runs: rng.bool(),
         }),
-        5 => Fault::CounterRate { ppb: rng.i64(-10_000_000..=10_000_000) },
-        6 => Fault::Pause { cpu, for_ns: random_ns(rng, 10 * SECOND) },
-        7 => Fault::Smi { for_ns: random_ns(rng, 100_000_000) },
+        5 => Fault::CounterRate {
+            ppb: rng.i64(-10_000_000..=10_000_000),
+        },
+        6 => Fault::Pause {
+            cpu,
+            for_ns: random_ns(rng, 10 * SECOND),
+        },
+        7 => Fault::Smi {
+            for_ns: random_ns(rng, 100_000_000),
+        },
         8 => Fault::Offline { cpu },
-        9 => Fault::Starve { for_ns: random_ns(rng, 20 * interval_ns) },
+        9 => Fault::Starve {
+            for_ns: random_ns(rng, 20 * interval_ns),
+        },
         10 => Fault::DriverDies,
         11 => Fault::Fork,
         12 => Fault::JudgeAgain,
         13 | 14 => Fault::Judgement {
-            judgement: pick(rng, &[Judgement::Passing, Judgement::Passing, Judgement::Closed]),
+            judgement: pick(
+                rng,
+                &[Judgement::Passing, Judgement::Passing, Judgement::Closed],
+            ),
         },
         _ => Fault::GateCloses,
     }

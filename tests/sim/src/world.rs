@@ -19,7 +19,9 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedState};
+use tickline_core::cell::{
+    LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedState,
+};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 use tickline_core::state::{LineState, Phase};
@@ -155,9 +157,14 @@ impl World {
     pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
         let mut rng = fastrand::Rng::with_seed(scenario.seed);
         let most = i64::try_from(scenario.machine.cpu_difference_ticks / 2).expect("in its range");
-        let cpu_difference_ticks: Vec<i64> =
-            (0..scenario.machine.cpus).map(|_| rng.i64(-most..=most)).collect();
-        let cpu = |ticks| Cpu { is_online: true.into(), paused_ps: 0.into(), difference_ticks: ticks };
+        let cpu_difference_ticks: Vec<i64> = (0..scenario.machine.cpus)
+            .map(|_| rng.i64(-most..=most))
+            .collect();
+        let cpu = |ticks| Cpu {
+            is_online: true.into(),
+            paused_ps: 0.into(),
+            difference_ticks: ticks,
+        };
         Rc::new(Self {
             scenario: scenario.clone(),
             now_ps: Cell::new(0),
@@ -168,7 +175,11 @@ impl World {
             running: Cell::new(0),
             yielder: Cell::new(core::ptr::null()),
             rng: RefCell::new(rng),
-            cells: CellRecord::for_each(if scenario.clock.per_cpu { &cpu_difference_ticks } else { &[0] }),
+            cells: CellRecord::for_each(if scenario.clock.per_cpu {
+                &cpu_difference_ticks
+            } else {
+                &[0]
+            }),
             is_over: Cell::new(false),
             cpus: cpu_difference_ticks.into_iter().map(cpu).collect(),
             returned_ns: Cell::new(i64::MIN),
@@ -204,9 +215,14 @@ impl World {
     fn possibly_stale(&self, returned_ns: i64) -> i64 {
         let stale_ns = self.scenario.machine.stale_ns;
         let mut rng = self.rng.borrow_mut();
-        let age_ns = if stale_ns == 0 || rng.u32(..STALE_ONE_IN) != 0 { 0 } else { rng.u64(..=stale_ns) };
+        let age_ns = if stale_ns == 0 || rng.u32(..STALE_ONE_IN) != 0 {
+            0
+        } else {
+            rng.u64(..=stale_ns)
+        };
         let returned_ns = returned_ns - i64::try_from(age_ns).expect("in its range");
-        self.returned_ns.set(self.returned_ns.get().max(returned_ns));
+        self.returned_ns
+            .set(self.returned_ns.get().max(returned_ns));
         self.returned_ns.get()
     }
 
@@ -215,7 +231,12 @@ impl World {
         let me = self.me();
         me.fence_ps.set(at_ps);
         let difference_ticks = self.cpus[me.cpu.get() as usize].difference_ticks;
-        let ticks = self.clocks.borrow().counter.at(at_ps).wrapping_add_signed(difference_ticks);
+        let ticks = self
+            .clocks
+            .borrow()
+            .counter
+            .at(at_ps)
+            .wrapping_add_signed(difference_ticks);
         self.note_read(ticks, at_ps);
         me.counter_read.set(me.last_read.get());
         ticks
@@ -258,8 +279,16 @@ impl Counter for Access {
         let world = &self.0;
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
-        let earliest_ps = world.me().fence_ps.get().max(world.clocks.borrow().counter.since_ps);
-        world.read_counter(now_ps.saturating_sub(world.out_of_order_ps()).max(earliest_ps.min(now_ps)))
+        let earliest_ps = world
+            .me()
+            .fence_ps
+            .get()
+            .max(world.clocks.borrow().counter.since_ps);
+        world.read_counter(
+            now_ps
+                .saturating_sub(world.out_of_order_ps())
+                .max(earliest_ps.min(now_ps)),
+        )
     }
 
     fn now_ordered(&self) -> u64 {
@@ -267,8 +296,13 @@ impl Counter for Access {
         world.step(Step::Counter);
         let now_ps = world.now_ps.get();
         let late_ps = now_ps + world.out_of_order_ps();
-        let strikes = |timed: &TimedFault| (now_ps..=late_ps).contains(&timed.at_ns.saturating_mul(PS));
-        let at_ps = if world.scenario.faults.iter().any(strikes) { now_ps } else { late_ps };
+        let strikes =
+            |timed: &TimedFault| (now_ps..=late_ps).contains(&timed.at_ns.saturating_mul(PS));
+        let at_ps = if world.scenario.faults.iter().any(strikes) {
+            now_ps
+        } else {
+            late_ps
+        };
         world.me().late_ps.set(at_ps);
         world.read_counter(at_ps)
     }
@@ -299,7 +333,12 @@ impl Reference for Access {
 
     fn suspended_ns(&self) -> Option<i64> {
         let world = &self.0;
-        if world.scenario.faults.iter().any(|timed| matches!(timed.fault, Fault::Suspend(_))) {
+        if world
+            .scenario
+            .faults
+            .iter()
+            .any(|timed| matches!(timed.fault, Fault::Suspend(_)))
+        {
             world.step(Step::Reference);
             world.me().fence_ps.set(world.now_ps.get());
         }
@@ -321,7 +360,11 @@ pub(crate) struct SteppedCell {
 
 impl SteppedCell {
     pub(crate) fn new(world: Rc<World>, cell: usize) -> Self {
-        Self { inner: LineCell::default(), world, cell }
+        Self {
+            inner: LineCell::default(),
+            world,
+            cell,
+        }
     }
 
     /// The state. Reading it is not a step.
@@ -344,7 +387,17 @@ impl SteppedCell {
         }
         self.world.step(Step::Load);
         let second = self.inner.load();
-        if order == 0 { LineState { m: first.m, b: second.b } } else { LineState { m: second.m, b: first.b } }
+        if order == 0 {
+            LineState {
+                m: first.m,
+                b: second.b,
+            }
+        } else {
+            LineState {
+                m: second.m,
+                b: first.b,
+            }
+        }
     }
 
     /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
@@ -353,12 +406,20 @@ impl SteppedCell {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope { bits: slope });
-        let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
+        let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else {
+            return *line;
+        };
         // Both lines are rounded down.
-        let coarse = WindowedState { state: next, ..*line };
+        let coarse = WindowedState {
+            state: next,
+            ..*line
+        };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
         let b = b_at(line.start_ticks).max(b_at(line.end_ticks()));
-        WindowedState { state: LineState { b, ..next }, ..coarse }
+        WindowedState {
+            state: LineState { b, ..next },
+            ..coarse
+        }
     }
 
     fn swapped(&self, from: LineState, to: LineState) {
@@ -367,10 +428,14 @@ impl SteppedCell {
         loaded.is_old |= loaded.state == from && loaded.life != cell.lives(from);
         me.loaded.set(loaded);
         let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
-        let is_ordered = world.scenario.machine.cpu_difference_ticks == 0 || world.scenario.clock.per_cpu;
+        let is_ordered =
+            world.scenario.machine.cpu_difference_ticks == 0 || world.scenario.clock.per_cpu;
         let below_ns = cell.returned_ns.get().saturating_sub(to.b);
         if retires && is_ordered && below_ns > 0 {
-            assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
+            assert!(
+                loaded.is_old,
+                "a high-water mark that is {below_ns} ns below what was returned"
+            );
             // The count in the tag wrapped around while this thread was stopped.
             world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
@@ -382,7 +447,11 @@ impl SteppedCell {
 impl StateCell for SteppedCell {
     fn load(&self) -> LineState {
         let state = self.load_state();
-        self.world.me().loaded.set(Loaded { state, life: self.cell().lives(state), ..Loaded::default() });
+        self.world.me().loaded.set(Loaded {
+            state,
+            life: self.cell().lives(state),
+            ..Loaded::default()
+        });
         state
     }
 

@@ -5,10 +5,14 @@
 //! attacks test each half by itself. If neither condition holds, a search must find a step back:
 //! otherwise the other tests would prove nothing.
 
-#![expect(clippy::print_stdout, reason = "what was searched, and the schedules that were found")]
+#![expect(
+    clippy::print_stdout,
+    reason = "what was searched, and the schedules that were found"
+)]
 
 use tickline_sim::lease::{
-    Attack, Faults, LeaseCounts, SearchReport, Slew, SmallMachine, Stops, WIDTH_NS, attack, search, slewed,
+    Attack, Faults, LeaseCounts, SearchReport, Slew, SmallMachine, Stops, WIDTH_NS, attack, search,
+    slewed,
 };
 
 /// A page that is off, and one first publication.
@@ -23,35 +27,75 @@ const FIRST: SmallMachine = SmallMachine {
 };
 
 /// A published line and one successor.
-const SUCCESSOR: SmallMachine =
-    SmallMachine { is_published: true, horizon_ticks: 8, writer_iterations: 2, max_preemptions: 3, ..FIRST };
+const SUCCESSOR: SmallMachine = SmallMachine {
+    is_published: true,
+    horizon_ticks: 8,
+    writer_iterations: 2,
+    max_preemptions: 3,
+    ..FIRST
+};
 
 /// A published line, its end, and a first publication.
-const END: SmallMachine = SmallMachine { writer_iterations: 4, max_preemptions: 2, ..SUCCESSOR };
+const END: SmallMachine = SmallMachine {
+    writer_iterations: 4,
+    max_preemptions: 2,
+    ..SUCCESSOR
+};
 
 /// A writer that is killed anywhere, and its successor.
-const KILLED: SmallMachine = SmallMachine { kills: 1, writer_iterations: 3, ..END };
+const KILLED: SmallMachine = SmallMachine {
+    kills: 1,
+    writer_iterations: 3,
+    ..END
+};
 
 /// Bounds that are too low. The OS clock can be above them by 1 ns, or by the width of the lines.
 const ABOVE: [i64; 2] = [0, -1];
 
 fn print_search(name: &str, small: &SmallMachine) -> SearchReport {
     let found = search(small);
-    println!("{name}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, found.counts);
-    found.violation.iter().for_each(|violation| println!("    {violation}"));
+    println!(
+        "{name}, bound {}, {:?}: {:?}",
+        small.bound_ns, small.stops, found.counts
+    );
+    found
+        .violation
+        .iter()
+        .for_each(|violation| println!("    {violation}"));
     found
 }
 
 /// Searches all machines completely, and finds no step back.
 fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
     let mut sum = LeaseCounts::default();
-    for (name, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
+    for (name, small) in [
+        ("first line", FIRST),
+        ("successor", SUCCESSOR),
+        ("end", END),
+        ("killed", KILLED),
+    ] {
         let max_preemptions = small.max_preemptions + more_preemptions;
-        let found = print_search(name, &SmallMachine { bound_ns, stops, max_preemptions, ..small });
+        let found = print_search(
+            name,
+            &SmallMachine {
+                bound_ns,
+                stops,
+                max_preemptions,
+                ..small
+            },
+        );
         assert_eq!(found.violation, None, "{name}");
         sum.add(&found.counts);
     }
-    let least = [sum.by_line, sum.by_os, sum.published_next, sum.gave_up, sum.doubted, sum.ended, sum.killed];
+    let least = [
+        sum.by_line,
+        sum.by_os,
+        sum.published_next,
+        sum.gave_up,
+        sum.doubted,
+        sum.ended,
+        sum.killed,
+    ];
     assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }
 
@@ -80,12 +124,18 @@ fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
 /// lower. A first publication has the same fault.
 #[test]
 fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
-    for (name, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {
+    for (name, small, second) in [
+        ("successor", SUCCESSOR, "Some("),
+        ("first line", FIRST, "None"),
+    ] {
         for bound_ns in ABOVE {
             let found = print_search(name, &SmallMachine { bound_ns, ..small });
             let violation = found.violation.expect("a step back");
             let published = format!("Published {second}");
-            assert!(violation.contains("by Line after") && violation.contains(&published), "{violation}");
+            assert!(
+                violation.contains("by Line after") && violation.contains(&published),
+                "{violation}"
+            );
         }
     }
 }
@@ -101,20 +151,37 @@ fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
     for &faults in all_faults {
         let mut total = LeaseCounts::default();
         for seed in 0..ATTACKS {
-            let counts = attack(&Attack { seed, steps: STEPS, faults, bound_ns, stops })
-                .unwrap_or_else(|violation| panic!("{faults:?}, seed {seed}: {violation}"));
+            let counts = attack(&Attack {
+                seed,
+                steps: STEPS,
+                faults,
+                bound_ns,
+                stops,
+            })
+            .unwrap_or_else(|violation| panic!("{faults:?}, seed {seed}: {violation}"));
             total.add(&counts);
         }
         println!("{faults:?}: {total:?}");
         let late = total.doubted + total.gave_up;
-        assert!(total.by_line > 10_000 && total.by_os > 10_000, "{faults:?}: {total:?}");
-        assert!(total.published_next > 100 && late > 10 && total.killed > 100, "{faults:?}: {total:?}");
+        assert!(
+            total.by_line > 10_000 && total.by_os > 10_000,
+            "{faults:?}: {total:?}"
+        );
+        assert!(
+            total.published_next > 100 && late > 10 && total.killed > 100,
+            "{faults:?}: {total:?}"
+        );
     }
 }
 
 #[test]
 fn attacked_writers_keep_the_order() {
-    let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets, Faults::Stale];
+    let faults = [
+        Faults::Stalls,
+        Faults::Suspends,
+        Faults::Resets,
+        Faults::Stale,
+    ];
     attacks_keep_the_order(WIDTH_NS, Stops::Anywhere, &faults);
 }
 
@@ -124,12 +191,19 @@ fn attacked_writers_keep_the_order() {
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
     attacks_keep_the_order(BELOW_NS, Stops::NotBeforeTheSwap, &faults);
-    attacks_keep_the_order(WIDTH_NS, Stops::NotBeforeTheSwap, &[Faults::Pauses, Faults::Slews]);
+    attacks_keep_the_order(
+        WIDTH_NS,
+        Stops::NotBeforeTheSwap,
+        &[Faults::Pauses, Faults::Slews],
+    );
 }
 
 /// A slew with a rate in ppm, which lasts for a number of leases.
 const fn slew(rate_ppm: i64, leases: u64) -> Slew {
-    Slew { rate_ppb: rate_ppm * 1_000, for_ns: leases * 500_000_000 }
+    Slew {
+        rate_ppb: rate_ppm * 1_000,
+        for_ns: leases * 500_000_000,
+    }
 }
 
 /// Rule W10. Symptom: with chronyd's 8 % (`maxslewrate`) a line was published and doubted at each
@@ -142,10 +216,18 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
         [-80_000, -30_000, -60_000, -5_000],
         [50_000, -50_000, 2_000, 80_000],
     ] {
-        let slews: Vec<_> = rates.iter().map(|rate| slew(*rate, 8)).chain([slew(20, 10)]).collect();
+        let slews: Vec<_> = rates
+            .iter()
+            .map(|rate| slew(*rate, 8))
+            .chain([slew(20, 10)])
+            .collect();
         let found = slewed(&slews).expect("order");
         println!("{rates:?} ppm: {found:?}");
-        assert_eq!((found.doubted, found.ended, found.published_first), (1, 1, 1), "{rates:?}: {found:?}");
+        assert_eq!(
+            (found.doubted, found.ended, found.published_first),
+            (1, 1, 1),
+            "{rates:?}: {found:?}"
+        );
     }
 }
 
@@ -156,7 +238,11 @@ fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
     let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));
     let found = slewed(&slews).expect("order");
     println!("{found:?}");
-    assert_eq!((found.doubted, found.ended, found.published_first), (0, 0, 0), "{found:?}");
+    assert_eq!(
+        (found.doubted, found.ended, found.published_first),
+        (0, 0, 0),
+        "{found:?}"
+    );
     // The lower limits show that a slew has had an effect.
     assert!((500_000..1_510_000).contains(&found.ahead_ns), "{found:?}");
     assert!((300_000..1_500_000).contains(&found.behind_ns), "{found:?}");
@@ -166,7 +252,14 @@ fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
 fn attacks_find_late_writers_below_the_os_clock() {
     let broken = |seed| {
         let (faults, stops) = (Faults::Stalls, Stops::Anywhere);
-        attack(&Attack { seed, steps: STEPS, faults, bound_ns: BELOW_NS, stops }).is_err()
+        attack(&Attack {
+            seed,
+            steps: STEPS,
+            faults,
+            bound_ns: BELOW_NS,
+            stops,
+        })
+        .is_err()
     };
     let found = (0..ATTACKS).filter(|seed| broken(*seed)).count();
     println!("{found} of {ATTACKS} attacks found a step back");

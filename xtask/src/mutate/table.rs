@@ -76,7 +76,8 @@ impl Mutant {
 
 impl Table {
     pub(super) fn load() -> Result<Self, String> {
-        toml::from_str(&files::read("xtask/mutants.toml")?).map_err(|error| format!("mutants.toml: {error}"))
+        toml::from_str(&files::read("xtask/mutants.toml")?)
+            .map_err(|error| format!("mutants.toml: {error}"))
     }
 
     /// Every mutant, first the mutants of rules. Returns an error if the table does not match the
@@ -122,7 +123,9 @@ impl Table {
             }));
         }
         match unused.keys().next() {
-            Some(file) => Err(format!("mutants.toml is out of date: there is no source {file}")),
+            Some(file) => Err(format!(
+                "mutants.toml is out of date: there is no source {file}"
+            )),
             None => Ok(mutants),
         }
     }
@@ -144,10 +147,15 @@ fn sources() -> Result<Vec<String>, String> {
 fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
     let mut weakened = Vec::new();
     let mut line_start = 0;
-    for line in source.split_inclusive('\n').take_while(|line| !line.contains("#[cfg(test)]")) {
+    for line in source
+        .split_inclusive('\n')
+        .take_while(|line| !line.contains("#[cfg(test)]"))
+    {
         let code = line.split("//").next().unwrap_or(line);
         for (in_line, ordering) in code.match_indices("Ordering::") {
-            let from = code[in_line + ordering.len()..].split(|letter: char| !letter.is_alphabetic()).next();
+            let from = code[in_line + ordering.len()..]
+                .split(|letter: char| !letter.is_alphabetic())
+                .next();
             let weaker: &[&str] = match from {
                 Some("Relaxed" | "Less" | "Equal" | "Greater") => &[],
                 Some("Acquire" | "Release") => &["Relaxed"],
@@ -182,12 +190,17 @@ fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
 /// one. `before` is the source up to the ordering.
 fn is_unseen(before: &str, to: &str) -> bool {
     let comment = before.rsplit("// ORDERING:").next().unwrap_or_default();
-    let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "//").collect();
+    let words: Vec<&str> = comment
+        .split_whitespace()
+        .filter(|word| *word != "//")
+        .collect();
     let named = words
         .windows(4)
         .find(|words| words[..3] == ["No", "test", "sees"])
         .map(|words| words[3].trim_end_matches('.'));
-    named.is_some_and(|named| named == to || !["Relaxed", "Acquire", "Release", "AcqRel"].contains(&named))
+    named.is_some_and(|named| {
+        named == to || !["Relaxed", "Acquire", "Release", "AcqRel"].contains(&named)
+    })
 }
 
 #[cfg(test)]
@@ -199,7 +212,9 @@ mod tests {
     #[test]
     fn every_mutant_matches_its_source_and_every_file_with_orderings_has_tests() {
         let mutants = Table::load().unwrap().mutants().unwrap();
-        let orderings = mutants.iter().filter(|mutant| mutant.tests() != Tests::Unit);
+        let orderings = mutants
+            .iter()
+            .filter(|mutant| mutant.tests() != Tests::Unit);
         assert!(orderings.count() > 40);
         for mutant in &mutants {
             let source = files::read(&mutant.file).unwrap();
@@ -210,19 +225,33 @@ mod tests {
     #[test]
     fn each_ordering_is_weakened_but_not_those_that_no_test_sees() {
         let weakened = |source: &str| {
-            weakened(source).map(|found| found.into_iter().map(|(_, mutated)| mutated).collect::<Vec<_>>())
+            weakened(source).map(|found| {
+                found
+                    .into_iter()
+                    .map(|(_, mutated)| mutated)
+                    .collect::<Vec<_>>()
+            })
         };
         for (source, expected) in [
-            ("a.load(Ordering::Acquire)", &["a.load(Ordering::Relaxed)"] as &[&str]),
+            (
+                "a.load(Ordering::Acquire)",
+                &["a.load(Ordering::Relaxed)"] as &[&str],
+            ),
             ("    fence(Ordering::Release);", &["    ();"]),
             ("crate::primitive::fence(Ordering::Acquire);", &["();"]),
             ("fence(Ordering::SeqCst);", &["fence(Ordering::AcqRel);"]),
-            ("swap(1, Ordering::AcqRel)", &["swap(1, Ordering::Acquire)", "swap(1, Ordering::Release)"]),
+            (
+                "swap(1, Ordering::AcqRel)",
+                &["swap(1, Ordering::Acquire)", "swap(1, Ordering::Release)"],
+            ),
             (
                 "// ORDERING: both. No test\n// sees Release.\nswap(1, Ordering::AcqRel)",
                 &["// ORDERING: both. No test\n// sees Release.\nswap(1, Ordering::Acquire)"],
             ),
-            ("// ORDERING: No test sees a weaker one.\nswap(1, Ordering::AcqRel)", &[]),
+            (
+                "// ORDERING: No test sees a weaker one.\nswap(1, Ordering::AcqRel)",
+                &[],
+            ),
             (
                 "// Ordering::SeqCst\n(Ordering::Relaxed, Ordering::Less)\n#[cfg(test)]\nOrdering::Release",
                 &[],
@@ -236,17 +265,28 @@ mod tests {
     #[test]
     fn every_rule_that_has_a_test_has_a_mutant() {
         let table = Table::load().unwrap();
-        let mutated: BTreeSet<&str> = table.rule.iter().map(|mutant| mutant.rule.as_str()).collect();
+        let mutated: BTreeSet<&str> = table
+            .rule
+            .iter()
+            .map(|mutant| mutant.rule.as_str())
+            .collect();
         let mut rules = BTreeSet::new();
         let files =
-            step::output_of("git ls-files -- crates/tickline-core/src machine/tickline-page/src").unwrap();
+            step::output_of("git ls-files -- crates/tickline-core/src machine/tickline-page/src")
+                .unwrap();
         for file in files.lines() {
             let source = files::read(file).unwrap();
-            let tests = source.split("fn rule_").skip(1).filter_map(|rest| rest.split('_').next());
+            let tests = source
+                .split("fn rule_")
+                .skip(1)
+                .filter_map(|rest| rest.split('_').next());
             rules.extend(tests.map(str::to_owned));
         }
         assert!(rules.len() > 20, "{rules:?}");
-        let without: Vec<_> = rules.iter().filter(|rule| !mutated.contains(rule.as_str())).collect();
+        let without: Vec<_> = rules
+            .iter()
+            .filter(|rule| !mutated.contains(rule.as_str()))
+            .collect();
         assert!(without.is_empty(), "{without:?}");
     }
 }

@@ -46,7 +46,10 @@ impl Tree {
         let tree = Self(root().join("target/mutate/tree"));
         fs::remove_dir_all(&tree.0).ok();
         let listing = step::output_of("git ls-files -z --cached --others --exclude-standard")?;
-        for path in listing.split_terminator('\0').filter(|path| root().join(path).is_file()) {
+        for path in listing
+            .split_terminator('\0')
+            .filter(|path| root().join(path).is_file())
+        {
             let to = tree.0.join(path);
             fs::create_dir_all(to.parent().unwrap_or(&tree.0))
                 .and_then(|()| fs::copy(root().join(path), &to))
@@ -72,24 +75,46 @@ impl Tree {
     /// Builds the unit tests of a crate, or its models with the flags of the check in `ci.toml`.
     pub(super) fn build(&self, package: &str, tests: Tests) -> Result<Built, String> {
         let mut cargo = Command::new("cargo");
-        cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
+        cargo.args([
+            "test",
+            "-p",
+            package,
+            "--lib",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ]);
         // Debug information would double the time of linking.
-        cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").current_dir(&self.0);
+        cargo
+            .env("CARGO_PROFILE_TEST_DEBUG", "0")
+            .current_dir(&self.0);
         if tests == Tests::Loom {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom");
         }
-        let folder = if tests == Tests::Loom { "target/loom" } else { "target/mutate/target" };
+        let folder = if tests == Tests::Loom {
+            "target/loom"
+        } else {
+            "target/mutate/target"
+        };
         let output = cargo.arg("--target-dir").arg(root().join(folder)).output();
         let output = output.map_err(|error| format!("cargo: {error}"))?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("it does not compile, which proves nothing:\n{errors}"));
+            return Err(format!(
+                "it does not compile, which proves nothing:\n{errors}"
+            ));
         }
         let messages = String::from_utf8_lossy(&output.stdout);
-        let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let program = messages.filter_map(|one| one["executable"].as_str().map(PathBuf::from)).next_back();
+        let messages = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let program = messages
+            .filter_map(|one| one["executable"].as_str().map(PathBuf::from))
+            .next_back();
         let program = program.ok_or("cargo does not say where the tests are")?;
-        Ok(Built { program, output: self.0.with_file_name("output") })
+        Ok(Built {
+            program,
+            output: self.0.with_file_name("output"),
+        })
     }
 
     /// Runs tests of a library under Miri with this many seeds. Returns whether they pass, or an
@@ -115,7 +140,10 @@ impl Tree {
         };
         let built = cargo("--no-run")?;
         if !built.status.success() {
-            return Err(format!("it does not compile:\n{}", String::from_utf8_lossy(&built.stderr)));
+            return Err(format!(
+                "it does not compile:\n{}",
+                String::from_utf8_lossy(&built.stderr)
+            ));
         }
         Ok(cargo("--quiet")?.status.success())
     }
@@ -129,28 +157,45 @@ impl Built {
         let output = fs::File::create(&self.output).map_err(failed)?;
         let start = Instant::now();
         let mut command = Command::new("timeout");
-        command.arg(patience.as_secs_f64().to_string()).arg(&self.program).args(names);
-        command.env(PREEMPTIONS.0, PREEMPTIONS.1).stdout(output).stderr(Stdio::null());
+        command
+            .arg(patience.as_secs_f64().to_string())
+            .arg(&self.program)
+            .args(names);
+        command
+            .env(PREEMPTIONS.0, PREEMPTIONS.1)
+            .stdout(output)
+            .stderr(Stdio::null());
         // A failing property test would store its case in the copy.
         command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         if names.is_empty() {
             // With many threads, a test that hangs delays few others.
-            command.arg("--test-threads=16").args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]));
+            command
+                .arg("--test-threads=16")
+                .args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]));
         }
         let status = command.status().map_err(failed)?;
         let took = start.elapsed();
         let text = fs::read(&self.output).map_err(failed)?;
         let ended = |how: &str| {
             let text = String::from_utf8_lossy(&text);
-            let tests = text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how));
+            let tests = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how));
             tests.map(str::to_owned).collect::<Vec<_>>()
         };
         // `timeout` exits with this code if it has ended the tests.
         let hangs = status.code() == Some(124);
-        let ran = Ran { green: ended(" ... ok"), red: ended(" ... FAILED"), hangs, took };
+        let ran = Ran {
+            green: ended(" ... ok"),
+            red: ended(" ... FAILED"),
+            hangs,
+            took,
+        };
         if status.success() || hangs || !ran.red.is_empty() {
             return Ok(ran);
         }
-        Err(format!("the tests ended with {status}, and none of them failed"))
+        Err(format!(
+            "the tests ended with {status}, and none of them failed"
+        ))
     }
 }

@@ -2,12 +2,18 @@
 
 /// A row: its title, and the figure for each of `columns`, or an empty cell.
 pub(super) fn line<T>(title: &str, columns: &[T], figure: impl Fn(&T) -> Option<String>) -> String {
-    let figures: Vec<String> = columns.iter().map(|column| figure(column).unwrap_or_default()).collect();
+    let figures: Vec<String> = columns
+        .iter()
+        .map(|column| figure(column).unwrap_or_default())
+        .collect();
     format!("| {title} | {} |\n", figures.join(" | "))
 }
 
 /// A figure with commas between thousands.
-#[expect(clippy::cast_possible_truncation, reason = "figures far below 2^63, and rounded")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "figures far below 2^63, and rounded"
+)]
 pub(super) fn whole(figure: f64) -> String {
     let rounded = figure.round() as i64;
     let digits = rounded.unsigned_abs().to_string();
@@ -18,7 +24,11 @@ pub(super) fn whole(figure: f64) -> String {
         }
         text.push(digit);
     }
-    if rounded < 0 { format!("-{text}") } else { text }
+    if rounded < 0 {
+        format!("-{text}")
+    } else {
+        text
+    }
 }
 
 /// A figure with one decimal if it is below 10. Larger figures and 0 have no decimals.

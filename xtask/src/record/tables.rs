@@ -25,7 +25,9 @@ impl Record {
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(value, |value, key| match value {
         Value::Null => value,
-        _ => value.get(key).unwrap_or_else(|| panic!("the record has no {path}")),
+        _ => value
+            .get(key)
+            .unwrap_or_else(|| panic!("the record has no {path}")),
     })
 }
 
@@ -39,12 +41,18 @@ fn number(value: &Value, path: &str) -> Option<f64> {
 
 /// The entry of a list in which `key` has this name.
 fn entry<'a>(record: &'a Value, list: &str, key: &str, name: &str) -> Option<&'a Value> {
-    at(record, list).as_array()?.iter().find(|one| one[key] == name)
+    at(record, list)
+        .as_array()?
+        .iter()
+        .find(|one| one[key] == name)
 }
 
 /// A table's head: the title of the rows, and a column for each processor.
 fn head_of(first: &str, records: &[Record]) -> String {
-    let titles: Vec<&str> = [first].into_iter().chain(records.iter().map(Record::processor)).collect();
+    let titles: Vec<&str> = [first]
+        .into_iter()
+        .chain(records.iter().map(Record::processor))
+        .collect();
     table_head(&titles.join(" | "))
 }
 
@@ -55,34 +63,66 @@ pub(super) fn short(records: &[Record]) -> String {
         ("`tickline::Instant::now`", "tickline Instant::now"),
         ("`std::time::Instant::now`", "std Instant::now"),
         ("`quanta::Instant::now`", "quanta Instant::now"),
-        ("`now_ordered`: order between threads", "tickline now_ordered_ns"),
+        (
+            "`now_ordered`: order between threads",
+            "tickline now_ordered_ns",
+        ),
     ] {
-        block += &line(&format!("{name}, ns: tight loop / awaited"), records, |record| {
-            let cost = entry(&record.json, "cost.clocks", "clock", clock).expect("a clock of every machine");
-            Some(format!("{:.1} / {:.1}", number(cost, "tight_ns")?, number(cost, "awaited_ns")?))
-        });
+        block += &line(
+            &format!("{name}, ns: tight loop / awaited"),
+            records,
+            |record| {
+                let cost = entry(&record.json, "cost.clocks", "clock", clock)
+                    .expect("a clock of every machine");
+                Some(format!(
+                    "{:.1} / {:.1}",
+                    number(cost, "tight_ns")?,
+                    number(cost, "awaited_ns")?
+                ))
+            },
+        );
     }
-    block += &line("backward steps of `now_ordered` between threads", records, |one| order(&one.json));
-    let runs =
-        |record: &Record| ["accuracy_thread", "accuracy_reader"].map(|driver| record.json[driver].clone());
-    block += &line("offset from `CLOCK_MONOTONIC`, ns: least to most", records, |record| {
-        let (mut least_ns, mut most_ns) = (f64::INFINITY, f64::NEG_INFINITY);
-        for run in runs(record) {
-            let ends = number(&run, "least_offset_ns").zip(number(&run, "most_offset_ns"));
-            let Some((least, most)) = ends else { return Some("no narrow bracket".into()) };
-            (least_ns, most_ns) = (least_ns.min(least), most_ns.max(most));
-        }
-        Some(format!("{least_ns:+.0} to {most_ns:+.0}"))
-    });
-    block += &line("largest bound, ns; readings outside their bounds", records, |record| {
-        let (mut bound_ns, mut outside) = (0.0_f64, 0.0);
-        for run in runs(record) {
-            bound_ns = bound_ns.max(largest_bound_ns(&run)?);
-            outside += number(&run, "bound_violated")?;
-        }
-        Some(format!("{}; {}", whole(bound_ns), whole(outside)))
-    });
-    block + &line("a hello-world takes longer than with `std` by", records, |record| hello(&record.json))
+    block += &line(
+        "backward steps of `now_ordered` between threads",
+        records,
+        |one| order(&one.json),
+    );
+    let runs = |record: &Record| {
+        ["accuracy_thread", "accuracy_reader"].map(|driver| record.json[driver].clone())
+    };
+    block += &line(
+        "offset from `CLOCK_MONOTONIC`, ns: least to most",
+        records,
+        |record| {
+            let (mut least_ns, mut most_ns) = (f64::INFINITY, f64::NEG_INFINITY);
+            for run in runs(record) {
+                let ends = number(&run, "least_offset_ns").zip(number(&run, "most_offset_ns"));
+                let Some((least, most)) = ends else {
+                    return Some("no narrow bracket".into());
+                };
+                (least_ns, most_ns) = (least_ns.min(least), most_ns.max(most));
+            }
+            Some(format!("{least_ns:+.0} to {most_ns:+.0}"))
+        },
+    );
+    block += &line(
+        "largest bound, ns; readings outside their bounds",
+        records,
+        |record| {
+            let (mut bound_ns, mut outside) = (0.0_f64, 0.0);
+            for run in runs(record) {
+                bound_ns = bound_ns.max(largest_bound_ns(&run)?);
+                outside += number(&run, "bound_violated")?;
+            }
+            Some(format!("{}; {}", whole(bound_ns), whole(outside)))
+        },
+    );
+    block
+        + &line(
+            "a hello-world takes longer than with `std` by",
+            records,
+            |record| hello(&record.json),
+        )
 }
 
 /// The largest bound to either side.
@@ -94,12 +134,18 @@ fn largest_bound_ns(run: &Value) -> Option<f64> {
 fn hello(record: &Value) -> Option<String> {
     let median_us = |of: &str| number(record, &format!("startup.hello.{of}.median"));
     let (longer_us, std_us) = (median_us("difference_us")?, median_us("with_std_us")?);
-    Some(format!("{} % of {}", whole(longer_us / std_us * 100.0), time_ns(std_us * 1e3)))
+    Some(format!(
+        "{} % of {}",
+        whole(longer_us / std_us * 100.0),
+        time_ns(std_us * 1e3)
+    ))
 }
 
 /// The backward steps in exchanges between threads while lines are replaced.
 fn order(record: &Value) -> Option<String> {
-    let why = record["order"]["skipped"].as_str().map(|why| format!("not tried: {why}"));
+    let why = record["order"]["skipped"]
+        .as_str()
+        .map(|why| format!("not tried: {why}"));
     why.or_else(|| backward(record, "order.ordered.count"))
 }
 
@@ -109,13 +155,20 @@ fn order_and_bare_counter(record: &Value) -> Option<String> {
     if record["order"]["skipped"].is_string() {
         return Some(found);
     }
-    Some(format!("{found} exchanges (bare counter: {})", backward(record, "order.plain")?))
+    Some(format!(
+        "{found} exchanges (bare counter: {})",
+        backward(record, "order.plain")?
+    ))
 }
 
 /// The number of backward steps, and of comparisons, at a path.
 fn backward(record: &Value, path: &str) -> Option<String> {
     let counted = |key: &str| number(record, &format!("{path}.{key}")).map(count);
-    Some(format!("{} in {}", counted("backward")?, counted("comparisons")?))
+    Some(format!(
+        "{} in {}",
+        counted("backward")?,
+        counted("comparisons")?
+    ))
 }
 
 /// The machines of the records, one on each line.
@@ -126,7 +179,11 @@ pub(super) fn machines(records: &[Record]) -> String {
 /// The machine of a record, with a link to the record.
 fn machine(record: &Record) -> String {
     let (name, processor, record) = (&record.name, record.processor(), &record.json);
-    let changed = if record["tree_clean"] == true { "" } else { " with changes" };
+    let changed = if record["tree_clean"] == true {
+        ""
+    } else {
+        " with changes"
+    };
     let commit: String = text(record, "commit").chars().take(10).collect();
     format!(
         "- {processor}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
@@ -143,8 +200,11 @@ fn machine(record: &Record) -> String {
 }
 
 /// The groups of clocks: the name in the programs' output, and the title in the table.
-const GROUPS: [(&str, &str); 3] =
-    [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
+const GROUPS: [(&str, &str); 3] = [
+    ("counter", "bare instructions"),
+    ("time", "time in ns"),
+    ("coarse", "coarse time"),
+];
 
 /// The table of all clocks, in the order of the first record that has each. A row has the clock's
 /// cost on each processor, and the worst of its other figures.
@@ -153,21 +213,34 @@ pub(super) fn clocks(records: &[Record]) -> String {
     let (mut watched_s, mut clocks) = (0.0_f64, Vec::<(&str, &str)>::new());
     for record in records {
         let processor = record.processor();
-        titles.extend([format!("{processor}: tight loop, ns"), format!("{processor}: awaited, ns")]);
+        titles.extend([
+            format!("{processor}: tight loop, ns"),
+            format!("{processor}: awaited, ns"),
+        ]);
         watched_s = watched_s.max(number(&record.json, "drift.watched_s").unwrap_or(0.0));
-        for clock in at(&record.json, "cost.clocks").as_array().into_iter().flatten() {
+        for clock in at(&record.json, "cost.clocks")
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             let clock = (text(clock, "clock"), text(clock, "group"));
             if !clocks.iter().any(|(known, _)| *known == clock.0) {
                 clocks.push(clock);
             }
         }
     }
-    titles.extend(["first call", "process start to first reading", "drift, ppb"].map(str::to_owned));
-    titles.extend([format!("offset changed in at most {watched_s} s"), "backward steps, per million".into()]);
+    titles
+        .extend(["first call", "process start to first reading", "drift, ppb"].map(str::to_owned));
+    titles.extend([
+        format!("offset changed in at most {watched_s} s"),
+        "backward steps, per million".into(),
+    ]);
     let mut table = table_head(&titles.join(" | "));
     for (group, title) in GROUPS {
         let in_group = clocks.iter().filter(|(_, its_group)| *its_group == group);
-        let rows: String = in_group.map(|(clock, _)| clock_row(records, clock)).collect();
+        let rows: String = in_group
+            .map(|(clock, _)| clock_row(records, clock))
+            .collect();
         if !rows.is_empty() {
             table += &format!("| *{title}* |{}\n{rows}", " |".repeat(titles.len() - 1));
         }
@@ -180,10 +253,15 @@ pub(super) fn clocks(records: &[Record]) -> String {
 fn clock_row(records: &[Record], name: &str) -> String {
     let (mut cells, mut figures): (Vec<_>, [Vec<f64>; 5]) = (Vec::new(), Default::default());
     for record in records.iter().map(|record| &record.json) {
-        let figure = |run: &Value, list: &str, path: &str| number(entry(run, list, "clock", name)?, path);
+        let figure =
+            |run: &Value, list: &str, path: &str| number(entry(run, list, "clock", name)?, path);
         for column in ["tight", "awaited"] {
             let cost = |unit: &str| figure(record, "cost.clocks", &format!("{column}_{unit}"));
-            cells.push(cost("ns").zip(cost("ratio")).map(|(ns, ratio)| format!("{ns:.1} ({ratio:.2})")));
+            cells.push(
+                cost("ns")
+                    .zip(cost("ratio"))
+                    .map(|(ns, ratio)| format!("{ns:.1} ({ratio:.2})")),
+            );
         }
         figures[0].extend(figure(record, "startup.clocks", "first_call_us.median"));
         figures[1].extend(figure(record, "startup.clocks", "first_reading_us.median"));
@@ -193,20 +271,28 @@ fn clock_row(records: &[Record], name: &str) -> String {
         figures[3].extend(figure(record, "drift.clocks", "offset_change_ns"));
         let backward = figure(record, "order.clocks", "count.backward");
         let comparisons = figure(record, "order.clocks", "count.comparisons");
-        figures[4].extend(backward.zip(comparisons).map(|(steps, all)| steps / all.max(1.0) * 1e6));
+        figures[4].extend(
+            backward
+                .zip(comparisons)
+                .map(|(steps, all)| steps / all.max(1.0) * 1e6),
+        );
     }
-    let [call_us, reading_us, ppb, offset_ns, per_million] =
-        figures.map(|all| all.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())));
+    let [call_us, reading_us, ppb, offset_ns, per_million] = figures.map(|all| {
+        all.into_iter()
+            .max_by(|one, other| one.abs().total_cmp(&other.abs()))
+    });
     cells.push(call_us.map(|us| time_ns(us * 1e3)));
     // Tenths of a ms are enough, because the start of the process takes most of this time.
     cells.push(reading_us.map(|us| format!("{:.1} ms", us / 1e3)));
     cells.push(ppb.map(short_figure));
     cells.push(offset_ns.map(time_ns));
-    cells.push(per_million.map(|per_million| match short_figure(per_million) {
-        // Do not round a few backward steps to none.
-        rounded if rounded == "0" && per_million > 0.0 => "< 0.1".into(),
-        rounded => rounded,
-    }));
+    cells.push(
+        per_million.map(|per_million| match short_figure(per_million) {
+            // Do not round a few backward steps to none.
+            rounded if rounded == "0" && per_million > 0.0 => "< 0.1".into(),
+            rounded => rounded,
+        }),
+    );
     line(name, &cells, Clone::clone)
 }
 
@@ -221,29 +307,43 @@ pub(super) fn tickline(records: &[Record]) -> String {
             watched_s = watched_s.max(number(run, "watched_s").unwrap_or(0.0));
         }
     }
-    let mut block = table_head(&format!("at most {watched_s} s each | {}", titles.join(" | ")));
-    block += &line("readings, each between two calls of `clock_gettime`", &runs, |run| {
-        number(run, "readings").map(count)
+    let mut block = table_head(&format!(
+        "at most {watched_s} s each | {}",
+        titles.join(" | ")
+    ));
+    block += &line(
+        "readings, each between two calls of `clock_gettime`",
+        &runs,
+        |run| number(run, "readings").map(count),
+    );
+    block += &line("readings outside their bracket", &runs, |run| {
+        number(run, "outside").map(whole)
     });
-    block += &line("readings outside their bracket", &runs, |run| number(run, "outside").map(whole));
     block += &line("offset from the bracket's middle, ns", &runs, |run| {
         let [least, most, mean] =
             ["least_offset_ns", "most_offset_ns", "mean_offset_ns"].map(|path| number(run, path));
         let offset = least.zip(most).zip(mean);
-        let offset =
-            offset.map(|((least, most), mean)| format!("{least:+.0} to {most:+.0}, mean {mean:+.1}"));
+        let offset = offset
+            .map(|((least, most), mean)| format!("{least:+.0} to {most:+.0}, mean {mean:+.1}"));
         offset.or_else(|| Some("no narrow bracket".into()))
     });
-    block += &line("largest bound to either side, ns", &runs, |run| largest_bound_ns(run).map(whole));
-    block += &line("bound violated", &runs, |run| number(run, "bound_violated").map(whole));
+    block += &line("largest bound to either side, ns", &runs, |run| {
+        largest_bound_ns(run).map(whole)
+    });
+    block += &line("bound violated", &runs, |run| {
+        number(run, "bound_violated").map(whole)
+    });
     block += &line("CPU of the thread", &runs, |run| {
-        let percent = number(run, "thread_cpu_percent").map(|percent| format!("{percent:.2} % of a core"));
+        let percent =
+            number(run, "thread_cpu_percent").map(|percent| format!("{percent:.2} % of a core"));
         percent.or_else(|| Some("no thread".into()))
     });
     block += &format!("\n{}", head_of("", records));
-    block += &line("backward steps between threads while the line changes, `now_ordered`", records, |one| {
-        order_and_bare_counter(&one.json)
-    });
+    block += &line(
+        "backward steps between threads while the line changes, `now_ordered`",
+        records,
+        |one| order_and_bare_counter(&one.json),
+    );
     block += &line("served by the counter after", records, |record| {
         let clock = entry(&record.json, "startup.clocks", "clock", "tickline now_ns");
         let time = |figure: &str| Some(time_ns(number(clock?, &format!("{figure}.median"))? * 1e3));
@@ -260,8 +360,14 @@ pub(super) fn tickline(records: &[Record]) -> String {
 /// those of the newest record. An older record may have no figure for a row.
 pub(super) fn spans(records: &[Record]) -> String {
     let mut block = head_of("ns a span: one thread / two", records);
-    let newest = records.iter().max_by_key(|record| record.json["date"].as_str());
-    for span in newest.iter().flat_map(|record| record.json["spans"]["spans"].as_array()).flatten() {
+    let newest = records
+        .iter()
+        .max_by_key(|record| record.json["date"].as_str());
+    for span in newest
+        .iter()
+        .flat_map(|record| record.json["spans"]["spans"].as_array())
+        .flatten()
+    {
         let subject = text(span, "subject");
         block += &line(subject, records, |record| {
             let cost = entry(&record.json, "spans.spans", "subject", subject)?;

@@ -73,7 +73,8 @@ pub(super) fn all() -> Result<Vec<Target>, String> {
         target: Vec<Target>,
     }
     let list: Result<List, _> = toml::from_str(&files::read("xtask/targets.toml")?);
-    list.map(|list| list.target).map_err(|error| format!("targets.toml: {error}"))
+    list.map(|list| list.target)
+        .map_err(|error| format!("targets.toml: {error}"))
 }
 
 /// The target of the machine that runs the checks, the one for whose processors the program has code

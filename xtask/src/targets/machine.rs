@@ -38,7 +38,10 @@ impl Machine {
             output_of(&format!("rustup target add {triple}")).ok();
         }
         library().ok_or_else(|| Skipped(format!("no library of the compiler for {triple}")))?;
-        let mut machine = Self { name: String::new(), environment: Vec::new() };
+        let mut machine = Self {
+            name: String::new(),
+            environment: Vec::new(),
+        };
         if !target.linker.is_empty() {
             machine.set_for(target, "LINKER", &target.linker);
         }
@@ -56,7 +59,10 @@ impl Machine {
 
     /// A machine that links and runs. Emulated programs find the files of this machine, and in front
     /// of them a kernel's files that name these clocksources.
-    pub(super) fn that_runs(target: &Target, clocksources: Option<&str>) -> Result<Self, NotPassed> {
+    pub(super) fn that_runs(
+        target: &Target,
+        clocksources: Option<&str>,
+    ) -> Result<Self, NotPassed> {
         let mut machine = Self::with_compiler(target)?;
         // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
@@ -72,13 +78,19 @@ impl Machine {
                 let prefix = folder.join("prefix");
                 keep_wine_up(&prefix).map_err(Skipped)?;
                 machine.set("WINEPREFIX", &prefix.display().to_string());
-                machine.set("WINEPATH", &format!("Z:{}", folder.display()).replace('/', "\\"));
+                machine.set(
+                    "WINEPATH",
+                    &format!("Z:{}", folder.display()).replace('/', "\\"),
+                );
                 machine.set("WINEDEBUG", "-all");
                 machine.set(CASES.0, CASES.1);
             }
             "node" => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
             program => {
-                machine.name = format!("emulated, QEMU {}", version(&need(&format!("{program} --version"))?));
+                machine.name = format!(
+                    "emulated, QEMU {}",
+                    version(&need(&format!("{program} --version"))?)
+                );
                 let root = match clocksources {
                     None => PathBuf::from(&target.libraries),
                     Some(names) => system(target, names).map_err(Skipped)?,
@@ -101,7 +113,10 @@ impl Machine {
     /// Sets an option of cargo for this target.
     fn set_for(&mut self, target: &Target, setting: &str, value: &str) {
         self.set(
-            &format!("CARGO_TARGET_{}_{setting}", target.triple.to_uppercase().replace('-', "_")),
+            &format!(
+                "CARGO_TARGET_{}_{setting}",
+                target.triple.to_uppercase().replace('-', "_")
+            ),
             value,
         );
     }
@@ -142,8 +157,15 @@ fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
     let folder = root.join("sys/devices/system/clocksource/clocksource0");
     let current = clocksources.split(' ').next().unwrap_or_default();
     store(folder.join("current_clocksource"), &format!("{current}\n"))?;
-    store(folder.join("available_clocksource"), &format!("{clocksources} \n"))?;
-    output_of(&format!("ln -sfn {}/lib {}/lib", target.libraries, root.display()))?;
+    store(
+        folder.join("available_clocksource"),
+        &format!("{clocksources} \n"),
+    )?;
+    output_of(&format!(
+        "ln -sfn {}/lib {}/lib",
+        target.libraries,
+        root.display()
+    ))?;
     Ok(root)
 }
 
@@ -153,9 +175,15 @@ fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
 fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     let folder = files::target().join("targets/wine");
     let definition = folder.join("bcryptprimitives.def");
-    store(&definition, "LIBRARY bcryptprimitives.dll\nEXPORTS\nProcessPrng = advapi32.SystemFunction036\n")?;
+    store(
+        &definition,
+        "LIBRARY bcryptprimitives.dll\nEXPORTS\nProcessPrng = advapi32.SystemFunction036\n",
+    )?;
     let (library, definition) = (folder.join("bcryptprimitives.dll"), definition.display());
-    output_of(&format!("{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}", library.display()))?;
+    output_of(&format!(
+        "{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}",
+        library.display()
+    ))?;
     Ok(folder)
 }
 
@@ -166,7 +194,12 @@ fn keep_wine_up(prefix: &Path) -> Result<(), String> {
     let mut command = Command::new("wineserver");
     command.arg("-p120").env("WINEPREFIX", prefix);
     // The server inherits these streams and keeps them open.
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let started = fs::create_dir_all(prefix).and_then(|()| command.status());
-    started.map(|_| ()).map_err(|error| format!("`wineserver`: {error}"))
+    started
+        .map(|_| ())
+        .map_err(|error| format!("`wineserver`: {error}"))
 }

@@ -69,13 +69,18 @@ impl Guest {
 
     /// The steps of the act "systemd", and the programs that run during the act.
     pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
-        let groups = ["step", "served exchange"].into_iter().filter_map(|group| self.expect.get(group));
+        let groups = ["step", "served exchange"]
+            .into_iter()
+            .filter_map(|group| self.expect.get(group));
         groups.flat_map(|phases| phases.split(' '))
     }
 
     /// The scenarios of the act "utc".
     pub(super) fn utc(&self) -> impl Iterator<Item = &str> {
-        let names = self.kernel.split(' ').find_map(|word| word.strip_prefix("tickline.utc="));
+        let names = self
+            .kernel
+            .split(' ')
+            .find_map(|word| word.strip_prefix("tickline.utc="));
         names.into_iter().flat_map(|names| names.split(','))
     }
 }
@@ -100,7 +105,12 @@ impl Check {
             // `holds` returns `None` for a text that is not a rule.
             holds(rule, &Value::Null, &Value::Null)?;
             let [phase, path, rule, why] = [phase, path, rule, why].map(str::to_owned);
-            Some(Self { phase, path, rule, why })
+            Some(Self {
+                phase,
+                path,
+                rule,
+                why,
+            })
         };
         parse().ok_or_else(|| format!("guests.toml: no check: {line}"))
     }
@@ -110,7 +120,10 @@ impl Check {
 pub(super) fn all() -> Result<Vec<Guest>, String> {
     let list: Result<List, _> = toml::from_str(&files::read("tests/vm/guests.toml")?);
     let list = list.map_err(|error| format!("guests.toml: {error}"))?;
-    list.guest.iter().map(|guest| parsed(&list, guest)).collect()
+    list.guest
+        .iter()
+        .map(|guest| parsed(&list, guest))
+        .collect()
 }
 
 fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
@@ -120,7 +133,11 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
     let mut expect = Vec::new();
     for (group, phases) in &guest.expect {
-        expect.extend(phases.split(' ').map(|phase| (group.clone(), phase.to_owned())));
+        expect.extend(
+            phases
+                .split(' ')
+                .map(|phase| (group.clone(), phase.to_owned())),
+        );
     }
     for (group, phase, is_wanted) in [
         ("order", "end", !guest.out_of_order),
@@ -137,15 +154,26 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
         guest.programs = programs::all()?;
     }
     // With acpi_pm most native calls take a sixth to a third less time (`programs.toml`).
-    let share = if guest.kernel.contains("clocksource=acpi_pm") { 0.75 } else { 1.0 };
+    let share = if guest.kernel.contains("clocksource=acpi_pm") {
+        0.75
+    } else {
+        1.0
+    };
     for program in &guest.programs {
         for (phase, groups) in program.expect() {
-            expect.extend(groups.into_iter().map(|group| (group.to_owned(), phase.clone())));
+            expect.extend(
+                groups
+                    .into_iter()
+                    .map(|group| (group.to_owned(), phase.clone())),
+            );
         }
         guest.checks.extend(program.checks(share)?);
     }
     for (group, phase) in expect {
-        let lines = list.groups.get(&group).ok_or_else(|| format!("guests.toml has no group {group}"))?;
+        let lines = list
+            .groups
+            .get(&group)
+            .ok_or_else(|| format!("guests.toml has no group {group}"))?;
         for line in lines {
             guest.checks.push(Check::parse(&phase, line)?);
         }
@@ -154,8 +182,15 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
         let (phase, line) = line.split_once(' ').unwrap_or_default();
         guest.checks.push(Check::parse(phase, line)?);
     }
-    let phase = if guest.is_on_debian() { "machine" } else { "before" };
-    let line = format!("clocksource is {} # the guest is the one that was wanted", guest.clocksource);
+    let phase = if guest.is_on_debian() {
+        "machine"
+    } else {
+        "before"
+    };
+    let line = format!(
+        "clocksource is {} # the guest is the one that was wanted",
+        guest.clocksource
+    );
     guest.checks.push(Check::parse(phase, &line)?);
     for [phase, _, code] in &guest.findings {
         let line = format!("finding.code is {code} # the program's first finding");
@@ -167,7 +202,8 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
         guest.kernel, guest.act, guest.trust, guest.awaits
     );
     let processor = list.processors.get(&guest.processor).cloned();
-    guest.processor = processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;
+    guest.processor =
+        processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;
     Ok(guest)
 }
 
@@ -180,24 +216,45 @@ mod tests {
         let guests = all().unwrap();
         assert!(guests.len() > 30);
         for (index, one) in guests.iter().enumerate() {
-            assert!(guests[..index].iter().all(|other| other.name != one.name), "{} twice", one.name);
+            assert!(
+                guests[..index].iter().all(|other| other.name != one.name),
+                "{} twice",
+                one.name
+            );
             if one.is_on_debian() {
                 assert!(!one.checks.is_empty(), "{} expects nothing", one.name);
                 continue;
             }
             let states = |phase| {
+                one.checks.iter().any(|check| {
+                    check.phase == phase && ["state", "reason"].contains(&check.path.as_str())
+                })
+            };
+            assert!(
+                states("before") && states("after"),
+                "{} expects no state",
+                one.name
+            );
+            assert!(
                 one.checks
                     .iter()
-                    .any(|check| check.phase == phase && ["state", "reason"].contains(&check.path.as_str()))
-            };
-            assert!(states("before") && states("after"), "{} expects no state", one.name);
-            assert!(one.checks.iter().any(|check| check.path.contains("backward")), "{}: no order", one.name);
+                    .any(|check| check.path.contains("backward")),
+                "{}: no order",
+                one.name
+            );
         }
     }
 
     #[test]
     fn a_line_that_is_no_check_is_refused() {
-        for wrong in ["", "path", "path is tsc", "path <= x # why", "path about 3 # why", "is # why"] {
+        for wrong in [
+            "",
+            "path",
+            "path is tsc",
+            "path <= x # why",
+            "path about 3 # why",
+            "is # why",
+        ] {
             assert!(Check::parse("p", wrong).is_err(), "{wrong}");
         }
     }

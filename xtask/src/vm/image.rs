@@ -36,8 +36,10 @@ pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     output_of(&format!("rustup target add {TARGET}")).map_err(NotPassed::Skipped)?;
     for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
         if output_of(&format!("{program} --version")).is_err() {
-            output_of(&format!("apt-get install -y -qq --no-install-recommends {package}"))
-                .map_err(|why| NotPassed::Skipped(format!("{program} is not here: {why}")))?;
+            output_of(&format!(
+                "apt-get install -y -qq --no-install-recommends {package}"
+            ))
+            .map_err(|why| NotPassed::Skipped(format!("{program} is not here: {why}")))?;
         }
     }
     kernel()
@@ -55,7 +57,12 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     for (name, content) in programs {
         put(&root, name, &content)?;
     }
-    Ok(Image { kernel, initramfs: archive(&root)?, disks: Vec::new(), memory_mb: MEMORY_MB })
+    Ok(Image {
+        kernel,
+        initramfs: archive(&root)?,
+        disks: Vec::new(),
+        memory_mb: MEMORY_MB,
+    })
 }
 
 /// Writes a program into a folder that becomes an archive.
@@ -63,7 +70,10 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPass
     let path = root.join(name);
     fs::create_dir_all(path.parent().unwrap_or(root))?;
     fs::write(&path, content)?;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+    Ok(fs::set_permissions(
+        path,
+        fs::Permissions::from_mode(0o755),
+    )?)
 }
 
 /// Packs a folder into an archive, beside the folder, that the kernel can unpack
@@ -72,7 +82,12 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPass
 pub(super) fn archive(root: &Path) -> Result<PathBuf, NotPassed> {
     let file = root.with_extension("cpio");
     let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
-    output(Command::new("sh").args(["-c", pack]).arg(&file).current_dir(root))?;
+    output(
+        Command::new("sh")
+            .args(["-c", pack])
+            .arg(&file)
+            .current_dir(root),
+    )?;
     Ok(file)
 }
 
@@ -83,7 +98,10 @@ impl Image {
         initramfs.extend(fs::read(archive(folder)?)?);
         let file = self.initramfs.with_file_name("initramfs-more.cpio");
         fs::write(&file, initramfs)?;
-        Ok(Self { initramfs: file, ..self.clone() })
+        Ok(Self {
+            initramfs: file,
+            ..self.clone()
+        })
     }
 }
 
@@ -94,7 +112,8 @@ fn kernel() -> Result<PathBuf, NotPassed> {
         return Ok(kernel);
     }
     let missing = |reason: &str| NotPassed::Skipped(format!("no kernel: {reason}"));
-    let depends = output_of(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
+    let depends =
+        output_of(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
     let package = depends
         .lines()
         .find_map(|line| line.trim().strip_prefix("Depends: "))
@@ -108,8 +127,10 @@ fn kernel() -> Result<PathBuf, NotPassed> {
 
 /// The file in the folder `boot` of `root` whose name begins with `start`.
 pub(super) fn boot_file(root: &Path, start: &str) -> Option<PathBuf> {
-    let is_match =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
+    let is_match = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(start))
+    };
     entries(&root.join("boot")).into_iter().find(is_match)
 }
 
@@ -125,5 +146,9 @@ pub(super) fn build() -> Result<[(&'static str, Vec<u8>); 3], NotPassed> {
     let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     let preload = crate::dist::library(&target)?;
-    Ok([("init", program("tickline-vm-guest")?), ("tickline", program("tickline")?), (LIBRARY, preload)])
+    Ok([
+        ("init", program("tickline-vm-guest")?),
+        ("tickline", program("tickline")?),
+        (LIBRARY, preload),
+    ])
 }

@@ -10,13 +10,19 @@ use crate::step::NotPassed;
 
 /// Judges a run.
 pub(super) fn judge(guest: &Guest, run: &Run) -> Result<(), NotPassed> {
-    let mut faults: Vec<String> =
-        run.broken.iter().map(|broken| format!("the guest broke: {broken}")).collect();
+    let mut faults: Vec<String> = run
+        .broken
+        .iter()
+        .map(|broken| format!("the guest broke: {broken}"))
+        .collect();
     for phase in run.phases.iter().filter(|phase| phase["phase"] == "error") {
         faults.push(format!("the guest's error: {}", phase["error"]));
     }
     faults.extend(violated(&guest.checks, &run.phases));
-    match unavailable(&run.phases).map(str::to_owned).or_else(|| untestable(&run.phases)) {
+    match unavailable(&run.phases)
+        .map(str::to_owned)
+        .or_else(|| untestable(&run.phases))
+    {
         _ if !faults.is_empty() => Err(NotPassed::Failed(faults.join("\n"))),
         Some(requirement) => Err(NotPassed::Skipped(requirement)),
         None => Ok(()),
@@ -25,22 +31,37 @@ pub(super) fn judge(guest: &Guest, run: &Run) -> Result<(), NotPassed> {
 
 /// The checks that a report violates, in words. If the guest lacks a requirement, the phases that
 /// it did not reach are not judged.
-pub(super) fn violated<'a>(checks: impl IntoIterator<Item = &'a Check>, phases: &[Value]) -> Vec<String> {
+pub(super) fn violated<'a>(
+    checks: impl IntoIterator<Item = &'a Check>,
+    phases: &[Value],
+) -> Vec<String> {
     let untestable = untestable(phases);
     let is_reached = |check: &Check| phases.iter().any(|phase| phase["phase"] == check.phase);
     // If a program is unavailable, only its own phases, `PROGRAM MODE`, are excused.
     let is_excused = |check: &Check| {
-        phases.iter().filter(|phase| phase["phase"] == "unavailable").any(|phase| {
-            let is_of = |program| check.phase.rsplit_once(' ').is_some_and(|(name, _)| name == program);
-            phase["program"].as_str().is_none_or(is_of)
-        })
+        phases
+            .iter()
+            .filter(|phase| phase["phase"] == "unavailable")
+            .any(|phase| {
+                let is_of = |program| {
+                    check
+                        .phase
+                        .rsplit_once(' ')
+                        .is_some_and(|(name, _)| name == program)
+                };
+                phase["program"].as_str().is_none_or(is_of)
+            })
     };
     // The checks of order hold whichever clock serves the readings.
     let counts = |check: &&Check| {
         (is_reached(check) || !is_excused(check))
             && (untestable.is_none() || check.path.starts_with("readers."))
     };
-    checks.into_iter().filter(counts).filter_map(|check| fault(check, phases)).collect()
+    checks
+        .into_iter()
+        .filter(counts)
+        .filter_map(|check| fault(check, phases))
+        .collect()
 }
 
 /// The requirement that this guest lacks.
@@ -57,7 +78,10 @@ fn untestable(phases: &[Value]) -> Option<String> {
             && phase["state"] == "fallback"
             && phase["reason"] == "untestable"
     };
-    let phase = phases.iter().filter(|phase| phase["phase"] != "start").find(|phase| is_untestable(phase))?;
+    let phase = phases
+        .iter()
+        .filter(|phase| phase["phase"] != "start")
+        .find(|phase| is_untestable(phase))?;
     Some(format!(
         "{}: the CPUs' counters could not be compared, on a machine that is too busy",
         phase["phase"].as_str().unwrap_or_default()
@@ -71,29 +95,43 @@ pub(super) fn find<'a>(
     name: &'a str,
     path: &'a str,
 ) -> impl Iterator<Item = &'a Value> + 'a {
-    phases.iter().filter(move |phase| phase["phase"] == name).map(move |phase| value(phase, path))
+    phases
+        .iter()
+        .filter(move |phase| phase["phase"] == name)
+        .map(move |phase| value(phase, path))
 }
 
 fn value<'a>(phase: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(phase, |value, key| match key.parse::<usize>() {
-        Ok(index) => &value[index],
-        Err(_) => &value[key],
-    })
+    path.split('.')
+        .fold(phase, |value, key| match key.parse::<usize>() {
+            Ok(index) => &value[index],
+            Err(_) => &value[key],
+        })
 }
 
 /// The first phase that violates a check, in words.
 fn fault(check: &Check, phases: &[Value]) -> Option<String> {
-    let mut phases = phases.iter().filter(|phase| phase["phase"] == check.phase).peekable();
+    let mut phases = phases
+        .iter()
+        .filter(|phase| phase["phase"] == check.phase)
+        .peekable();
     if phases.peek().is_none() {
         return Some(format!("{}: the guest did not get there", check.phase));
     }
-    let broken = phases.find(|phase| holds(&check.rule, value(phase, &check.path), phase) != Some(true))?;
+    let broken =
+        phases.find(|phase| holds(&check.rule, value(phase, &check.path), phase) != Some(true))?;
     let found = value(broken, &check.path);
-    let fault =
-        format!("{}: {} is {found}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why);
+    let fault = format!(
+        "{}: {} is {found}, expected \"{}\": {}",
+        check.phase, check.path, check.rule, check.why
+    );
     let texts = ["messages", "counted.server"].map(|path| (path, value(broken, path)));
-    let texts = texts.into_iter().filter(|(_, text)| text.as_str().is_some_and(|text| !text.is_empty()));
-    Some(texts.fold(fault, |fault, (path, text)| format!("{fault}; {path}: {text}")))
+    let texts = texts
+        .into_iter()
+        .filter(|(_, text)| text.as_str().is_some_and(|text| !text.is_empty()));
+    Some(texts.fold(fault, |fault, (path, text)| {
+        format!("{fault}; {path}: {text}")
+    }))
 }
 
 /// Whether a value of a phase satisfies a rule of `tests/vm/guests.toml`; `None` if `rule` is not a
@@ -104,7 +142,10 @@ pub(super) fn holds(rule: &str, found: &Value, phase: &Value) -> Option<bool> {
     let limit = |text: &str| {
         let (factor, paths) = text.split_once(" * ").unwrap_or((text, ""));
         let factor: f64 = factor.parse().ok()?;
-        let values: Option<Vec<f64>> = paths.split(" + ").map(|path| number(value(phase, path))).collect();
+        let values: Option<Vec<f64>> = paths
+            .split(" + ")
+            .map(|path| number(value(phase, path)))
+            .collect();
         Some(match values.as_deref() {
             _ if paths.is_empty() => Some(factor),
             Some([unit, more @ ..]) => Some(factor * unit + more.iter().sum::<f64>()),
@@ -120,7 +161,9 @@ pub(super) fn holds(rule: &str, found: &Value, phase: &Value) -> Option<bool> {
         ("has", text) => found.as_str().is_some_and(|found| found.contains(text)),
         ("lacks", text) => !found.to_string().contains(text),
         ("one", texts) => is_one_of(found, texts.strip_prefix("of ")?),
-        ("lists", texts) => found.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
+        ("lists", texts) => found
+            .as_array()
+            .is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
         ("=", text) => order(limit(text)?).is_some_and(Ordering::is_eq),
         (">=", text) => order(limit(text)?).is_some_and(Ordering::is_ge),
         ("<=", text) => order(limit(text)?).is_some_and(Ordering::is_le),
@@ -142,8 +185,14 @@ mod tests {
     use super::*;
 
     fn fault_of(rule: &str, found: &Value) -> Option<String> {
-        let phases = [json!({ "phase": "x" }), json!({ "phase": "p", "a": { "b": found }, "unit": 10 })];
-        fault(&Check::parse("p", &format!("a.b {rule} # so")).unwrap(), &phases)
+        let phases = [
+            json!({ "phase": "x" }),
+            json!({ "phase": "p", "a": { "b": found }, "unit": 10 }),
+        ];
+        fault(
+            &Check::parse("p", &format!("a.b {rule} # so")).unwrap(),
+            &phases,
+        )
     }
 
     #[test]
@@ -151,10 +200,22 @@ mod tests {
         for (rule, good, bad) in [
             ("is tsc", json!("tsc"), json!("tsc-early")),
             ("is ", json!(""), json!("tsc")),
-            ("has echo tsc", json!("echo tsc | tee"), json!("echo hpet | tee")),
-            ("lacks ntp_flag", json!({ "code": "time_off" }), json!({ "code": "ntp_flag" })),
+            (
+                "has echo tsc",
+                json!("echo tsc | tee"),
+                json!("echo hpet | tee"),
+            ),
+            (
+                "lacks ntp_flag",
+                json!({ "code": "time_off" }),
+                json!({ "code": "ntp_flag" }),
+            ),
             ("one of hpet, acpi_pm", json!("hpet"), json!("tsc")),
-            ("lists slow, x", json!(["unsynchronised", "slow"]), json!(["slower"])),
+            (
+                "lists slow, x",
+                json!(["unsynchronised", "slow"]),
+                json!(["slower"]),
+            ),
             ("is true", json!(true), json!(null)),
             ("is false", json!(false), json!(null)),
             ("is nothing", json!(null), json!("slow")),
@@ -175,23 +236,43 @@ mod tests {
             }
             assert!(fault_of(rule, &bad).is_some(), "{rule}");
         }
-        let phases = [json!({ "phase": "p", "a": 1 }), json!({ "phase": "p", "a": 9 })];
-        assert!(fault(&Check::parse("p", "a <= 5 # so").unwrap(), &phases).is_some(), "one of several");
+        let phases = [
+            json!({ "phase": "p", "a": 1 }),
+            json!({ "phase": "p", "a": 9 }),
+        ];
+        assert!(
+            fault(&Check::parse("p", "a <= 5 # so").unwrap(), &phases).is_some(),
+            "one of several"
+        );
         let check = Check::parse("never", "a is nothing # so").unwrap();
-        assert!(fault(&check, &[json!({ "phase": "p" })]).is_some(), "a phase that was not reached");
+        assert!(
+            fault(&check, &[json!({ "phase": "p" })]).is_some(),
+            "a phase that was not reached"
+        );
     }
 
     /// A guest that lacks a requirement is skipped only if it violates no check.
     #[test]
     fn what_a_guest_lacks_hides_no_fault() {
         let guests = all().unwrap();
-        let suspended = guests.iter().find(|guest| guest.name == "suspended").unwrap();
+        let suspended = guests
+            .iter()
+            .find(|guest| guest.name == "suspended")
+            .unwrap();
         let verdict = |more: &[Value]| {
             let mut phases = Run::unavailable("no suspend").phases;
             phases.extend_from_slice(more);
-            judge(suspended, &Run { phases, broken: None })
+            judge(
+                suspended,
+                &Run {
+                    phases,
+                    broken: None,
+                },
+            )
         };
-        assert!(matches!(verdict(&[]), Err(NotPassed::Skipped(requirement)) if requirement == "no suspend"));
+        assert!(
+            matches!(verdict(&[]), Err(NotPassed::Skipped(requirement)) if requirement == "no suspend")
+        );
         let readers = |backward: u64| {
             json!({ "phase": "end", "readers":
                 { "backward": backward, "backward_in_thread": 0, "readings": 100_000, "exchanges": 10 } })
@@ -208,7 +289,11 @@ mod tests {
         let checks = ["Go native", "Go preload", "Go with C native", "end"]
             .map(|phase| Check::parse(phase, "calls >= 1 # so").unwrap());
         let missing = json!({ "phase": "unavailable", "what": "not built", "program": "Go" });
-        assert_eq!(violated(&checks, &[missing]).len(), 2, "of the other program, and of the end");
+        assert_eq!(
+            violated(&checks, &[missing]).len(),
+            2,
+            "of the other program, and of the end"
+        );
     }
 
     /// A report of a guest without faults, and changes of the report. Each change has the expected
@@ -225,8 +310,18 @@ mod tests {
     #[test]
     fn whatever_is_wrong_with_a_program_or_the_package_is_a_fault() {
         let reports: Vec<Report> = serde_json::from_str(include_str!("judged.json")).unwrap();
-        for Report { guest: name, program, good, faults } in reports {
-            let mut guest = all().unwrap().into_iter().find(|guest| guest.name == name).unwrap();
+        for Report {
+            guest: name,
+            program,
+            good,
+            faults,
+        } in reports
+        {
+            let mut guest = all()
+                .unwrap()
+                .into_iter()
+                .find(|guest| guest.name == name)
+                .unwrap();
             let others: Vec<String> = guest
                 .programs
                 .iter()
@@ -235,7 +330,10 @@ mod tests {
                 .collect();
             guest.checks.retain(|check| !others.contains(&check.phase));
             let judged = |lines: &Value| {
-                let run = Run { phases: lines.as_array().unwrap().clone(), broken: None };
+                let run = Run {
+                    phases: lines.as_array().unwrap().clone(),
+                    broken: None,
+                };
                 match judge(&guest, &run) {
                     Ok(()) => String::new(),
                     Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) => why,
@@ -255,7 +353,9 @@ mod tests {
     fn counters_that_could_not_be_compared_are_skipped_only_if_they_are_not_used() {
         let phase = |found: &str, state: &str, reason: &str| {
             let comparison = json!({ "found": found });
-            [json!({ "phase": "before", "comparison": comparison, "state": state, "reason": reason })]
+            [
+                json!({ "phase": "before", "comparison": comparison, "state": state, "reason": reason }),
+            ]
         };
         assert!(untestable(&phase("impossible", "fallback", "untestable")).is_some());
         assert!(untestable(&phase("impossible", "fast", "untestable")).is_none());

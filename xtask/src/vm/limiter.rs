@@ -20,11 +20,16 @@ pub(super) fn folder() -> Result<PathBuf, NotPassed> {
             let text = read(format!("tests/vm/limiter/{file}"))?;
             store(package.join(file), &(text + more))?;
         }
-        let cargo =
-            |words: &str| output(command(&format!("cargo {words} --target {TARGET}")).current_dir(&package));
+        let cargo = |words: &str| {
+            output(command(&format!("cargo {words} --target {TARGET}")).current_dir(&package))
+        };
         cargo("fetch").map_err(NotPassed::Skipped)?;
         cargo("build -q --release --target-dir target")?;
-        put(&to, name, &fs::read(package.join("target").join(TARGET).join("release/limiter"))?)?;
+        put(
+            &to,
+            name,
+            &fs::read(package.join("target").join(TARGET).join("release/limiter"))?,
+        )?;
     }
     Ok(to)
 }

@@ -32,34 +32,50 @@ pub(super) fn add_ticks(state: &Path, cpu: Option<u64>, ticks: i64) -> io::Resul
     let end = &mut bytes[end..];
     let offset = match cpu.map(u32::try_from) {
         None => field_offset(end, "timer", 0, "cpu_ticks_offset"),
-        Some(cpu) => cpu.ok().and_then(|cpu| field_offset(end, "cpu", cpu, "env.tsc_offset")),
+        Some(cpu) => cpu
+            .ok()
+            .and_then(|cpu| field_offset(end, "cpu", cpu, "env.tsc_offset")),
     };
     let counter = offset.and_then(|offset| end.get_mut(offset..)?.first_chunk_mut());
     let counter = counter.ok_or_else(|| {
         io::Error::other("the stored state has no counter of this kind, or its format has changed")
     })?;
-    *counter = u64::from_be_bytes(*counter).wrapping_add_signed(ticks).to_be_bytes();
+    *counter = u64::from_be_bytes(*counter)
+        .wrapping_add_signed(ticks)
+        .to_be_bytes();
     fs::write(state, bytes)
 }
 
 /// The offset of a device's field in the last part of a state.
 fn field_offset(end: &[u8], device: &str, instance: u32, field: &str) -> Option<usize> {
-    let text = (5..end.len()).map(|at| end.split_at(at)).find_map(|(head, text)| {
-        let length = u32::try_from(text.len()).ok()?.to_be_bytes();
-        (head[head.len() - 5] == DESCRIPTION && head.ends_with(&length)).then_some(text)
-    });
+    let text = (5..end.len())
+        .map(|at| end.split_at(at))
+        .find_map(|(head, text)| {
+            let length = u32::try_from(text.len()).ok()?.to_be_bytes();
+            (head[head.len() - 5] == DESCRIPTION && head.ends_with(&length)).then_some(text)
+        });
     let description: Value = serde_json::from_slice(text?).ok()?;
     let is_device = |one: &&Value| one["name"] == device && one["instance_id"] == instance;
     let fields = description["devices"].as_array()?.iter().find(is_device)?["fields"].as_array()?;
     let before = &fields[..fields.iter().position(|one| one["name"] == field)?];
     // The description of an array has only one of its elements.
-    let bytes = before.iter().map(|one| Some(one["size"].as_u64()? * one["array_len"].as_u64().unwrap_or(1)));
+    let bytes = before
+        .iter()
+        .map(|one| Some(one["size"].as_u64()? * one["array_len"].as_u64().unwrap_or(1)));
     let bytes = usize::try_from(bytes.sum::<Option<u64>>()?).ok()?;
     // A head ends with the length of the name, the name, the instance, and a version of 4 bytes.
-    let name = [&[u8::try_from(device.len()).ok()?], device.as_bytes(), &instance.to_be_bytes()].concat();
+    let name = [
+        &[u8::try_from(device.len()).ok()?],
+        device.as_bytes(),
+        &instance.to_be_bytes(),
+    ]
+    .concat();
     let head = 1 + 4 + name.len();
     let is_head = |bytes: &[u8]| bytes[0] == SECTION_FULL && bytes.ends_with(&name);
-    let mut heads = (0..).zip(end.windows(head)).filter(|(_, bytes)| is_head(bytes)).map(|(at, _)| at);
+    let mut heads = (0..)
+        .zip(end.windows(head))
+        .filter(|(_, bytes)| is_head(bytes))
+        .map(|(at, _)| at);
     let at: usize = heads.next().filter(|_| heads.next().is_none())?;
     Some(at + head + 4 + bytes)
 }

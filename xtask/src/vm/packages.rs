@@ -41,22 +41,34 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     }
     let root = unpack(daemon)?;
     let linker = root.join(LINKER);
-    let folders = LIBRARIES.map(|folder| root.join(folder).display().to_string()).join(":");
+    let folders = LIBRARIES
+        .map(|folder| root.join(folder).display().to_string())
+        .join(":");
     let output = Command::new(&linker)
         .args(["--library-path", &folders, "--list"])
         .arg(root.join(&daemon.path))
         .output()?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() || listed.contains("not found") {
-        return Err(NotPassed::Skipped(format!("{}: a library is missing: {listed}", daemon.package)));
+        return Err(NotPassed::Skipped(format!(
+            "{}: a library is missing: {listed}",
+            daemon.package
+        )));
     }
     fs::remove_dir_all(&to).ok();
     image::put(&to, &daemon.path, &fs::read(root.join(&daemon.path))?)?;
     image::put(&to, LINKER, &fs::read(&linker)?)?;
     // `libm.so.6 => /lib/libm.so.6 (0x7f...)`
-    for library in listed.lines().filter_map(|line| line.split_once(" => ")?.1.split(" (").next()) {
+    for library in listed
+        .lines()
+        .filter_map(|line| line.split_once(" => ")?.1.split(" (").next())
+    {
         let name = library.rsplit('/').next().unwrap_or_default();
-        image::put(&to, &format!("{}/{name}", LIBRARIES[0]), &fs::read(library)?)?;
+        image::put(
+            &to,
+            &format!("{}/{name}", LIBRARIES[0]),
+            &fs::read(library)?,
+        )?;
     }
     Ok(to)
 }
@@ -95,19 +107,42 @@ fn unpack(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     ));
     let depends = depends.map_err(|why| missing(&why))?;
     // A line without indentation names a package. The lines of its relations are indented.
-    let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
+    let libraries = depends
+        .lines()
+        .filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
     println!("fetching {} and its libraries", daemon.package);
-    download(&[daemon.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
-    if root.join(&daemon.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
+    download(
+        &[daemon.package.as_str()]
+            .into_iter()
+            .chain(libraries)
+            .collect::<Vec<_>>(),
+        &root,
+    )?;
+    if root.join(&daemon.path).is_file() {
+        Ok(root)
+    } else {
+        Err(missing("apt-get cannot download it"))
+    }
 }
 
 /// Unpacks the packages that apt has into a folder. Nothing is installed.
 pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), NotPassed> {
     let folder = super::folder().join("packages");
     fs::create_dir_all(&folder)?;
-    Command::new("apt-get").args(["download", "-qq"]).args(packages).current_dir(&folder).output()?;
-    for file in entries(&folder).iter().filter(|path| path.extension().is_some_and(|end| end == "deb")) {
-        Command::new("dpkg-deb").arg("-x").arg(file).arg(to).output()?;
+    Command::new("apt-get")
+        .args(["download", "-qq"])
+        .args(packages)
+        .current_dir(&folder)
+        .output()?;
+    for file in entries(&folder)
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "deb"))
+    {
+        Command::new("dpkg-deb")
+            .arg("-x")
+            .arg(file)
+            .arg(to)
+            .output()?;
     }
     fs::remove_dir_all(folder)?;
     Ok(())

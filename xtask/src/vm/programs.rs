@@ -47,7 +47,8 @@ pub(super) struct Program {
 /// Every program.
 pub(super) fn all() -> Result<Vec<Program>, String> {
     let list: Result<List, _> = toml::from_str(&read("tests/vm/programs/programs.toml")?);
-    list.map(|list| list.program).map_err(|error| format!("programs.toml: {error}"))
+    list.map(|list| list.program)
+        .map_err(|error| format!("programs.toml: {error}"))
 }
 
 impl Program {
@@ -59,16 +60,24 @@ impl Program {
 
     /// The phases of the report on this program, with the groups of checks for each.
     pub(super) fn expect(&self) -> Vec<(String, Vec<&'static str>)> {
-        let mut phases = vec![("native", vec!["load", "load native"]), ("run", vec!["load", "load served"])];
+        let mut phases = vec![
+            ("native", vec!["load", "load native"]),
+            ("run", vec!["load", "load served"]),
+        ];
         if !self.is_static {
             phases.push(("preload", vec!["load", "load served"]));
         }
         if !self.is_server {
-            phases.iter_mut().for_each(|(_, groups)| groups.push("load of both clocks"));
+            phases
+                .iter_mut()
+                .for_each(|(_, groups)| groups.push("load of both clocks"));
             phases[1].1.push("load under run");
             phases.push((SERVED_EXCHANGE, vec![SERVED_EXCHANGE]));
         }
-        phases.into_iter().map(|(phase, groups)| (self.phase_in(phase), groups)).collect()
+        phases
+            .into_iter()
+            .map(|(phase, groups)| (self.phase_in(phase), groups))
+            .collect()
     }
 
     pub(super) fn phases(&self) -> Vec<String> {
@@ -80,7 +89,11 @@ impl Program {
         let least = self.least * share;
         let ratio = format!("native.ns >= {least} * ns # so many times as fast as natively");
         let ratio = (least > 0.0).then_some(&ratio);
-        ratio.into_iter().chain(&self.checks).map(|line| Check::parse(&self.phase_in("run"), line)).collect()
+        ratio
+            .into_iter()
+            .chain(&self.checks)
+            .map(|line| Check::parse(&self.phase_in("run"), line))
+            .collect()
     }
 }
 
@@ -90,7 +103,10 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
         ("qemu-system-x86_64 --version", "there is no QEMU"),
         ("mke2fs -V", "mke2fs is not here"),
         ("mmdebstrap --version", "mmdebstrap is not here"),
-        ("cargo deb --version", "cargo-deb is not here (`cargo install cargo-deb --locked`)"),
+        (
+            "cargo deb --version",
+            "cargo-deb is not here (`cargo install cargo-deb --locked`)",
+        ),
     ] {
         step::output_of(need).map_err(|_| NotPassed::Skipped(reason.to_owned()))?;
     }
@@ -103,7 +119,10 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     fs::copy(crate::dist::tarball(&package)?, own.join("tickline.tar.gz"))?;
     fs::copy(package, own.join("tickline.deb"))?;
     let programs = all()?;
-    fs::write(own.join("programs.json"), serde_json::json!(programs).to_string())?;
+    fs::write(
+        own.join("programs.json"),
+        serde_json::json!(programs).to_string(),
+    )?;
     let script = root().join("tests/vm/programs/disks.sh");
     step::must_succeed(&format!("{} {}", script.display(), folder.display()))
         .map_err(|why| NotPassed::Skipped(format!("no disks: {why}")))?;

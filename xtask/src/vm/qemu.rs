@@ -46,7 +46,10 @@ pub(super) struct Run {
 impl Run {
     /// The run of a guest for which this machine lacks a requirement.
     pub(super) fn unavailable(reason: &str) -> Self {
-        Self { phases: vec![json!({ "phase": "unavailable", "what": reason })], broken: None }
+        Self {
+            phases: vec![json!({ "phase": "unavailable", "what": reason })],
+            broken: None,
+        }
     }
 }
 
@@ -57,9 +60,21 @@ pub(super) fn run(guest: &Guest, image: &Image) -> Run {
         let mut phases = Vec::new();
         let end = Machine::boot(guest, image).and_then(|mut machine| machine.collect(&mut phases));
         match end {
-            Ok(Some(EmulatorFault(reason))) if boot < BOOTS => println!("    booting again: {reason}"),
-            Ok(fault) => return Run { phases, broken: fault.map(|EmulatorFault(reason)| reason) },
-            Err(error) => return Run { phases, broken: Some(error.to_string()) },
+            Ok(Some(EmulatorFault(reason))) if boot < BOOTS => {
+                println!("    booting again: {reason}")
+            }
+            Ok(fault) => {
+                return Run {
+                    phases,
+                    broken: fault.map(|EmulatorFault(reason)| reason),
+                };
+            }
+            Err(error) => {
+                return Run {
+                    phases,
+                    broken: Some(error.to_string()),
+                };
+            }
         }
         boot += 1;
     }
@@ -106,7 +121,14 @@ impl<'a> Machine<'a> {
     fn boot(guest: &'a Guest, image: &'a Image) -> io::Result<Self> {
         let (sender, lines) = mpsc::channel();
         let (child, monitor) = spawn(guest, image, &sender, &[])?;
-        Ok(Self { guest, image, child, monitor, lines, sender })
+        Ok(Self {
+            guest,
+            image,
+            child,
+            monitor,
+            lines,
+            sender,
+        })
     }
 
     fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<Option<EmulatorFault>> {
@@ -114,25 +136,36 @@ impl<'a> Machine<'a> {
         let mut last_line = start;
         loop {
             if start.elapsed() > RUN_LIMIT {
-                return Err(io::Error::other(format!("no end after {} s", RUN_LIMIT.as_secs())));
+                return Err(io::Error::other(format!(
+                    "no end after {} s",
+                    RUN_LIMIT.as_secs()
+                )));
             }
             // `sender` keeps the channel open, so only `try_wait` notices that QEMU has ended.
             let line = match self.lines.recv_timeout(Duration::from_secs(1)) {
                 Ok(line) => line,
-                Err(RecvTimeoutError::Timeout) if phases.is_empty() && last_line.elapsed() > BOOT_LIMIT => {
+                Err(RecvTimeoutError::Timeout)
+                    if phases.is_empty() && last_line.elapsed() > BOOT_LIMIT =>
+                {
                     let reason = format!("no word after {} s", BOOT_LIMIT.as_secs());
                     return Ok(Some(EmulatorFault(reason)));
                 }
                 Err(RecvTimeoutError::Timeout) if last_line.elapsed() > SILENCE => {
-                    return Err(io::Error::other(format!("no word for {} s", SILENCE.as_secs())));
+                    return Err(io::Error::other(format!(
+                        "no word for {} s",
+                        SILENCE.as_secs()
+                    )));
                 }
                 Err(_) => match self.child.0.try_wait()? {
                     None => continue,
                     Some(status) if phases.is_empty() => {
-                        let reason = format!("{QEMU} ended, {status}, before the guest's first word");
+                        let reason =
+                            format!("{QEMU} ended, {status}, before the guest's first word");
                         return Ok(Some(EmulatorFault(reason)));
                     }
-                    Some(status) => return Err(io::Error::other(format!("{QEMU} ended, {status}"))),
+                    Some(status) => {
+                        return Err(io::Error::other(format!("{QEMU} ended, {status}")));
+                    }
                 },
             };
             let Ok(phase) = serde_json::from_str::<Value>(&line) else {
@@ -177,7 +210,12 @@ impl<'a> Machine<'a> {
             Some("save" | "migrate") => self.save_and_load(request)?,
             _ => return Err(io::Error::other(format!("the guest wants {request}"))),
         }
-        let input = self.child.0.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
+        let input = self
+            .child
+            .0
+            .stdin
+            .as_mut()
+            .ok_or_else(|| io::Error::other("no standard input"))?;
         input.write_all(b"\n")?;
         input.flush()
     }
@@ -190,7 +228,11 @@ impl<'a> Machine<'a> {
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
         self.child.0.kill()?;
         let path = super::folder().join(&file);
-        super::migrate::add_ticks(&path, request["cpu"].as_u64(), request["ticks"].as_i64().unwrap_or(0))?;
+        super::migrate::add_ticks(
+            &path,
+            request["cpu"].as_u64(),
+            request["ticks"].as_i64().unwrap_or(0),
+        )?;
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
         (self.child, self.monitor) = spawn(self.guest, self.image, &self.sender, &incoming)?;
         wait_for("the machine is not loaded", || {
@@ -212,7 +254,10 @@ fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) 
             return Ok(answer);
         }
         if start.elapsed() > SILENCE {
-            return Err(io::Error::other(format!("{complaint} after {} s", SILENCE.as_secs())));
+            return Err(io::Error::other(format!(
+                "{complaint} after {} s",
+                SILENCE.as_secs()
+            )));
         }
         thread::sleep(POLL);
     }
@@ -224,7 +269,10 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     // QEMU missed a change, memory and registers would be from different moments.
     monitor.execute("stop", &Value::Null)?;
     // The default limit is 128 MiB a second.
-    monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
+    monitor.execute(
+        "migrate-set-parameters",
+        &json!({ "max-bandwidth": 1_u64 << 33 }),
+    )?;
     monitor.execute("migrate", &json!({ "uri": uri }))?;
     wait_for("the state is not sent", || {
         let status = monitor.execute("query-migrate", &Value::Null)?;
@@ -240,7 +288,10 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
 fn forward_lines(child: &mut Child, sender: Sender<String>) {
     if let Some(output) = child.stdout.take() {
         thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
         });
     }
 }
@@ -254,15 +305,39 @@ fn spawn(
 ) -> io::Result<(Killed, Monitor)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
-    let console = format!("file:{}{}.console", guest.name, if more.is_empty() { "" } else { ".loaded" });
+    let console = format!(
+        "file:{}{}.console",
+        guest.name,
+        if more.is_empty() { "" } else { ".loaded" }
+    );
     let errors = fs::File::create(super::folder().join(format!("{}.errors", guest.name)))?;
-    let drive = |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
+    let drive =
+        |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
     let mut child = Command::new(QEMU)
         .current_dir(super::folder())
-        .args(["-accel", "tcg,thread=multi", "-display", "none", "-no-reboot", "-nodefaults"])
-        .args(["-cpu", &guest.processor, "-smp", &guest.cpus.to_string(), "-m", image.memory_mb])
+        .args([
+            "-accel",
+            "tcg,thread=multi",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-nodefaults",
+        ])
+        .args([
+            "-cpu",
+            &guest.processor,
+            "-smp",
+            &guest.cpus.to_string(),
+            "-m",
+            image.memory_mb,
+        ])
         .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
-        .args(image.disks.iter().flat_map(|disk| ["-drive".to_owned(), drive(disk)]))
+        .args(
+            image
+                .disks
+                .iter()
+                .flat_map(|disk| ["-drive".to_owned(), drive(disk)]),
+        )
         .arg("-kernel")
         .arg(&image.kernel)
         .arg("-initrd")
@@ -284,11 +359,25 @@ fn spawn(
 /// scheduler of a busy machine leaves the emulator's threads on one CPU for a long time, so the
 /// guest's CPUs never run at the same time. A failure is ignored.
 fn pin_cpus(monitor: &mut Monitor) {
-    let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
-    let threads: Vec<&Value> = answer.as_array().into_iter().flatten().map(|cpu| &cpu["thread-id"]).collect();
+    let answer = monitor
+        .execute("query-cpus-fast", &Value::Null)
+        .unwrap_or_default();
+    let threads: Vec<&Value> = answer
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|cpu| &cpu["thread-id"])
+        .collect();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    for (cpu, thread) in threads.iter().enumerate().filter(|_| (2..=cpus).contains(&threads.len())) {
-        Command::new("taskset").args(["-cp", &cpu.to_string(), &thread.to_string()]).output().ok();
+    for (cpu, thread) in threads
+        .iter()
+        .enumerate()
+        .filter(|_| (2..=cpus).contains(&threads.len()))
+    {
+        Command::new("taskset")
+            .args(["-cp", &cpu.to_string(), &thread.to_string()])
+            .output()
+            .ok();
     }
 }
 
@@ -306,14 +395,19 @@ impl Monitor {
         let stream = wait_for("its monitor does not call", || match listener.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match child.try_wait()? {
-                Some(status) => Err(io::Error::other(format!("it ended, {status}; see target/vm/*.errors"))),
+                Some(status) => Err(io::Error::other(format!(
+                    "it ended, {status}; see target/vm/*.errors"
+                ))),
                 None => Ok(None),
             },
             Err(error) => Err(error),
         })?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(SILENCE))?;
-        let mut monitor = Self { input: BufReader::new(stream.try_clone()?), output: stream };
+        let mut monitor = Self {
+            input: BufReader::new(stream.try_clone()?),
+            output: stream,
+        };
         monitor.answer("QMP")?;
         monitor.execute("qmp_capabilities", &Value::Null)?;
         Ok(monitor)

@@ -39,7 +39,11 @@ fn main() {
         two_threads_ns: two_threads_ns.as_ref().map(|costs| costs[index]),
     });
     let state = Clock::global().status().state.to_string();
-    report::print(&Report { rounds, state, spans: spans.collect() });
+    report::print(&Report {
+        rounds,
+        state,
+        spans: spans.collect(),
+    });
     drop((kept, guard));
 }
 
@@ -63,7 +67,10 @@ struct Cost {
 
 /// This thread's own `Dispatch` for each subject.
 fn dispatches(subjects: &[Subject]) -> Vec<Dispatch> {
-    subjects.iter().map(|subject| (subject.dispatch)()).collect()
+    subjects
+        .iter()
+        .map(|subject| (subject.dispatch)())
+        .collect()
 }
 
 /// Makes `count` spans. Returns the cost of one, ns.
@@ -101,7 +108,9 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let stop = AtomicBool::new(false);
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-    let spans = |dispatches: &[Dispatch], index, count| span_ns(&subjects[index], &dispatches[index], count);
+    let spans = |dispatches: &[Dispatch], index, count| {
+        span_ns(&subjects[index], &dispatches[index], count)
+    };
     let mut times = vec![Vec::new(); subjects.len()];
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -138,5 +147,8 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
     });
-    times.into_iter().map(|times| Spread::new(times).map_or(f64::NAN, |spread| spread.median)).collect()
+    times
+        .into_iter()
+        .map(|times| Spread::new(times).map_or(f64::NAN, |spread| spread.median))
+        .collect()
 }

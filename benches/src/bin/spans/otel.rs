@@ -20,5 +20,7 @@ pub(crate) fn plain() -> impl Subscriber {
 /// The layer with tickline's times.
 pub(crate) fn timed() -> impl Subscriber {
     let tracer = otel::tracer(provider().tracer("spans"));
-    registry().with(otel::layer(tracing_opentelemetry::layer().with_tracer(tracer)))
+    registry().with(otel::layer(
+        tracing_opentelemetry::layer().with_tracer(tracer),
+    ))
 }

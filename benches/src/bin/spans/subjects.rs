@@ -32,37 +32,70 @@ pub(crate) struct Subject {
 const MANY: u32 = 10_000;
 
 fn plain(name: &'static str, layers: impl Subscriber + Send + Sync) -> Subject {
-    Subject { name, dispatch: shared(layers), spans: |count| empty_spans(count, || info_span!("span")) }
+    Subject {
+        name,
+        dispatch: shared(layers),
+        spans: |count| empty_spans(count, || info_span!("span")),
+    }
 }
 
 /// Opens many spans, and returns them.
 fn many(subject: &Subject) -> Box<dyn Any> {
-    let open = || (0..MANY).map(|number| info_span!("open", number)).collect::<Vec<_>>();
-    Box::new(tracing::dispatcher::with_default(&(subject.dispatch)(), open))
+    let open = || {
+        (0..MANY)
+            .map(|number| info_span!("open", number))
+            .collect::<Vec<_>>()
+    };
+    Box::new(tracing::dispatcher::with_default(
+        &(subject.dispatch)(),
+        open,
+    ))
 }
 
 fn chrome() -> (Chrome, ChromeGuard) {
-    Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread")
+    Chrome::builder()
+        .bytes_per_thread(8 << 20)
+        .write_to(io::sink())
+        .expect("the trace's thread")
 }
 
 /// All subjects, and values that must live until the end of the measurement.
 pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let timing = SpanTimingLayer::new;
     let closes = || timing().with_sink(CloseEvents::new());
-    let fmt = || tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
+    let fmt = || {
+        tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(io::sink)
+    };
     let fmt_closes = || {
-        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
+        let layer = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(io::sink);
         layer.with_span_events(FmtSpan::CLOSE)
     };
     let (chrome, guard) = chrome();
-    let (their_chrome, their_guard) =
-        tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
-    let stores_among_many = plain("a layer that stores, 10,000 spans open", registry().with(Stores));
-    let timing_among_many = plain("SpanTimingLayer, 10,000 spans open", registry().with(timing()));
-    let kept: Vec<Box<dyn Any>> =
-        vec![many(&stores_among_many), many(&timing_among_many), Box::new((guard, their_guard))];
+    let (their_chrome, their_guard) = tracing_chrome::ChromeLayerBuilder::new()
+        .writer(io::sink())
+        .include_locations(false)
+        .build();
+    let stores_among_many = plain(
+        "a layer that stores, 10,000 spans open",
+        registry().with(Stores),
+    );
+    let timing_among_many = plain(
+        "SpanTimingLayer, 10,000 spans open",
+        registry().with(timing()),
+    );
+    let kept: Vec<Box<dyn Any>> = vec![
+        many(&stores_among_many),
+        many(&timing_among_many),
+        Box::new((guard, their_guard)),
+    ];
     let flight = FlightRecorder::builder().build();
-    let by_fields = Histograms::builder(Measure::Total).labels(&["route", "status"]).build();
+    let by_fields = Histograms::builder(Measure::Total)
+        .labels(&["route", "status"])
+        .build();
     let subjects = vec![
         plain("a registry without layers", registry()),
         plain("a layer that stores an extension", registry().with(Stores)),
@@ -80,17 +113,31 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
                 registry().with(timing().with_sink(by_fields)),
             )
         },
-        plain("SpanTimingLayer, flight recorder", registry().with(timing().with_sink(flight))),
-        plain("SpanTimingLayer, Chrome", registry().with(timing().with_sink(chrome))),
+        plain(
+            "SpanTimingLayer, flight recorder",
+            registry().with(timing().with_sink(flight)),
+        ),
+        plain(
+            "SpanTimingLayer, Chrome",
+            registry().with(timing().with_sink(chrome)),
+        ),
         plain("tracing-chrome", registry().with(their_chrome)),
         plain("tracing-opentelemetry, spans dropped", otel::plain()),
         plain("tracing-opentelemetry, tickline's times", otel::timed()),
-        plain("SpanTimingLayer, close events to fmt, to a sink", registry().with(closes()).with(fmt())),
+        plain(
+            "SpanTimingLayer, close events to fmt, to a sink",
+            registry().with(closes()).with(fmt()),
+        ),
         plain(
             "SpanTimingLayer, close events, tickline's timer",
-            registry().with(closes()).with(fmt().with_timer(Rfc3339::new())),
+            registry()
+                .with(closes())
+                .with(fmt().with_timer(Rfc3339::new())),
         ),
-        plain("fmt with FmtSpan::CLOSE, to a sink", registry().with(fmt_closes())),
+        plain(
+            "fmt with FmtSpan::CLOSE, to a sink",
+            registry().with(fmt_closes()),
+        ),
         plain(
             "fmt with FmtSpan::CLOSE, tickline's timer",
             registry().with(fmt_closes().with_timer(Rfc3339::new())),

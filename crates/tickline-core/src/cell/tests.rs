@@ -4,27 +4,61 @@
 use super::*;
 
 fn bounds(start_ticks: u64, seed: i64) -> Bounds {
-    let line = |base_ns| Line { start_ticks, base_ns, slope: Slope { bits: 1 << 47 } };
-    Bounds { lower: line(seed), upper: line(seed + 5), unix_offset_ns: seed * 3, unix_bound_ns: 9 }
+    let line = |base_ns| Line {
+        start_ticks,
+        base_ns,
+        slope: Slope { bits: 1 << 47 },
+    };
+    Bounds {
+        lower: line(seed),
+        upper: line(seed + 5),
+        unix_offset_ns: seed * 3,
+        unix_bound_ns: 9,
+    }
 }
 
 /// A line that follows `from`.
 fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedState {
     let state = from.next_line(slope).unwrap().with_b(b);
-    WindowedState { state, start_ticks, window_ticks: 1 << 20 }
+    WindowedState {
+        state,
+        start_ticks,
+        window_ticks: 1 << 20,
+    }
 }
 
 #[test]
 fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     let cell = LineCell::new();
     let zero = cell.load();
-    assert_eq!(zero, LineState::default(), "a new cell has no line, and the high-water mark 0");
-    let first = line(zero, 1 << 20, -5_000, Slope::from_hz(1_000_000_000).unwrap());
+    assert_eq!(
+        zero,
+        LineState::default(),
+        "a new cell has no line, and the high-water mark 0"
+    );
+    let first = line(
+        zero,
+        1 << 20,
+        -5_000,
+        Slope::from_hz(1_000_000_000).unwrap(),
+    );
     assert!(cell.publish(zero, &first, &bounds(1 << 20, 4).into(), Some(7)));
     let slot = cell.slot(first.state);
-    assert_eq!((slot.bounds(-5_000), slot.unix_b()), (bounds(1 << 20, 4), -5_000 + 12));
-    let proven = Point { ticks: 1 << 20, ns: 4 };
-    assert_eq!(slot.evidence(), Evidence { proven, suspended_ns: Some(7) });
+    assert_eq!(
+        (slot.bounds(-5_000), slot.unix_b()),
+        (bounds(1 << 20, 4), -5_000 + 12)
+    );
+    let proven = Point {
+        ticks: 1 << 20,
+        ns: 4,
+    };
+    assert_eq!(
+        slot.evidence(),
+        Evidence {
+            proven,
+            suspended_ns: Some(7)
+        }
+    );
     assert!(!cell.try_swap(zero, zero.with_gate_closed()));
     assert!(!cell.publish(zero, &first, &bounds(1 << 20, 4).into(), None));
     assert_eq!(cell.snapshot(), first);
@@ -47,7 +81,10 @@ fn concurrent_readers_never_see_a_mixture() {
                 continue;
             }
             assert!(number >= last, "lines came out of order");
-            assert_eq!((start_ticks, state.b), (number << 20, number.cast_signed() << 32));
+            assert_eq!(
+                (start_ticks, state.b),
+                (number << 20, number.cast_signed() << 32)
+            );
             assert_eq!(loaded, bounds(number << 20, number.cast_signed()));
             last = number;
         }
@@ -57,9 +94,19 @@ fn concurrent_readers_never_see_a_mixture() {
             scope.spawn(read);
         }
         for number in 1..=lines {
-            let (from, slope) = (cell.load(), Slope { bits: (1 << 47) + (number << 8) });
+            let (from, slope) = (
+                cell.load(),
+                Slope {
+                    bits: (1 << 47) + (number << 8),
+                },
+            );
             let next = line(from, number << 20, number.cast_signed() << 32, slope);
-            assert!(cell.publish(from, &next, &bounds(number << 20, number.cast_signed()).into(), None));
+            assert!(cell.publish(
+                from,
+                &next,
+                &bounds(number << 20, number.cast_signed()).into(),
+                None
+            ));
             if cfg!(miri) {
                 std::thread::yield_now();
             }

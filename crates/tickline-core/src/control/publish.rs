@@ -34,9 +34,20 @@ pub(super) struct Plan {
 impl Plan {
     /// The placeholder before the first plan.
     pub(super) const EMPTY: Self = Self {
-        target: Target { ticks: 0, ns: FixedNs::ZERO, slope: UNKNOWN_SLOPE },
-        allowance: Allowance { max_drift_ppb: 0, dither: FixedNs::ZERO },
-        bounds: PlannedBounds::new(0, (FixedNs::ZERO, UNKNOWN_SLOPE), (FixedNs::ZERO, UNKNOWN_SLOPE)),
+        target: Target {
+            ticks: 0,
+            ns: FixedNs::ZERO,
+            slope: UNKNOWN_SLOPE,
+        },
+        allowance: Allowance {
+            max_drift_ppb: 0,
+            dither: FixedNs::ZERO,
+        },
+        bounds: PlannedBounds::new(
+            0,
+            (FixedNs::ZERO, UNKNOWN_SLOPE),
+            (FixedNs::ZERO, UNKNOWN_SLOPE),
+        ),
         interval_ns: 0,
         has_proven_slope: false,
     };
@@ -51,7 +62,9 @@ impl Control {
         fit: Option<&Fit>,
         over_ns: u64,
     ) -> Result<(), NotPublished> {
-        let planned = self.plan_target(old, fit, over_ns).and_then(|()| self.plan_bounds());
+        let planned = self
+            .plan_target(old, fit, over_ns)
+            .and_then(|()| self.plan_bounds());
         // There is a sample: this iteration has just added one. Without one, the writer takes
         // another, as for samples that are too old.
         planned.ok_or(NotPublished::SamplesTooOld)
@@ -83,9 +96,15 @@ impl Control {
         let plan = &mut self.plan;
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
-        let fastest = plan.target.slope.adjusted_ppb(i64::from(plan.allowance.max_drift_ppb));
+        let fastest = plan
+            .target
+            .slope
+            .adjusted_ppb(i64::from(plan.allowance.max_drift_ppb));
         let unseen = fastest.over(self.config.resolutions.unseen_ticks().cast_signed());
-        plan.bounds = self.stability.history.bounds(plan.target.slope, &plan.allowance, unseen)?;
+        plan.bounds = self
+            .stability
+            .history
+            .bounds(plan.target.slope, &plan.allowance, unseen)?;
         plan.bounds.resolution_ns = self.config.resolutions.reference_ns;
         let rounded = &mut plan.bounds.rounded;
         (rounded.unix_offset_ns, rounded.unix_bound_ns) = self.unix.offset();
@@ -97,7 +116,11 @@ impl Control {
     /// has a line of its own, a line starts with its publication, because its readers read the
     /// counter before the state.
     fn lead_in_ticks(&self, slope: Slope) -> u64 {
-        if self.config.cadence == Cadence::Pinned { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
+        if self.config.cadence == Cadence::Pinned {
+            0
+        } else {
+            slope.ticks_in(MEETING_MARGIN_NS)
+        }
     }
 
     /// The line that follows `before`, with `b` = 0, and with start and window.
@@ -108,19 +131,32 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
-        let next = before.state.next_line(slope).ok_or(NotPublished::CounterTooSlow)?;
-        let state = if self.serves_unix_time { next } else { next.without_unix() };
+        let next = before
+            .state
+            .next_line(slope)
+            .ok_or(NotPublished::CounterTooSlow)?;
+        let state = if self.serves_unix_time {
+            next
+        } else {
+            next.without_unix()
+        };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << SHIFT`. A line is valid
         // for two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
         let in_wrap = start_ticks & WRAP_MASK;
-        let left_ticks = WRAP_MASK.saturating_sub(in_wrap).saturating_sub(margin_ticks);
+        let left_ticks = WRAP_MASK
+            .saturating_sub(in_wrap)
+            .saturating_sub(margin_ticks);
         let window_ticks = window_ticks.min(left_ticks >> 1);
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(NotPublished::TooEarly);
         }
-        Ok(WindowedState { state, start_ticks, window_ticks })
+        Ok(WindowedState {
+            state,
+            start_ticks,
+            window_ticks,
+        })
     }
 
     /// The line that replaces `old` at `at_ticks` and follows `course`.
@@ -140,15 +176,24 @@ impl Control {
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and returns its window, ticks.
     #[inline(never)]
-    fn warm_up(&self, old: &WindowedState, at_ticks: u64, window_ticks: u64) -> Result<u64, NotPublished> {
+    fn warm_up(
+        &self,
+        old: &WindowedState,
+        at_ticks: u64,
+        window_ticks: u64,
+    ) -> Result<u64, NotPublished> {
         let course = course_to(old, at_ticks, &self.plan.target, window_ticks);
-        self.next_line(old, &course, at_ticks, window_ticks).map(|line| line.window_ticks)
+        self.next_line(old, &course, at_ticks, window_ticks)
+            .map(|line| line.window_ticks)
     }
 
     /// The newest sample's lower point, lowered by the reference's resolution.
     fn newest_lower_point(&self) -> Option<Point> {
         let Point { ticks, ns } = self.stability.history.samples().last()?.lower;
-        Some(Point { ticks, ns: ns.saturating_sub(self.config.resolutions.reference_ns) })
+        Some(Point {
+            ticks,
+            ns: ns.saturating_sub(self.config.resolutions.reference_ns),
+        })
     }
 
     /// Rule 2: replaces the line `old` by the planned line.
@@ -158,7 +203,11 @@ impl Control {
         old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let Access { shared, counter, reference } = *access;
+        let Access {
+            shared,
+            counter,
+            reference,
+        } = *access;
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if !shared.may_use(old, before_ticks, reference) {
@@ -168,10 +217,15 @@ impl Control {
         if self.newest_sample_is_too_old(before_ticks, plan.target.slope) {
             return Err(NotPublished::SamplesTooOld);
         }
-        let offset = old.fixed_at(before_ticks).minus(plan.target.fixed_at(before_ticks));
+        let offset = old
+            .fixed_at(before_ticks)
+            .minus(plan.target.fixed_at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, plan.target.slope);
         let old_slope = old.slope();
-        let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
+        let window_ticks = self.window_ticks(
+            old_slope.ticks_in(interval_ns),
+            self.lead_in_ticks(old_slope),
+        );
         // A warm-up. A thread that has just woken has cold caches, and would keep the readers
         // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
         // The warm-up also shows whether the next line can be built, before the old line is
@@ -181,7 +235,10 @@ impl Control {
         self.has_proven_slope = plan.has_proven_slope;
         self.record_replacement(&course, shared, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
-        let line_ns = old_slope.over(line_ticks.cast_signed()).floor_ns().unsigned_abs();
+        let line_ns = old_slope
+            .over(line_ticks.cast_signed())
+            .floor_ns()
+            .unsigned_abs();
         Ok(Iteration {
             outcome: Outcome::Published,
             next_in_ns: interval_ns.min(line_ns).max(MIN_INTERVAL_NS),
@@ -216,8 +273,14 @@ impl Control {
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Course, NotPublished> {
-        let Access { shared, counter, reference } = *access;
-        let Some(replacing) = shared.announce(old) else { return Err(NotPublished::StateChanged) };
+        let Access {
+            shared,
+            counter,
+            reference,
+        } = *access;
+        let Some(replacing) = shared.announce(old) else {
+            return Err(NotPublished::StateChanged);
+        };
         let at_ticks = counter.now_ordered();
         // The bend removes the offset by the end of the window, not of the interval. A line may be
         // in use until its validity ends. With a bend for the interval, it would be off by several
@@ -226,11 +289,23 @@ impl Control {
         match self.next_line(old, &course, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let bounds = &self.plan.bounds;
-                let published = shared.cell.publish(replacing.state, &line, bounds, self.suspended_ns);
-                if published { Ok(course) } else { Err(NotPublished::StateChanged) }
+                let published =
+                    shared
+                        .cell
+                        .publish(replacing.state, &line, bounds, self.suspended_ns);
+                if published {
+                    Ok(course)
+                } else {
+                    Err(NotPublished::StateChanged)
+                }
             }
             _ => {
-                shared.help_at(&replacing, || at_ticks, self.newest_lower_point(), reference);
+                shared.help_at(
+                    &replacing,
+                    || at_ticks,
+                    self.newest_lower_point(),
+                    reference,
+                );
                 Err(NotPublished::StateChanged)
             }
         }
@@ -246,13 +321,14 @@ impl Control {
     #[inline(never)]
     fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
         let (plan, resolutions) = (&self.plan, &self.config.resolutions);
-        let since_ticks =
-            ticks_between(before_ticks, at_ticks).saturating_add(resolutions.unseen_ticks().cast_signed());
+        let since_ticks = ticks_between(before_ticks, at_ticks)
+            .saturating_add(resolutions.unseen_ticks().cast_signed());
         let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is tighter.
-        let latest =
-            latest.min(plan.bounds.rounded.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
+        let latest = latest
+            .min(plan.bounds.rounded.upper.fixed_at(at_ticks))
+            .max(FixedNs::from_ns(reference_ns));
         plan.target.fixed_at(at_ticks).max(latest)
     }
 
@@ -311,7 +387,10 @@ impl Control {
         self.is_disrupted =
             !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, access.shared, interval_ns);
-        Ok(Iteration { outcome: Outcome::PublishedFirst, next_in_ns: 0 })
+        Ok(Iteration {
+            outcome: Outcome::PublishedFirst,
+            next_in_ns: 0,
+        })
     }
 
     /// The steps of rule 7. Returns the line's offset from its target.
@@ -321,8 +400,15 @@ impl Control {
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
-        let Access { shared, counter, reference } = *access;
-        let first = WindowedState { state: before.state.first_publication(), ..*before };
+        let Access {
+            shared,
+            counter,
+            reference,
+        } = *access;
+        let first = WindowedState {
+            state: before.state.first_publication(),
+            ..*before
+        };
         if !shared.cell.try_swap(before.state, first.state) {
             return Err(NotPublished::StateChanged);
         }
@@ -338,9 +424,15 @@ impl Control {
         };
         match line {
             Ok(line) => {
-                let published = shared.cell.publish(first.state, &line, bounds, self.suspended_ns);
+                let published = shared
+                    .cell
+                    .publish(first.state, &line, bounds, self.suspended_ns);
                 let offset = line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks));
-                if published { Ok(offset) } else { Err(NotPublished::StateChanged) }
+                if published {
+                    Ok(offset)
+                } else {
+                    Err(NotPublished::StateChanged)
+                }
             }
             Err(refusal) => {
                 access.help(&first);
@@ -353,7 +445,8 @@ impl Control {
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let slope = self.plan.target.slope;
-        self.stability.record_publication(self.plan.bounds.rounded, self.plan.target);
+        self.stability
+            .record_publication(self.plan.bounds.rounded, self.plan.target);
         self.slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),

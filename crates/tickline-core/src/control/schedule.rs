@@ -41,8 +41,8 @@
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
-    Cadence, Control, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, QUICK_RETRIES,
-    USUAL_OFFSET_NS,
+    Cadence, Control, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS,
+    QUICK_RETRIES, USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
 use crate::line::Slope;
@@ -75,7 +75,10 @@ impl Control {
     /// interval at first, and doubles later. So a reference that teaches nothing, because it stands
     /// still, say, costs little.
     pub(super) fn retry_interval_ns(&self) -> u64 {
-        let doublings = self.iterations_without_line.saturating_sub(QUICK_RETRIES).min(20);
+        let doublings = self
+            .iterations_without_line
+            .saturating_sub(QUICK_RETRIES)
+            .min(20);
         (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
     }
 
@@ -90,7 +93,11 @@ impl Control {
             };
             let short_ns = self.short_interval_ns();
             let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);
-            let wanted_ns = if may_shorten { narrow_ns.max(short_ns) } else { u64::MAX };
+            let wanted_ns = if may_shorten {
+                narrow_ns.max(short_ns)
+            } else {
+                u64::MAX
+            };
             self.stability.good_for_ns(fit).min(wanted_ns)
         });
         let min_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.min_interval_ns(fit.slope_max));
@@ -101,34 +108,56 @@ impl Control {
     /// sampling is slow. A line must not end before the next one can be published. Sampling may
     /// take longer than the whole interval, and end with samples that are young enough.
     pub(super) fn min_interval_ns(&self, slope: Slope) -> u64 {
-        let sampling_ticks = i64::try_from(self.sample_durations.shortest().saturating_mul(4)).unwrap_or(0);
+        let sampling_ticks =
+            i64::try_from(self.sample_durations.shortest().saturating_mul(4)).unwrap_or(0);
         let sampling_ns = slope.over(sampling_ticks).round_ns().max(0).cast_unsigned();
-        MIN_INTERVAL_NS.max(sampling_ns).min(self.config.interval_ns)
+        MIN_INTERVAL_NS
+            .max(sampling_ns)
+            .min(self.config.interval_ns)
     }
 
     /// The interval for a line that starts `offset` away from its target, ns. It is `interval_ns`,
     /// or a short interval if the offset is large, so that the offset is gone soon.
-    pub(super) fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
-        if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
+    pub(super) fn interval_at_offset_ns(
+        &self,
+        interval_ns: u64,
+        offset: FixedNs,
+        slope: Slope,
+    ) -> u64 {
+        if self.is_usual(offset, slope) {
+            interval_ns
+        } else {
+            interval_ns.min(self.short_interval_ns())
+        }
     }
 
     /// Whether samples as wide as the newest one explain an offset of this size.
     pub(super) fn is_usual(&self, offset: FixedNs, slope: Slope) -> bool {
-        let width = self.stability.history.newest().map_or(FixedNs::ZERO, |newest| newest.width(slope));
+        let width = self
+            .stability
+            .history
+            .newest()
+            .map_or(FixedNs::ZERO, |newest| newest.width(slope));
         offset.abs() <= FixedNs::from_ns(USUAL_OFFSET_NS).plus(width.times(2))
     }
 
     /// The interval when the next line is needed soon, ns: a sixteenth of the configured one, but
     /// long enough for a thread that comes late.
     pub(super) fn short_interval_ns(&self) -> u64 {
-        (self.config.interval_ns >> 4).max(MAX_LATENESS_NS).min(self.config.interval_ns)
+        (self.config.interval_ns >> 4)
+            .max(MAX_LATENESS_NS)
+            .min(self.config.interval_ns)
     }
 
     /// The age of the newest sample at `ticks`, ticks.
     pub(super) fn age_ticks(&self, ticks: u64) -> u64 {
-        let Some(newest) = self.stability.history.samples().last() else { return u64::MAX };
+        let Some(newest) = self.stability.history.samples().last() else {
+            return u64::MAX;
+        };
         let (upper, lower) = (&newest.upper, &newest.lower);
-        ticks_between(upper.ticks, ticks).unsigned_abs().max(ticks_between(lower.ticks, ticks).unsigned_abs())
+        ticks_between(upper.ticks, ticks)
+            .unsigned_abs()
+            .max(ticks_between(lower.ticks, ticks).unsigned_abs())
     }
 
     /// Whether the newest sample is too old to be used at `ticks`, because the writer was
@@ -139,7 +168,11 @@ impl Control {
     /// ([`Figures::are_samples_too_old`](crate::shared::Figures::are_samples_too_old)).
     pub(super) fn newest_sample_is_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let half_ticks = slope.ticks_in(self.config.interval_ns >> 1);
-        let slow_ticks = self.sample_durations.shortest().saturating_mul(2).min(half_ticks);
+        let slow_ticks = self
+            .sample_durations
+            .shortest()
+            .saturating_mul(2)
+            .min(half_ticks);
         self.age_ticks(ticks) > slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks)
     }
 
@@ -150,6 +183,9 @@ impl Control {
             Cadence::Pinned => 4,
             Cadence::OnDemand => 1,
         };
-        interval_ticks.saturating_mul(intervals).saturating_add(lead_in_ticks).min(MAX_WINDOW_TICKS)
+        interval_ticks
+            .saturating_mul(intervals)
+            .saturating_add(lead_in_ticks)
+            .min(MAX_WINDOW_TICKS)
     }
 }

@@ -39,7 +39,9 @@ impl HardwareCounter {
         let hz: u64;
         // SAFETY: the instruction reads one register, which every Armv8-A processor has. By point 5
         // of the contract the process may read it.
-        unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) };
+        unsafe {
+            asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags))
+        };
         hz
     }
 }

@@ -69,7 +69,10 @@ pub struct Extended<const BITS: u32, R> {
 
 impl<const BITS: u32, R: Fn() -> u64> Extended<BITS, R> {
     const MASK: u64 = {
-        assert!(0 < BITS && BITS < 64, "a register has 1 to 63 bits, or needs no extension");
+        assert!(
+            0 < BITS && BITS < 64,
+            "a register has 1 to 63 bits, or needs no extension"
+        );
         (1 << BITS) - 1
     };
 
@@ -78,7 +81,10 @@ impl<const BITS: u32, R: Fn() -> u64> Extended<BITS, R> {
     #[must_use]
     pub fn new(register: R) -> Self {
         let last_ticks = Cell::new(register() & Self::MASK);
-        Self { register, last_ticks }
+        Self {
+            register,
+            last_ticks,
+        }
     }
 }
 

@@ -58,7 +58,10 @@ pub fn resolution_ticks_in(counter: &impl Counter, memory: &mut [u64; 127]) -> u
     let differences = memory.get_mut(..seen).unwrap_or(&mut []);
     sort(differences);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
-    (seen >= MIN_DIFFERENCES).then(|| step(differences)).flatten().unwrap_or(median)
+    (seen >= MIN_DIFFERENCES)
+        .then(|| step(differences))
+        .flatten()
+        .unwrap_or(median)
 }
 
 /// The gaps of Shell's sort for up to 127 items (Ciura, "Best Increments for the Average Case of
@@ -92,7 +95,9 @@ fn observe(counter: &impl Counter, differences: &mut [u64]) -> usize {
         let difference = ticks.wrapping_sub(last);
         last = ticks;
         if difference != 0 {
-            let Some(free) = differences.get_mut(seen) else { break };
+            let Some(free) = differences.get_mut(seen) else {
+                break;
+            };
             *free = difference;
             seen = seen.saturating_add(1);
             // A wait of 0 to 15 turns of some cycles, without a pattern (Fibonacci hashing).
@@ -114,20 +119,26 @@ fn step(sorted: &mut [u64]) -> Option<u64> {
     let rare = (most >> 2).clamp(1, 2);
     let (mut step, mut before) = (None, 0);
     for run in runs() {
-        let (&[first, ..], &[.., last]) = (run, run) else { continue };
+        let (&[first, ..], &[.., last]) = (run, run) else {
+            continue;
+        };
         // Zen 4 and Zen 5 under KVM, whose counters move by 26 ticks, sometimes show the first tick
         // before the other 25.
-        let is_early = last == 1 && run.len() <= seen.div_ceil(2) || last == 2 && run.len() <= seen >> 3;
+        let is_early =
+            last == 1 && run.len() <= seen.div_ceil(2) || last == 2 && run.len() <= seen >> 3;
         if run.len() <= rare || is_early {
             continue;
         }
-        if first == 1 || last.saturating_sub(first) > MAX_RUN_TICKS.min(first.saturating_sub(1) / 3) {
+        if first == 1 || last.saturating_sub(first) > MAX_RUN_TICKS.min(first.saturating_sub(1) / 3)
+        {
             return Some(1);
         }
         let distance = last.saturating_sub(before);
         // A slightly smaller distance was rounded down.
         let rounding = |step: u64| (step >> 4).min(1).saturating_add(1);
-        step = step.filter(|&step| step <= distance.saturating_add(rounding(step))).or(Some(distance));
+        step = step
+            .filter(|&step| step <= distance.saturating_add(rounding(step)))
+            .or(Some(distance));
         before = first;
     }
     step

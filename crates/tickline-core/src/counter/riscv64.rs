@@ -37,7 +37,11 @@ impl HardwareCounter {
     pub const fn if_present() -> Option<Self> {
         // Without an operating system a program can't find out: no register that it may read shows
         // the extension.
-        if cfg!(target_os = "none") { None } else { Some(Self(())) }
+        if cfg!(target_os = "none") {
+            None
+        } else {
+            Some(Self(()))
+        }
     }
 }
 

@@ -86,13 +86,18 @@ impl Rdpid {
 
     /// TSC_AUX (on Linux: `node << 12 | cpu`) without the counter.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "TSC_AUX has 32 bits, zero-extended")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "TSC_AUX has 32 bits, zero-extended"
+    )]
     pub(super) fn read(self) -> u32 {
         let aux: u64;
         // SAFETY: the instruction is there, as `self` proves. It writes one register and nothing
         // else. Without `nomem` the compiler does not move it across loads and reads of the
         // counter.
-        unsafe { core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nostack, preserves_flags)) }
+        unsafe {
+            core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nostack, preserves_flags))
+        }
         aux as u32
     }
 }
@@ -112,7 +117,10 @@ impl HardwareCpuCounter {
     /// The counter, if the processor has the instructions.
     #[must_use]
     pub fn if_present() -> Option<Self> {
-        Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })
+        Some(Self {
+            rdtscp: Rdtscp::detect()?,
+            rdpid: Rdpid::detect(),
+        })
     }
 }
 
@@ -124,7 +132,9 @@ const fn cpu_of(aux: u32) -> usize {
 impl CpuCounter for HardwareCpuCounter {
     #[inline(always)]
     fn now(&self) -> Option<(u64, usize)> {
-        let Some(rdpid) = self.rdpid else { return self.now_ordered() };
+        let Some(rdpid) = self.rdpid else {
+            return self.now_ordered();
+        };
         // Only an interrupt moves a thread, and it comes between two instructions: all earlier ones
         // are complete, and no later one has begun. So even if the CPU reorders instructions, equal
         // ids mean the same CPU, or a thread that was moved there and back.
@@ -152,9 +162,17 @@ impl CpuCounter for HardwareCpuCounter {
 /// The processor's answer to CPUID.
 pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     if cfg!(miri) {
-        return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }; // Miri has no such instruction
+        return CpuidResult {
+            eax: 0,
+            ebx: 0,
+            ecx: 0,
+            edx: 0,
+        }; // Miri has no such instruction
     }
-    #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
+    #[allow(
+        unused_unsafe,
+        reason = "the intrinsic is unsafe on the oldest supported compiler only"
+    )]
     // SAFETY: every x86_64 processor has CPUID.
     unsafe {
         __cpuid_count(leaf, subleaf)

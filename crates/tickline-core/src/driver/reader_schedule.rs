@@ -51,21 +51,32 @@ pub struct ReaderSchedule {
 
 impl ReaderSchedule {
     pub(super) const fn new() -> Self {
-        Self { last_ns: AtomicI64::new(i64::MIN), streak: AtomicU64::new(0), iterations: AtomicU64::new(1) }
+        Self {
+            last_ns: AtomicI64::new(i64::MIN),
+            streak: AtomicU64::new(0),
+            iterations: AtomicU64::new(1),
+        }
     }
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
     /// `keeper` knows whether one is due.
-    pub fn wants_iteration(&self, keeper: &GateKeeper, reading: &SlowReading, interval_ns: u64) -> bool {
+    pub fn wants_iteration(
+        &self,
+        keeper: &GateKeeper,
+        reading: &SlowReading,
+        interval_ns: u64,
+    ) -> bool {
         let max_gap_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
             // A reader that comes right after the end of the window calls often; other readers must
             // prove that they do.
             ReadingSource::Line { overdue_ns } => {
-                overdue_ns > 0 && (overdue_ns <= max_gap_ns || self.count_reading(reading.ns, max_gap_ns))
+                overdue_ns > 0
+                    && (overdue_ns <= max_gap_ns || self.count_reading(reading.ns, max_gap_ns))
             }
             ReadingSource::Reference { reference_ns } => {
-                keeper.is_due(keeper.stage(), reference_ns) && self.count_reading(reference_ns, max_gap_ns)
+                keeper.is_due(keeper.stage(), reference_ns)
+                    && self.count_reading(reference_ns, max_gap_ns)
             }
         }
     }
@@ -82,7 +93,10 @@ impl ReaderSchedule {
         let gap_ns = now_ns.wrapping_sub(self.last_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= max_gap_ns) {
             // ORDERING: Relaxed, a hint.
-            self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
+            self.streak
+                .fetch_add(1, Ordering::Relaxed)
+                .saturating_add(1)
+                >= STREAK
         } else {
             // ORDERING: Relaxed, a hint.
             self.streak.store(0, Ordering::Relaxed);
@@ -94,7 +108,10 @@ impl ReaderSchedule {
     /// facts is due.
     pub fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count that orders nothing.
-        self.iterations.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_REVIEW) == Some(0)
+        self.iterations
+            .fetch_add(1, Ordering::Relaxed)
+            .checked_rem(ITERATIONS_PER_REVIEW)
+            == Some(0)
     }
 }
 
@@ -106,12 +123,18 @@ mod tests {
     const MAX_GAP_NS: i64 = 1_000;
 
     fn by_reference(schedule: &ReaderSchedule, ns: i64) -> bool {
-        let reading = SlowReading { ns: ns + 50, source: ReadingSource::Reference { reference_ns: ns } };
+        let reading = SlowReading {
+            ns: ns + 50,
+            source: ReadingSource::Reference { reference_ns: ns },
+        };
         schedule.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS) // a judgement is due
     }
 
     fn by_line(schedule: &ReaderSchedule, ns: i64, overdue_ns: u64) -> bool {
-        let reading = SlowReading { ns, source: ReadingSource::Line { overdue_ns } };
+        let reading = SlowReading {
+            ns,
+            source: ReadingSource::Line { overdue_ns },
+        };
         schedule.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS)
     }
 
@@ -124,22 +147,32 @@ mod tests {
             ns += MAX_GAP_NS;
         }
         ns += 1;
-        assert!(!by_reference(&schedule, ns), "a pause that is too long begins a new streak");
+        assert!(
+            !by_reference(&schedule, ns),
+            "a pause that is too long begins a new streak"
+        );
         for _ in 0..7 {
             ns += 1;
             assert!(!by_reference(&schedule, ns));
         }
         assert!(by_reference(&schedule, ns + 1));
-        assert!(!by_reference(&schedule, ns - 5), "a time before the last one proves nothing");
+        assert!(
+            !by_reference(&schedule, ns - 5),
+            "a time before the last one proves nothing"
+        );
         for _ in 0..100 {
             ns += MAX_GAP_NS + 1;
-            assert!(!by_reference(&schedule, ns), "calls that are too rare never pay");
+            assert!(
+                !by_reference(&schedule, ns),
+                "calls that are too rare never pay"
+            );
         }
     }
 
     #[test]
     fn a_reader_of_unix_time_may_judge_in_an_eighth_of_the_time() {
-        let may_judge = |since_ns| ReaderSchedule::may_judge_at(1_700_000_000 * JUDGING_PERIOD_NS + since_ns);
+        let may_judge =
+            |since_ns| ReaderSchedule::may_judge_at(1_700_000_000 * JUDGING_PERIOD_NS + since_ns);
         assert!(may_judge(0) && may_judge(JUDGING_NS - 1) && may_judge(JUDGING_PERIOD_NS));
         assert!(!may_judge(JUDGING_NS) && !may_judge(JUDGING_PERIOD_NS - 1));
         assert_eq!(JUDGING_NS * 8, JUDGING_PERIOD_NS);
@@ -152,7 +185,11 @@ mod tests {
         assert!(by_line(&schedule, 1, 1) && by_line(&schedule, 2, MAX_GAP_NS.unsigned_abs()));
         let late_ns = MAX_GAP_NS.unsigned_abs() + 1;
         for call in 0..9 {
-            assert_eq!(by_line(&schedule, 10 + call, late_ns), call >= 8, "call {call}");
+            assert_eq!(
+                by_line(&schedule, 10 + call, late_ns),
+                call >= 8,
+                "call {call}"
+            );
         }
     }
 }

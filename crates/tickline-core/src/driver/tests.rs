@@ -69,11 +69,19 @@ unsafe impl Platform for Process {
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         locked.control.begin_anew(CONFIG);
-        Some(if self.is_open.get() { Judgement::Open } else { Judgement::Closed { retry_at_ns: None } })
+        Some(if self.is_open.get() {
+            Judgement::Open
+        } else {
+            Judgement::Closed { retry_at_ns: None }
+        })
     }
 
     fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
-        if self.is_open == self.was_open { None } else { self.judge(kind, locked) }
+        if self.is_open == self.was_open {
+            None
+        } else {
+            self.judge(kind, locked)
+        }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
@@ -124,8 +132,8 @@ fn rule_k3_a_gate_that_is_closed_late_is_judged_again() {
 #[test]
 fn a_recovery_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
-    let first =
-        core::iter::repeat_with(|| process.maintain()).find(|outcome| *outcome != Some(Outcome::Calibrating));
+    let first = core::iter::repeat_with(|| process.maintain())
+        .find(|outcome| *outcome != Some(Outcome::Calibrating));
     assert_eq!(first, Some(Some(Outcome::Published)));
 }
 
@@ -148,5 +156,8 @@ fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
     let process = Process::new();
     let _ = process.clock.maintain(&process, Cadence::OnDemand);
     let config = process.clock.lock(&process).unwrap().control.config;
-    assert_eq!((config.interval_ns, config.cadence), (2 * CONFIG.interval_ns, Cadence::OnDemand));
+    assert_eq!(
+        (config.interval_ns, config.cadence),
+        (2 * CONFIG.interval_ns, Cadence::OnDemand)
+    );
 }

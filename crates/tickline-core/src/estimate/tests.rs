@@ -30,10 +30,22 @@ fn add(history: &mut History, ticks: u64, ns: i64) -> usize {
 #[test]
 fn the_bounds_hold_while_the_rate_stays_within_the_maximum_drift_and_not_beyond() {
     let history = agreeing(10);
-    let allowance = Allowance { max_drift_ppb: 1_000, dither: FixedNs::ZERO };
-    let bounds = history.bounds(ghz(), &allowance, FixedNs::ZERO).unwrap().rounded;
+    let allowance = Allowance {
+        max_drift_ppb: 1_000,
+        dither: FixedNs::ZERO,
+    };
+    let bounds = history
+        .bounds(ghz(), &allowance, FixedNs::ZERO)
+        .unwrap()
+        .rounded;
     let at = 11_000_000_000;
-    for (ppb, inside) in [(-1_000, true), (0, true), (1_000, true), (1_100, false), (-1_100, false)] {
+    for (ppb, inside) in [
+        (-1_000, true),
+        (0, true),
+        (1_000, true),
+        (1_100, false),
+        (-1_100, false),
+    ] {
         let truth = 10_000_000_000 + ghz().adjusted_ppb(ppb).over(1_000_000_000).round_ns();
         let found = (bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth);
         assert_eq!(found, inside, "{ppb} ppb, {bounds:?}");
@@ -53,9 +65,18 @@ fn the_bounds_hold_through_a_change_of_rate_that_the_polygon_misses() {
     let at = last + 2_000_000_000;
     let truth = i64::try_from(at).unwrap() + 12 + 40;
     let polygon_top = history.upper_bound(at, fit.slope_max).unwrap();
-    assert!(polygon_top < FixedNs::from_ns(truth), "the polygon claims to know better");
-    let allowance = Allowance { max_drift_ppb: 25, dither: FixedNs::ZERO };
-    let bounds = history.bounds(ghz(), &allowance, FixedNs::ZERO).unwrap().rounded;
+    assert!(
+        polygon_top < FixedNs::from_ns(truth),
+        "the polygon claims to know better"
+    );
+    let allowance = Allowance {
+        max_drift_ppb: 25,
+        dither: FixedNs::ZERO,
+    };
+    let bounds = history
+        .bounds(ghz(), &allowance, FixedNs::ZERO)
+        .unwrap()
+        .rounded;
     assert!((bounds.lower.at(at)..=bounds.upper.at(at)).contains(&truth));
 }
 

@@ -143,7 +143,12 @@ impl Clocksource {
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => (1, ReferenceKind::SameCounter),
             (
-                Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
+                Self::Tsc
+                | Self::TscEarly
+                | Self::ArchSysCounter
+                | Self::Riscv
+                | Self::KvmClock
+                | Self::Xen,
                 _,
             ) => (1, ReferenceKind::Independent),
             // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference
@@ -156,7 +161,11 @@ impl Clocksource {
             // this coarsest timer that a PC has.
             (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceKind::Independent),
         };
-        Resolutions { counter_ticks, reference_ns, reference_kind }
+        Resolutions {
+            counter_ticks,
+            reference_ns,
+            reference_kind,
+        }
     }
 }
 

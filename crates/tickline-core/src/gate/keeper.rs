@@ -139,7 +139,11 @@ const fn stage_of(word: u64) -> Stage {
 }
 
 const fn kind_of(word: u64) -> LineKind {
-    if word & PER_CPU_BIT == 0 { LineKind::Common } else { LineKind::PerCpu }
+    if word & PER_CPU_BIT == 0 {
+        LineKind::Common
+    } else {
+        LineKind::PerCpu
+    }
 }
 
 /// The gate of one clock.
@@ -162,7 +166,10 @@ impl GateKeeper {
     /// on.
     #[must_use]
     pub const fn new() -> Self {
-        Self { word: AtomicU64::new(Stage::Unjudged as u64), due_ns: AtomicI64::new(i64::MIN) }
+        Self {
+            word: AtomicU64::new(Stage::Unjudged as u64),
+            due_ns: AtomicI64::new(i64::MIN),
+        }
     }
 
     /// The number of changes of the word. A judgement after a change needs facts from after that
@@ -244,12 +251,18 @@ impl GateKeeper {
     /// holds the clock's lock. Returns whether the gates were judged. They are not if `judge` finds
     /// no change, if the first judgement since a change of the word is still to come, or if the
     /// counter is switched off.
-    pub fn review(&self, gate: &impl LineGate, judge: impl FnOnce(LineKind) -> Option<Judgement>) -> bool {
+    pub fn review(
+        &self,
+        gate: &impl LineGate,
+        judge: impl FnOnce(LineKind) -> Option<Judgement>,
+    ) -> bool {
         let before = self.load_word();
         if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
             return false;
         }
-        let Some(judgement) = judge(kind_of(before)) else { return false };
+        let Some(judgement) = judge(kind_of(before)) else {
+            return false;
+        };
         gate.close();
         self.carry_out(before, judgement, gate);
         true
@@ -270,7 +283,9 @@ impl GateKeeper {
                 gate.open();
                 Stage::Open
             }
-            Judgement::Closed { retry_at_ns: Some(due_ns) } => {
+            Judgement::Closed {
+                retry_at_ns: Some(due_ns),
+            } => {
                 self.set_due(due_ns);
                 Stage::Waiting
             }
@@ -299,9 +314,14 @@ impl GateKeeper {
             // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes
             // the word after this sees that the gate is open. A failure orders nothing: the gate is
             // closed then, or the exchange is tried again.
-            match self.word.compare_exchange(word, after, Ordering::Release, Ordering::Relaxed) {
+            match self
+                .word
+                .compare_exchange(word, after, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return true,
-                Err(found) if after == word && found & (CHANGE - 1) == word & (CHANGE - 1) => word = found,
+                Err(found) if after == word && found & (CHANGE - 1) == word & (CHANGE - 1) => {
+                    word = found
+                }
                 Err(_) => return false,
             }
         }
@@ -311,8 +331,13 @@ impl GateKeeper {
     /// lock calls this if its iteration has found the gate closed, or its judgement is void.
     /// Returns whether a judgement is due.
     pub fn request_judgement_if_open(&self) -> bool {
-        let before =
-            self.change_word(|word| if stage_of(word) == Stage::Open { request(word) } else { word });
+        let before = self.change_word(|word| {
+            if stage_of(word) == Stage::Open {
+                request(word)
+            } else {
+                word
+            }
+        });
         !stage_of(before).is_closed()
     }
 
@@ -359,7 +384,8 @@ impl GateKeeper {
         // this is seen to be open, and is closed. Release, pairs with the load in `load_word`: the
         // next judge sees the settings that were changed before this.
         while let Err(found) =
-            self.word.compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)
+            self.word
+                .compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)
         {
             word = found;
         }

@@ -11,7 +11,10 @@ const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 
 const WARPED: CounterComparison = CounterComparison::Unsynchronised {
     cpu: 0,
     other_cpu: 1,
-    difference: CounterDifference { min_ticks: 66_930, max_ticks: 67_400 },
+    difference: CounterDifference {
+        min_ticks: 66_930,
+        max_ticks: 67_400,
+    },
 };
 
 /// The facts of a machine in the table.
@@ -24,7 +27,10 @@ fn facts(machine: &Table, trust: Trust, comparison: CounterComparison) -> Facts 
     let (counter_ps, os_ps) = (cost_ps(0).unwrap_or(9_000), cost_ps(1).unwrap_or(25_000));
     let os_unix_ps = cost_ps(2).unwrap_or(os_ps);
     Facts {
-        switched_off_by: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
+        switched_off_by: Reason::ALL
+            .iter()
+            .copied()
+            .find(|reason| reason.code() == text("switch", "on")),
         trust,
         assume_invariant: is("assume_invariant", false),
         has_counter: is("present", true),
@@ -38,7 +44,11 @@ fn facts(machine: &Table, trust: Trust, comparison: CounterComparison) -> Facts 
         comparison,
         is_virtual: false, // asks for a comparison, and judges nothing
         has_line_per_cpu: is("has_line_per_cpu", false),
-        cost: Some(Cost { counter_ps, os_ps, os_unix_ps }),
+        cost: Some(Cost {
+            counter_ps,
+            os_ps,
+            os_unix_ps,
+        }),
         was_slower_than_os: is("was_slower_than_os", false),
         unix_was_slower_than_os: is("unix_was_slower_than_os", false),
         resolution_ticks: Some(if is("stuck", false) { 0 } else { 26 }),
@@ -58,7 +68,10 @@ fn every_situation_leads_to_its_verdicts() {
             };
             let reason = |comparison| first_closed(verdicts(comparison));
             let code = |reason: Option<Reason>| reason.map_or("open", |reason| reason.code());
-            let expected = machine.get(key).or(machine.get("all")).map(|words| words.as_array().unwrap());
+            let expected = machine
+                .get(key)
+                .or(machine.get("all"))
+                .map(|words| words.as_array().unwrap());
             let expected = expected.map_or(["open", "open"], |words| {
                 [0, words.len() - 1].map(|index| words[index].as_str().unwrap())
             });
@@ -69,24 +82,53 @@ fn every_situation_leads_to_its_verdicts() {
                 (None, Some(_)) => CounterComparison::Impossible,
             };
             let story = format!("{:?}, {trust:?}", machine["name"]);
-            assert_eq!([CounterComparison::Pending, after].map(|at| code(reason(at))), expected, "{story}");
+            assert_eq!(
+                [CounterComparison::Pending, after].map(|at| code(reason(at))),
+                expected,
+                "{story}"
+            );
             // A comparison that fails opens no gate.
-            let (pending, impossible) =
-                (reason(CounterComparison::Pending), reason(CounterComparison::Impossible));
+            let (pending, impossible) = (
+                reason(CounterComparison::Pending),
+                reason(CounterComparison::Impossible),
+            );
             assert_eq!(pending.is_some(), impossible.is_some(), "{story}");
             // A single CPU counts as synchronised.
-            assert_eq!(reason(CounterComparison::Single), reason(SYNCHRONISED), "{story}");
-            let unix = machine.get("unix").map_or("open", |word| word.as_str().unwrap());
-            let unix_by_os = verdicts(after).into_iter().find(|verdict| verdict.gate == Gate::UnixCost);
-            assert_eq!(code(unix_by_os.and_then(|verdict| verdict.closed_by)), unix, "{story}");
-            let warns = verdicts(after).iter().any(|verdict| verdict.warning.is_some());
+            assert_eq!(
+                reason(CounterComparison::Single),
+                reason(SYNCHRONISED),
+                "{story}"
+            );
+            let unix = machine
+                .get("unix")
+                .map_or("open", |word| word.as_str().unwrap());
+            let unix_by_os = verdicts(after)
+                .into_iter()
+                .find(|verdict| verdict.gate == Gate::UnixCost);
+            assert_eq!(
+                code(unix_by_os.and_then(|verdict| verdict.closed_by)),
+                unix,
+                "{story}"
+            );
+            let warns = verdicts(after)
+                .iter()
+                .any(|verdict| verdict.warning.is_some());
             assert_eq!(warns, machine.contains_key("warns"), "{story}");
         }
     }
     // The other reasons concern lines.
-    let missing = Reason::ALL.iter().filter(|reason| !codes.contains(&reason.code()));
-    let reasons_of_lines = [Reason::CounterTooSlow, Reason::SamplesTooOld, Reason::LineEnded];
-    assert!(missing.eq(&reasons_of_lines), "a reason that machines cause is not in the table");
+    let missing = Reason::ALL
+        .iter()
+        .filter(|reason| !codes.contains(&reason.code()));
+    let reasons_of_lines = [
+        Reason::CounterTooSlow,
+        Reason::SamplesTooOld,
+        Reason::LineEnded,
+    ];
+    assert!(
+        missing.eq(&reasons_of_lines),
+        "a reason that machines cause is not in the table"
+    );
 }
 
 #[test]
@@ -101,10 +143,18 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
             ..Facts::UNKNOWN
         })
     };
-    assert!(!wanted(Clocksource::Tsc, false, SYNCHRONISED) && wanted(Clocksource::Tsc, true, SYNCHRONISED));
-    assert!(wanted(Clocksource::Tsc, false, WARPED), "or the gate would stay closed for good");
+    assert!(
+        !wanted(Clocksource::Tsc, false, SYNCHRONISED)
+            && wanted(Clocksource::Tsc, true, SYNCHRONISED)
+    );
+    assert!(
+        wanted(Clocksource::Tsc, false, WARPED),
+        "or the gate would stay closed for good"
+    );
     let pending = CounterComparison::Pending;
-    assert!(wanted(Clocksource::Hpet, false, pending) && wanted(Clocksource::Unknown, false, pending));
+    assert!(
+        wanted(Clocksource::Hpet, false, pending) && wanted(Clocksource::Unknown, false, pending)
+    );
 }
 
 #[test]
@@ -117,9 +167,18 @@ fn a_missing_line_is_judged_by_its_cause() {
         (true, true, None, Some(Reason::CounterTooSlow), None),
     ] {
         let figures = SharedClock::new(LineCell::new()).figures();
-        let figures = Figures { is_counter_too_slow, are_samples_too_old, frequency_hz, ..figures };
+        let figures = Figures {
+            is_counter_too_slow,
+            are_samples_too_old,
+            frequency_hz,
+            ..figures
+        };
         let verdict = judge_missing_line(&figures);
-        assert_eq!((verdict.closed_by, verdict.warning), (closed, warning), "{figures:?}");
+        assert_eq!(
+            (verdict.closed_by, verdict.warning),
+            (closed, warning),
+            "{figures:?}"
+        );
     }
 }
 
@@ -128,8 +187,17 @@ fn a_missing_line_is_judged_by_its_cause() {
 fn names_are_exact() {
     for (name, expected) in Clocksource::NAMED {
         assert_eq!(Clocksource::from_name(name.as_bytes()), expected);
-        for near in [format!("{name} "), format!(" {name}"), format!("{name}\n\n"), name.to_uppercase()] {
-            assert_eq!(Clocksource::from_name(near.as_bytes()), Clocksource::Other, "{near:?}");
+        for near in [
+            format!("{name} "),
+            format!(" {name}"),
+            format!("{name}\n\n"),
+            name.to_uppercase(),
+        ] {
+            assert_eq!(
+                Clocksource::from_name(near.as_bytes()),
+                Clocksource::Other,
+                "{near:?}"
+            );
         }
     }
 }
@@ -137,16 +205,24 @@ fn names_are_exact() {
 #[test]
 fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
     for (_, clocksource) in Clocksource::NAMED {
-        for own in [Clocksource::Tsc, Clocksource::ArchSysCounter, Clocksource::Riscv] {
+        for own in [
+            Clocksource::Tsc,
+            Clocksource::ArchSysCounter,
+            Clocksource::Riscv,
+        ] {
             let resolutions = clocksource.resolutions(own, 26);
-            let same = clocksource == own || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
+            let same = clocksource == own
+                || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
             // Only on x86 does the kernel's read of the counter take as long as a read here.
             let expected = match (same, clocksource) {
                 (true, Clocksource::Tsc) => ReferenceKind::SameRead,
                 (true, _) => ReferenceKind::SameCounter,
                 (false, _) => ReferenceKind::Independent,
             };
-            assert_eq!(resolutions.reference_kind, expected, "{clocksource:?}, {own:?}");
+            assert_eq!(
+                resolutions.reference_kind, expected,
+                "{clocksource:?}, {own:?}"
+            );
             assert!(!same || resolutions.reference_ns == 1, "{clocksource:?}");
         }
     }

@@ -35,10 +35,17 @@ impl Handmade {
     /// A clock whose reference is behind the counter, so that the reference does not matter until
     /// it jumps.
     fn new() -> Self {
-        let (clock, time) =
-            (new_shared(SharedClock::new(LineCell::new())), new_shared(Time::new(START_TICKS, -500_000)));
+        let (clock, time) = (
+            new_shared(SharedClock::new(LineCell::new())),
+            new_shared(Time::new(START_TICKS, -500_000)),
+        );
         let [by_reader, by_writer] = [(); 2].map(|()| new_shared(AtomicI64::new(i64::MIN)));
-        Self { scene: Scene { clock, time }, by_reader, by_writer, life: Arc::default() }
+        Self {
+            scene: Scene { clock, time },
+            by_reader,
+            by_writer,
+            life: Arc::default(),
+        }
     }
 
     fn life(&self) -> u64 {
@@ -80,11 +87,19 @@ impl Handmade {
     /// Publishes `state` at `at_ticks`. `None` if another thread has retired the line before it.
     fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedState> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = WindowedState { state, start_ticks, window_ticks: 1 << 20 };
-        self.scene.clock.cell.publish(from, &line, &PlannedBounds::default(), None).then(|| {
-            self.next_life();
-            line
-        })
+        let line = WindowedState {
+            state,
+            start_ticks,
+            window_ticks: 1 << 20,
+        };
+        self.scene
+            .clock
+            .cell
+            .publish(from, &line, &PlannedBounds::default(), None)
+            .then(|| {
+                self.next_life();
+                line
+            })
     }
 }
 
@@ -93,53 +108,64 @@ impl Handmade {
 /// with the readings that were handed over in between.
 #[test]
 fn a_recurring_line_keeps_the_order() {
-    check(Some(3), &["the state recurred", "another line", "helped"], |seen| {
-        let clock = Handmade::new();
-        let ghz = Slope::from_hz(1_000_000_000).unwrap();
-        let first = LineState::default().next_line(ghz).unwrap();
-        let first = first.with_b(first.b_not_below_time(START_TICKS, FixedNs::from_ns(7_000_000)));
-        let first = clock.publish(LineState::default(), first, START_TICKS).unwrap();
-        let reader = spawn(&clock, move |clock| {
-            clock.reader_reads(|| {
-                let (view, read_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
-                let counter = FnClock(|| {
-                    read_in.set(clock.life());
-                    view.now_ordered()
+    check(
+        Some(3),
+        &["the state recurred", "another line", "helped"],
+        |seen| {
+            let clock = Handmade::new();
+            let ghz = Slope::from_hz(1_000_000_000).unwrap();
+            let first = LineState::default().next_line(ghz).unwrap();
+            let first =
+                first.with_b(first.b_not_below_time(START_TICKS, FixedNs::from_ns(7_000_000)));
+            let first = clock
+                .publish(LineState::default(), first, START_TICKS)
+                .unwrap();
+            let reader = spawn(&clock, move |clock| {
+                clock.reader_reads(|| {
+                    let (view, read_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
+                    let counter = FnClock(|| {
+                        read_in.set(clock.life());
+                        view.now_ordered()
+                    });
+                    let Some(now) = clock.scene.clock.read_ordered_ns(&counter) else {
+                        return clock.scene.clock.read_slow(&counter, &view).ns;
+                    };
+                    // The first load was no later than the read of the counter. The second load was the
+                    // last step.
+                    match (read_in.get(), clock.life()) {
+                        (1, 3) => seen.saw("the state recurred"),
+                        (2, 2) => seen.saw("another line"),
+                        _ => {}
+                    }
+                    now
                 });
-                let Some(now) = clock.scene.clock.read_ordered_ns(&counter) else {
-                    return clock.scene.clock.read_slow(&counter, &view).ns;
-                };
-                // The first load was no later than the read of the counter. The second load was the
-                // last step.
-                match (read_in.get(), clock.life()) {
-                    (1, 3) => seen.saw("the state recurred"),
-                    (2, 2) => seen.saw("another line"),
-                    _ => {}
-                }
-                now
             });
-        });
-        let published = (|| {
-            let (replacing, at_ticks) = clock.announce(first.state, first.state.replacing())?;
-            // The next line has half the slope. The two lines meet a margin from now.
-            let half = Slope { bits: first.slope().bits >> 1 };
-            let next = replacing.next_line(half).unwrap();
-            let next = next.with_b(next.b_not_below_line(replacing, at_ticks + MEETING_MARGIN_NS));
-            let second = clock.publish(replacing, next, at_ticks)?;
+            let published = (|| {
+                let (replacing, at_ticks) = clock.announce(first.state, first.state.replacing())?;
+                // The next line has half the slope. The two lines meet a margin from now.
+                let half = Slope {
+                    bits: first.slope().bits >> 1,
+                };
+                let next = replacing.next_line(half).unwrap();
+                let next =
+                    next.with_b(next.b_not_below_line(replacing, at_ticks + MEETING_MARGIN_NS));
+                let second = clock.publish(replacing, next, at_ticks)?;
+                clock.writer_reads();
+                clock.scene.time.pass(2 * MEETING_MARGIN_NS);
+                let (replacing, at_ticks) =
+                    clock.announce(second.state, second.state.replacing())?;
+                let early = at_ticks - MEETING_MARGIN_NS;
+                assert!(first.at(early) >= second.at(early), "a step back");
+                clock.publish(replacing, first.state, at_ticks)
+            })();
+            if published.is_none() {
+                seen.saw("helped");
+            }
             clock.writer_reads();
-            clock.scene.time.pass(2 * MEETING_MARGIN_NS);
-            let (replacing, at_ticks) = clock.announce(second.state, second.state.replacing())?;
-            let early = at_ticks - MEETING_MARGIN_NS;
-            assert!(first.at(early) >= second.at(early), "a step back");
-            clock.publish(replacing, first.state, at_ticks)
-        })();
-        if published.is_none() {
-            seen.saw("helped");
-        }
-        clock.writer_reads();
-        reader.join().unwrap();
-        clock.writer_reads();
-    });
+            reader.join().unwrap();
+            clock.writer_reads();
+        },
+    );
 }
 
 /// A high-water mark recurs after a line that was so flat that no reading of it exceeded the mark.
@@ -151,7 +177,13 @@ fn a_recurring_high_water_mark_keeps_the_order() {
     check(Some(3), &["the state recurred"], |seen| {
         let clock = Handmade::new();
         let before = LineState::default().with_b(MARK_NS);
-        assert!(clock.scene.clock.cell.try_swap(LineState::default(), before));
+        assert!(
+            clock
+                .scene
+                .clock
+                .cell
+                .try_swap(LineState::default(), before)
+        );
         let reader = spawn(&clock, move |clock| {
             let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
             // The reference reads this counter between the two loads.
@@ -176,9 +208,17 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             // The line's slot and count are not those of the first state; 1,023 lines later they
             // would be.
             let mark = before.with_b(line.at(at_ticks));
-            clock.scene.clock.cell.try_swap(replacing, mark).then(|| clock.next_life())
+            clock
+                .scene
+                .clock
+                .cell
+                .try_swap(replacing, mark)
+                .then(|| clock.next_life())
         })();
-        assert!(retired.is_some(), "a reader helped, though so flat a line makes it wait long");
+        assert!(
+            retired.is_some(),
+            "a reader helped, though so flat a line makes it wait long"
+        );
         clock.writer_reads();
         reader.join().unwrap();
         clock.writer_reads();

@@ -14,9 +14,15 @@ use crate::try_lock::TryLock;
 /// Line `number`, which follows `from`. Each field contains the number.
 pub(super) fn line(from: LineState, number: i64) -> WindowedState {
     let start_ticks = u64::try_from(number).unwrap() << 20;
-    let slope = Slope { bits: start_ticks << 20 };
+    let slope = Slope {
+        bits: start_ticks << 20,
+    };
     let state = from.next_line(slope).unwrap().with_b(number << 32);
-    WindowedState { state, start_ticks, window_ticks: start_ticks + 1 }
+    WindowedState {
+        state,
+        start_ticks,
+        window_ticks: start_ticks + 1,
+    }
 }
 
 /// The number of a line, from its state or that of its high-water mark.
@@ -26,10 +32,17 @@ fn number_of(state: LineState) -> i64 {
 
 /// Bounds that identify the line with which they were published.
 fn bounds_of(line: &WindowedState) -> Bounds {
-    let lower = Line { start_ticks: line.start_ticks, base_ns: line.state.b, slope: line.slope() };
+    let lower = Line {
+        start_ticks: line.start_ticks,
+        base_ns: line.state.b,
+        slope: line.slope(),
+    };
     Bounds {
         lower,
-        upper: Line { base_ns: line.state.b + 1, ..lower },
+        upper: Line {
+            base_ns: line.state.b + 1,
+            ..lower
+        },
         unix_offset_ns: line.state.b + 2,
         unix_bound_ns: line.start_ticks + 3,
     }
@@ -37,7 +50,10 @@ fn bounds_of(line: &WindowedState) -> Bounds {
 
 fn publish(cell: &LineCell, from: LineState, number: i64) -> LineState {
     let line = line(from, number);
-    assert!(cell.publish(from, &line, &bounds_of(&line).into(), Some(number)), "no other thread swaps");
+    assert!(
+        cell.publish(from, &line, &bounds_of(&line).into(), Some(number)),
+        "no other thread swaps"
+    );
     line.state
 }
 
@@ -64,11 +80,31 @@ fn a_reading_is_never_a_mixture() {
             }
             let number = number_of(state);
             let expected = line(LineState::default(), number);
-            let WindowedState { start_ticks, window_ticks, .. } = expected;
-            assert_eq!(window, Window { start_ticks, window_ticks }, "{state:?}");
+            let WindowedState {
+                start_ticks,
+                window_ticks,
+                ..
+            } = expected;
+            assert_eq!(
+                window,
+                Window {
+                    start_ticks,
+                    window_ticks
+                },
+                "{state:?}"
+            );
             assert_eq!(bounds, bounds_of(&WindowedState { state, ..expected }));
-            let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
-            assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
+            let proven = Point {
+                ticks: bounds.lower.start_ticks,
+                ns: bounds.lower.base_ns,
+            };
+            assert_eq!(
+                evidence,
+                Evidence {
+                    proven,
+                    suspended_ns: Some(number)
+                }
+            );
             seen.saw(accepted(state));
         });
         let second = publish(&cell, first, 2);
@@ -93,17 +129,32 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
         let clock = new_shared(SharedClock::new(LineCell::new()));
         let after = |from, number| {
             let (start_ticks, window_ticks) = window(number);
-            WindowedState { start_ticks, window_ticks, ..line(from, number) }
+            WindowedState {
+                start_ticks,
+                window_ticks,
+                ..line(from, number)
+            }
         };
         let first = after(LineState::default(), 1);
         let second = after(first.state, 2);
         let lines = [first, second, after(second.state, 3)];
-        let publish = |from, line| assert!(clock.cell.publish(from, line, &bounds_of(line).into(), None));
+        let publish = |from, line| {
+            assert!(
+                clock
+                    .cell
+                    .publish(from, line, &bounds_of(line).into(), None)
+            )
+        };
         publish(LineState::default(), &lines[0]);
         let reader = spawn(&clock, move |clock| {
-            let Some(reading) = read(clock, &FnClock(|| NOW_TICKS)) else { return seen.saw("refused") };
+            let Some(reading) = read(clock, &FnClock(|| NOW_TICKS)) else {
+                return seen.saw("refused");
+            };
             let line = lines.iter().find(|line| expected(line) == reading);
-            seen.saw(accepted(line.unwrap_or_else(|| panic!("of no line: {reading:?}")).state));
+            seen.saw(accepted(
+                line.unwrap_or_else(|| panic!("of no line: {reading:?}"))
+                    .state,
+            ));
         });
         publish(lines[0].state, &lines[1]);
         publish(lines[1].state, &lines[2]);
@@ -127,7 +178,11 @@ fn bounds_of_a_reading_are_never_a_mixture() {
     a_reader_of_a_clock(
         &ACCEPTED,
         wide,
-        |clock, counter| clock.read_bounded(counter).map(|reading| (reading.ns, reading.bounds)),
+        |clock, counter| {
+            clock
+                .read_bounded(counter)
+                .map(|reading| (reading.ns, reading.bounds))
+        },
         |line| (line.at(NOW_TICKS), bounds_of(line)),
     );
 }
@@ -148,12 +203,18 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
 #[test]
 fn a_window_of_a_reading_is_never_a_mixture() {
     type Read = fn(&Clock, &FnClock<fn() -> u64>) -> Option<i64>;
-    let reads: [Read; 2] =
-        [|clock, counter| clock.read_ns(counter), |clock, counter| clock.read_ordered_ns(counter)];
+    let reads: [Read; 2] = [
+        |clock, counter| clock.read_ns(counter),
+        |clock, counter| clock.read_ordered_ns(counter),
+    ];
     for read in reads {
         a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {
             let is_inside = NOW_TICKS - line.start_ticks < line.window_ticks;
-            if is_inside { line.at(NOW_TICKS) } else { i64::MIN }
+            if is_inside {
+                line.at(NOW_TICKS)
+            } else {
+                i64::MIN
+            }
         });
     }
 }
@@ -175,7 +236,10 @@ fn a_high_water_mark_is_never_a_mixture() {
             let mark_ns = found.at(found.end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
                 let of_number = line(LineState::default(), number_of(found.state));
-                let expected = WindowedState { state: found.state, ..of_number };
+                let expected = WindowedState {
+                    state: found.state,
+                    ..of_number
+                };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
                 seen.saw(accepted(found.state));
             } else {
@@ -191,7 +255,10 @@ fn a_high_water_mark_is_never_a_mixture() {
                 break;
             }
             replacing = next.state.replacing();
-            assert!(cell.try_swap(next.state, replacing), "no other thread ends a published line");
+            assert!(
+                cell.try_swap(next.state, replacing),
+                "no other thread ends a published line"
+            );
         }
         helper.join().unwrap();
     });
@@ -205,7 +272,9 @@ fn a_lock_excludes_and_hands_over() {
         let lock = new_shared(TryLock::new(UnsafeCell::new(0_u32)));
         let add = |lock: &TryLock<UnsafeCell<u32>>| {
             // SAFETY: one process, one token.
-            let Some(guard) = (unsafe { lock.try_lock(7, |_| panic!("left behind")) }) else { return 0 };
+            let Some(guard) = (unsafe { lock.try_lock(7, |_| panic!("left behind")) }) else {
+                return 0;
+            };
             // SAFETY: the guard holds the lock; loom checks that no other thread has access.
             guard.with_mut(|content| unsafe { *content += 1 });
             1

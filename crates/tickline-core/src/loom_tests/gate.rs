@@ -28,8 +28,16 @@ impl Judged {
     /// A clock without a line, with enough samples for one. Its gate is yet to be judged.
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
-        let (control, against) = (new_shared(TryLock::new(control)), new_shared(AtomicU64::new(0)));
-        Self { scene, keeper: new_shared(GateKeeper::new()), control, against }
+        let (control, against) = (
+            new_shared(TryLock::new(control)),
+            new_shared(AtomicU64::new(0)),
+        );
+        Self {
+            scene,
+            keeper: new_shared(GateKeeper::new()),
+            control,
+            against,
+        }
     }
 
     /// A clock as [`new`](Self::new) makes it, with its gate closed.
@@ -40,7 +48,10 @@ impl Judged {
     }
 
     /// Takes the clock's lock, and runs `action` for the lines if the keeper admits this thread.
-    pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, LineKind) -> Option<T>) -> Option<T> {
+    pub(super) fn admitted<T>(
+        &self,
+        action: impl FnOnce(&mut Control, LineKind) -> Option<T>,
+    ) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7, |_| ()) }?;
         let judged = Cell::new(None);
@@ -49,11 +60,18 @@ impl Judged {
             // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which
             // orders it.
             let is_open = self.against.load(Ordering::Relaxed) == 0;
-            Some(if is_open { Judgement::Open } else { Judgement::Closed { retry_at_ns: None } })
+            Some(if is_open {
+                Judgement::Open
+            } else {
+                Judgement::Closed { retry_at_ns: None }
+            })
         };
         let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene, judge);
         let kind = self.keeper.line_kind().or_else(judge_if_due)?;
-        assert!(judged.get().is_none_or(|judged| judged == kind), "admitted for {kind:?}");
+        assert!(
+            judged.get().is_none_or(|judged| judged == kind),
+            "admitted for {kind:?}"
+        );
         action(&mut control, kind)
     }
 
@@ -61,7 +79,8 @@ impl Judged {
     fn serve(&self) -> Option<Outcome> {
         self.admitted(|control, _| {
             let outcome = self.scene.maintain(control).outcome;
-            (outcome != Outcome::GateClosed || !self.keeper.request_judgement_if_open()).then_some(outcome)
+            (outcome != Outcome::GateClosed || !self.keeper.request_judgement_if_open())
+                .then_some(outcome)
         })
     }
 
@@ -74,9 +93,15 @@ impl Judged {
         seen.saw(format!("{:?}", second.or(first)));
         let (state, stage) = (self.scene.clock.cell.load(), self.keeper.stage());
         match stage {
-            Stage::Open => assert!(state.is_published(), "{state:?} after {first:?}, {second:?}"),
+            Stage::Open => assert!(
+                state.is_published(),
+                "{state:?} after {first:?}, {second:?}"
+            ),
             Stage::Closed | Stage::Disabled => {
-                assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}, {stage:?}");
+                assert!(
+                    state.is_gate_closed() && state.phase() == Phase::NoLine,
+                    "{state:?}, {stage:?}"
+                );
             }
             Stage::Unjudged | Stage::Waiting => panic!("{stage:?} after {first:?}, {second:?}"),
         }
@@ -85,9 +110,16 @@ impl Judged {
     /// Checks that no reading uses the counter, which is switched off.
     fn is_not_read(&self, last_ns: i64) {
         let view = self.scene.time.view(WRITER_TICKS);
-        assert_eq!(self.scene.clock.read_ordered_ns(&view), None, "the counter is switched off");
+        assert_eq!(
+            self.scene.clock.read_ordered_ns(&view),
+            None,
+            "the counter is switched off"
+        );
         let now = self.scene.clock.read_slow(&view, &view);
-        assert!(matches!(now.source, ReadingSource::Reference { .. }), "{now:?}");
+        assert!(
+            matches!(now.source, ReadingSource::Reference { .. }),
+            "{now:?}"
+        );
         assert!(now.ns >= last_ns, "{now:?} after {last_ns}");
     }
 }
@@ -96,23 +128,31 @@ impl Judged {
 /// publication were under way.
 #[test]
 fn a_counter_is_switched_off_under_a_judge() {
-    check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
-        let gated = Judged::closed();
-        let switch = spawn(&gated, move |gated| {
-            let view = gated.scene.time.view(WRITER_TICKS);
-            if gated.scene.clock.cell.load().is_published() {
-                seen.saw("a line before");
-            }
-            let last_ns = reading(&gated.scene.clock, &view);
-            gated.keeper.disable(&gated.scene);
-            gated.is_not_read(last_ns);
-            gated.is_not_read(last_ns);
-        });
-        seen.saw(if gated.serve().is_some() { "admitted" } else { "not admitted" });
-        switch.join().unwrap();
-        assert_eq!(gated.keeper.stage(), Stage::Disabled);
-        gated.settle(seen);
-    });
+    check(
+        Some(3),
+        &["admitted", "not admitted", "a line before"],
+        |seen| {
+            let gated = Judged::closed();
+            let switch = spawn(&gated, move |gated| {
+                let view = gated.scene.time.view(WRITER_TICKS);
+                if gated.scene.clock.cell.load().is_published() {
+                    seen.saw("a line before");
+                }
+                let last_ns = reading(&gated.scene.clock, &view);
+                gated.keeper.disable(&gated.scene);
+                gated.is_not_read(last_ns);
+                gated.is_not_read(last_ns);
+            });
+            seen.saw(if gated.serve().is_some() {
+                "admitted"
+            } else {
+                "not admitted"
+            });
+            switch.join().unwrap();
+            assert_eq!(gated.keeper.stage(), Stage::Disabled);
+            gated.settle(seen);
+        },
+    );
 }
 
 /// The counter is switched off and on again. Wherever one of the two threads is stopped, the gate
@@ -164,20 +204,26 @@ fn a_fact_changes_under_a_judge() {
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {
         let (keeper, reasons) = (new_shared(GateKeeper::new()), new_shared(AtomicU64::new(0)));
-        let asker = spawn(&(keeper.clone(), reasons.clone()), move |(keeper, reasons)| {
-            if keeper.stage() == Stage::Unjudged {
-                return seen.saw("not yet");
-            }
-            seen.saw("judged");
-            // ORDERING: Relaxed, ordered by the verdict.
-            assert_eq!(reasons.load(Ordering::Relaxed), 1);
-        });
+        let asker = spawn(
+            &(keeper.clone(), reasons.clone()),
+            move |(keeper, reasons)| {
+                if keeper.stage() == Stage::Unjudged {
+                    return seen.saw("not yet");
+                }
+                seen.saw("judged");
+                // ORDERING: Relaxed, ordered by the verdict.
+                assert_eq!(reasons.load(Ordering::Relaxed), 1);
+            },
+        );
         let judge = |_| {
             // ORDERING: Relaxed, ordered by the verdict.
             reasons.store(1, Ordering::Relaxed);
             Some(Judgement::Open)
         };
-        assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "the gate was judged before");
+        assert!(
+            keeper.judge_if_due(|| 0, &NoLine, judge).is_some(),
+            "the gate was judged before"
+        );
         asker.join().unwrap();
     });
 }

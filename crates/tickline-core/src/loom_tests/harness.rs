@@ -40,7 +40,10 @@ pub(super) fn check(
     let seen = seen.0.lock().unwrap();
     println!("{seen:?}");
     for wanted in wanted {
-        assert!(seen.contains_key(*wanted), "'{wanted}' never happened, so it was not checked: {seen:?}");
+        assert!(
+            seen.contains_key(*wanted),
+            "'{wanted}' never happened, so it was not checked: {seen:?}"
+        );
     }
 }
 
@@ -79,7 +82,10 @@ pub(super) struct View<'a> {
 
 impl Time {
     pub(super) const fn new(ticks: u64, lead_ns: i64) -> Self {
-        Self { ticks: AtomicU64::new(ticks), lead_ns: AtomicI64::new(lead_ns) }
+        Self {
+            ticks: AtomicU64::new(ticks),
+            lead_ns: AtomicI64::new(lead_ns),
+        }
     }
 
     /// A view in which each read takes `ticks`.

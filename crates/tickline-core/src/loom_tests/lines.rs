@@ -40,7 +40,10 @@ fn the_lines_are_made_before_they_are_found() {
             Some(LineKind::Common) => seen.saw("common"),
             None => seen.saw("none"),
         });
-        table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Judgement::Open));
+        table
+            .0
+            .0
+            .judge_if_due(|| 0, &NoLine, |_| Some(Judgement::Open));
         maker.join().unwrap();
         reader.join().unwrap();
     });
@@ -51,10 +54,19 @@ fn the_lines_are_made_before_they_are_found() {
 fn a_frequency_comes_with_the_other_figures() {
     check(None, &["none", "all"], |seen| {
         let figures = new_shared(AtomicFigures::new());
-        let line = Figures { frequency_hz: Some(1), interval_ns: 3, offset_ns: 4, ..figures.load() };
+        let line = Figures {
+            frequency_hz: Some(1),
+            interval_ns: 3,
+            offset_ns: 4,
+            ..figures.load()
+        };
         let writer = spawn(&figures, move |figures| figures.store(&line));
         let found = figures.load();
-        seen.saw(if found.frequency_hz.is_none() { "none" } else { "all" });
+        seen.saw(if found.frequency_hz.is_none() {
+            "none"
+        } else {
+            "all"
+        });
         assert!(found.frequency_hz.is_none() || found == line);
         writer.join().unwrap();
     });
@@ -68,7 +80,10 @@ impl Judged {
             assert_eq!(kind, LineKind::PerCpu, "no other thread sets them");
             // No thread publishes a common line any more, and the last one has ended.
             let state = self.scene.clock.cell.load();
-            assert!(!state.is_published(), "a common line beside those of the CPUs: {state:?}");
+            assert!(
+                !state.is_published(),
+                "a common line beside those of the CPUs: {state:?}"
+            );
             Some(())
         })
     }
@@ -86,20 +101,27 @@ impl Judged {
 /// under way.
 #[test]
 fn the_counter_is_switched_off_during_a_change_to_the_cpus_lines() {
-    check(Some(4), &["admitted: true", "admitted: false", "in use before"], |seen| {
-        let gated = Judged::new();
-        let switch = spawn(&gated, move |gated| {
-            if gated.serves().1 {
-                seen.saw("in use before");
-            }
-            gated.keeper.disable(&gated.scene);
-            assert_eq!(gated.serves(), (false, false));
-        });
-        seen.saw(format!("admitted: {}", gated.calibrate_cpus().is_some()));
-        switch.join().unwrap();
-        assert_eq!((gated.keeper.stage(), gated.serves()), (Stage::Disabled, (false, false)));
-        assert_eq!(gated.calibrate_cpus(), None);
-        gated.keeper.enable();
-        assert_eq!(gated.calibrate_cpus(), Some(()));
-    });
+    check(
+        Some(4),
+        &["admitted: true", "admitted: false", "in use before"],
+        |seen| {
+            let gated = Judged::new();
+            let switch = spawn(&gated, move |gated| {
+                if gated.serves().1 {
+                    seen.saw("in use before");
+                }
+                gated.keeper.disable(&gated.scene);
+                assert_eq!(gated.serves(), (false, false));
+            });
+            seen.saw(format!("admitted: {}", gated.calibrate_cpus().is_some()));
+            switch.join().unwrap();
+            assert_eq!(
+                (gated.keeper.stage(), gated.serves()),
+                (Stage::Disabled, (false, false))
+            );
+            assert_eq!(gated.calibrate_cpus(), None);
+            gated.keeper.enable();
+            assert_eq!(gated.calibrate_cpus(), Some(()));
+        },
+    );
 }

@@ -6,7 +6,9 @@
 
 use loom::thread;
 
-use super::{Clock, Coverage, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn};
+use super::{
+    Clock, Coverage, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn,
+};
 use crate::cell::{StateCell, WindowedState};
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, ReadingSource};
@@ -36,7 +38,10 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
 fn note(seen: &Coverage, clock: &Clock, outcome: Outcome) {
     seen.saw(format!("{outcome:?}"));
     let helped = clock.event_count(Event::Help);
-    assert!(outcome != Outcome::Published || helped == 0, "a line that was retired was replaced");
+    assert!(
+        outcome != Outcome::Published || helped == 0,
+        "a line that was retired was replaced"
+    );
     for event in [Event::Expiry, Event::Help] {
         if clock.event_count(event) > 0 {
             seen.saw(event.code());
@@ -62,7 +67,9 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 #[test]
 fn rule_2_a_line_is_lowered_under_a_reader() {
     let with_bounds: Read = |clock, view| {
-        clock.read_bounded(view).map_or_else(|| slow_reading(clock, view), |reading| reading.ns)
+        clock
+            .read_bounded(view)
+            .map_or_else(|| slow_reading(clock, view), |reading| reading.ns)
     };
     for read in [reading, slow_reading, with_bounds] {
         a_writer_meets_a_reader(&["Published", "help"], Scene::with_line, read);
@@ -102,7 +109,9 @@ fn shortly_before(
     end_ticks: fn(&WindowedState) -> u64,
 ) -> (Scene, Control) {
     let now_ticks = scene.time.view(0).now_ordered();
-    scene.time.pass(end_ticks(&scene.clock.cell.snapshot()) - now_ticks - 12_000);
+    scene
+        .time
+        .pass(end_ticks(&scene.clock.cell.snapshot()) - now_ticks - 12_000);
     (scene, control)
 }
 
@@ -110,15 +119,27 @@ fn shortly_before(
 /// by more than the reference vouches for, so the line ends with its window.
 #[test]
 fn rule_12_a_window_ends_under_a_writer() {
-    let scene = || shortly_before(Scene::with_line(), |line| line.start_ticks + line.window_ticks);
-    a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, reading);
+    let scene = || {
+        shortly_before(Scene::with_line(), |line| {
+            line.start_ticks + line.window_ticks
+        })
+    };
+    a_writer_meets_a_reader(
+        &["Published", "Calibrating", "help", "expiry"],
+        scene,
+        reading,
+    );
 }
 
 /// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
 fn rule_4_a_validity_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_long_line(), WindowedState::end_ticks);
-    a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, slow_reading);
+    a_writer_meets_a_reader(
+        &["Published", "Calibrating", "help", "expiry"],
+        scene,
+        slow_reading,
+    );
 }
 
 /// Rules 6 and 7: a recovery takes place during a reading without a line. Right after the recovery
@@ -158,14 +179,20 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             assert!(clock.close_gate(&view, &view), "it was open");
             assert_eq!(clock.read_ordered_ns(&view), None, "the gate is closed");
             let after = clock.read_slow(&view, &view);
-            assert!(matches!(after.source, ReadingSource::Reference { .. }), "{after:?}");
+            assert!(
+                matches!(after.source, ReadingSource::Reference { .. }),
+                "{after:?}"
+            );
             assert!(after.ns >= before, "{after:?} after {before}");
         });
         let iteration = scene.maintain(&mut control);
         closer.join().unwrap();
         note(seen, &scene.clock, iteration.outcome);
         let state = scene.clock.cell.load();
-        assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}");
+        assert!(
+            state.is_gate_closed() && state.phase() == Phase::NoLine,
+            "{state:?}"
+        );
     });
 }
 

@@ -7,7 +7,10 @@ use crate::state::portable::AtomicState;
 
 /// State `number`, whose two halves contain the number. State 0 is the state of a new clock.
 fn whole(number: u64) -> LineState {
-    LineState { m: number, b: i64::try_from(number).unwrap() << 32 }
+    LineState {
+        m: number,
+        b: i64::try_from(number).unwrap() << 32,
+    }
 }
 
 fn loaded(state: &AtomicState) -> u64 {
@@ -25,20 +28,39 @@ fn try_swap(state: &AtomicState, from: u64, to: u64) -> bool {
 /// state than the load before it.
 #[test]
 fn a_portable_state_is_never_an_older_one() {
-    check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {
-        let state = new_shared(AtomicState::new());
-        let reader = spawn(&state, move |state| {
-            let first = loaded(state);
-            let is_still = state.is_still(whole(first));
-            let second = loaded(state);
-            assert!(second >= first && (is_still || second > first), "{first}, {is_still}, {second}");
-            seen.saw(format!("{first}, {}", if is_still { "still" } else { "changed" }));
-        });
-        for number in 0..2 {
-            assert!(try_swap(&state, number, number + 1), "no other thread swaps");
-        }
-        reader.join().unwrap();
-    });
+    check(
+        Some(3),
+        &[
+            "0, still",
+            "0, changed",
+            "1, still",
+            "1, changed",
+            "2, still",
+        ],
+        |seen| {
+            let state = new_shared(AtomicState::new());
+            let reader = spawn(&state, move |state| {
+                let first = loaded(state);
+                let is_still = state.is_still(whole(first));
+                let second = loaded(state);
+                assert!(
+                    second >= first && (is_still || second > first),
+                    "{first}, {is_still}, {second}"
+                );
+                seen.saw(format!(
+                    "{first}, {}",
+                    if is_still { "still" } else { "changed" }
+                ));
+            });
+            for number in 0..2 {
+                assert!(
+                    try_swap(&state, number, number + 1),
+                    "no other thread swaps"
+                );
+            }
+            reader.join().unwrap();
+        },
+    );
 }
 
 /// Of two swaps from one state one wins. Both pairs are free again, so later swaps find free pairs.
@@ -98,14 +120,20 @@ fn a_portable_state_may_recur() {
 #[test]
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {
-        let (state, slot) = (new_shared(AtomicState::new()), new_shared(AtomicU64::new(0)));
+        let (state, slot) = (
+            new_shared(AtomicState::new()),
+            new_shared(AtomicU64::new(0)),
+        );
         let reader = spawn(&(state.clone(), slot.clone()), move |(state, slot)| {
             let number = loaded(state);
             // ORDERING: Relaxed, between the two loads of the state.
             let beside = slot.load(Ordering::Relaxed);
             if state.is_still(whole(number)) {
                 // State 1 names nothing.
-                assert!(number == 1 || beside == number, "state {number}, and {beside} beside it");
+                assert!(
+                    number == 1 || beside == number,
+                    "state {number}, and {beside} beside it"
+                );
                 seen.saw("still");
             } else {
                 seen.saw("changed");

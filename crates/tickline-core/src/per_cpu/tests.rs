@@ -6,7 +6,9 @@
 use super::*;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
-use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
+use crate::testing::{
+    CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak,
+};
 use crate::units::FixedNs;
 
 /// CPU 1 is ahead of CPU 0 by this many ticks (ns). It is less than a window, because the window
@@ -44,7 +46,11 @@ impl CpuCounter for Board {
 /// A board after iterations of both CPUs' loops, which are now in their steady state.
 fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
     let machine = Machine::new();
-    let board = leak(Board { machine, on: Cell::new(0), atomic });
+    let board = leak(Board {
+        machine,
+        on: Cell::new(0),
+        atomic,
+    });
     let clocks = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
     let mut calibrations = [(); 2].map(|()| CpuControl::new(CONFIG));
     let mut steady = 0;
@@ -62,10 +68,21 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl;
 }
 
 /// Runs an iteration on `cpu`. Returns the time until the next one, ns.
-fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [CpuControl; 2], cpu: usize) -> u64 {
+fn calibrate(
+    board: &'static Board,
+    clocks: &Clocks,
+    calibrations: &mut [CpuControl; 2],
+    cpu: usize,
+) -> u64 {
     board.on.set(cpu);
-    let iterate = |control: &mut Control| maintain(control, &clocks[cpu], cpu, board, board.machine);
-    let iteration = calibrations[cpu].run(&CONFIG, iterate, |_| false, || board.machine.now().cast_signed());
+    let iterate =
+        |control: &mut Control| maintain(control, &clocks[cpu], cpu, board, board.machine);
+    let iteration = calibrations[cpu].run(
+        &CONFIG,
+        iterate,
+        |_| false,
+        || board.machine.now().cast_signed(),
+    );
     iteration.expect("the thread was just put there").next_in_ns
 }
 
@@ -78,12 +95,16 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (mut calibration, mut config) = (CpuControl::new(CONFIG), CONFIG);
     let now_ns = || board.machine.now().cast_signed();
     let pass = |calibration: &mut CpuControl, config: &Config| {
-        let iterate = |control: &mut Control| maintain(control, &clocks[0], 0, board, board.machine);
+        let iterate =
+            |control: &mut Control| maintain(control, &clocks[0], 0, board, board.machine);
         let stay = |ns| {
             board.machine.pass(ns);
             true
         };
-        calibration.run(config, iterate, stay, now_ns).unwrap().next_in_ns
+        calibration
+            .run(config, iterate, stay, now_ns)
+            .unwrap()
+            .next_in_ns
     };
     assert!(pass(&mut calibration, &config) > STAY_NS);
     assert!(!calibration.is_ready(now_ns()) && calibration.is_ready(calibration.due_ns()));
@@ -95,7 +116,9 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
 /// The readings of the fast path. Each returns ns of the reference.
 const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
     |clocks, board| cpu_clock(clocks, board.now()).and_then(|(clock, read)| clock.read_ns(&read)),
-    |clocks, board| cpu_clock(clocks, board.now_ordered()).and_then(|(clock, read)| clock.read_ns(&read)),
+    |clocks, board| {
+        cpu_clock(clocks, board.now_ordered()).and_then(|(clock, read)| clock.read_ns(&read))
+    },
     |clocks, board| {
         let (clock, read) = cpu_clock(clocks, board.now())?;
         clock.read_unix_ns(&read).map(|ns| ns - 1_000_000_000_000)
@@ -141,7 +164,11 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
                 match reading(clocks, board) {
                     Some(ns) => {
                         let after = board.machine.truth_ns();
-                        assert!((before - 50..after + 50).contains(&ns), "off by {}", ns - after);
+                        assert!(
+                            (before - 50..after + 50).contains(&ns),
+                            "off by {}",
+                            ns - after
+                        );
                         served += 1;
                     }
                     None => refused += 1,
@@ -151,7 +178,10 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
         }
         // Only plain readings use two instructions to read counter and id. They notice a move
         // between the two.
-        assert!(if atomic { refused == 0 } else { refused >= 2 }, "{refused} refused");
+        assert!(
+            if atomic { refused == 0 } else { refused >= 2 },
+            "{refused} refused"
+        );
     }
 }
 
@@ -165,8 +195,15 @@ fn a_migration_never_ends_a_cpus_line() {
             let before = board.machine.truth_ns();
             let (_, reading) = read_slow(clocks, board, board.machine).expect("in the table");
             let after = board.machine.truth_ns();
-            assert!((before - 50..after + 50).contains(&reading.ns), "off by {}", reading.ns - after);
-            assert!(matches!(reading.source, ReadingSource::Line { .. }), "{reading:?}");
+            assert!(
+                (before - 50..after + 50).contains(&reading.ns),
+                "off by {}",
+                reading.ns - after
+            );
+            assert!(
+                matches!(reading.source, ReadingSource::Line { .. }),
+                "{reading:?}"
+            );
         });
         assert!(steps >= 4, "{steps} steps");
         assert!(clocks.iter().all(|clock| clock.cell.load().is_published()));
@@ -181,7 +218,11 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope).unwrap();
     let next = next.with_b(next.b_not_below_time(ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = WindowedState { state: next, start_ticks: ticks, window_ticks: 1 << 20 };
+    let line = WindowedState {
+        state: next,
+        start_ticks: ticks,
+        window_ticks: 1 << 20,
+    };
     let bounds = clock.cell.slot(old.state).bounds(old.state.b);
     assert!(clock.cell.publish(replacing, &line, &bounds.into(), None));
 }
@@ -192,8 +233,9 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
 /// line's slot may be filled again.
 #[test]
 fn a_line_that_is_younger_than_the_reading_is_not_used() {
-    for (stop, reading) in
-        [Step::Load, Step::SecondLoad].into_iter().flat_map(|stop| READINGS.map(|reading| (stop, reading)))
+    for (stop, reading) in [Step::Load, Step::SecondLoad]
+        .into_iter()
+        .flat_map(|stop| READINGS.map(|reading| (stop, reading)))
     {
         let (board, clocks, _) = settled_board(true);
         let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
@@ -201,10 +243,17 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
             board.machine.pass(100);
             bend(board, &clocks[0], 100);
         };
-        let ((), ns) =
-            interrupted(board.machine, move |step| step == stop, replace, || reading(clocks, board));
+        let ((), ns) = interrupted(
+            board.machine,
+            move |step| step == stop,
+            replace,
+            || reading(clocks, board),
+        );
         assert!(ns.is_none_or(|ns| ns >= before), "{ns:?} after {before}");
-        assert!(stop == Step::Load || ns.is_none(), "the line was replaced before the second load");
+        assert!(
+            stop == Step::Load || ns.is_none(),
+            "the line was replaced before the second load"
+        );
     }
 }
 
@@ -237,15 +286,26 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
     let read = move || {
         let start = board.machine.now();
         let seen = read_slow(clocks, board, board.machine).unwrap().1;
-        assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
+        assert!(
+            board.machine.now() - start < 200,
+            "waited for a writer that cannot run"
+        );
         seen
     };
     let published = clocks[0].event_count(Event::Replacement);
-    let (seen, _) =
-        interrupted(board.machine, is_publish, read, || calibrate(board, clocks, &mut calibrations, 0));
+    let (seen, _) = interrupted(board.machine, is_publish, read, || {
+        calibrate(board, clocks, &mut calibrations, 0)
+    });
     assert_eq!(clocks[0].event_count(Event::Help), 1);
-    assert_eq!(clocks[0].event_count(Event::Replacement), published, "the late line was published");
-    assert!(matches!(seen.source, ReadingSource::Reference { .. }), "{seen:?}");
+    assert_eq!(
+        clocks[0].event_count(Event::Replacement),
+        published,
+        "the late line was published"
+    );
+    assert!(
+        matches!(seen.source, ReadingSource::Reference { .. }),
+        "{seen:?}"
+    );
     assert!(read_slow(clocks, board, board.machine).unwrap().1.ns >= seen.ns);
 }
 
@@ -254,9 +314,22 @@ fn an_id_outside_of_the_table_reads_nothing() {
     let (board, clocks, _) = settled_board(false);
     board.on.set(1);
     let clocks = &clocks[..1];
-    assert!(READINGS.iter().all(|reading| reading(clocks, board).is_none()));
+    assert!(
+        READINGS
+            .iter()
+            .all(|reading| reading(clocks, board).is_none())
+    );
     assert!(read_slow(clocks, board, board.machine).is_none());
-    assert!(maintain(&mut Control::new(CONFIG), &clocks[0], 0, board, board.machine).is_none());
+    assert!(
+        maintain(
+            &mut Control::new(CONFIG),
+            &clocks[0],
+            0,
+            board,
+            board.machine
+        )
+        .is_none()
+    );
 }
 
 /// The short line of a recovery is replaced before anything is waited for. If another recovery
@@ -269,7 +342,10 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     let iterate = |control: &mut Control| {
         assert_eq!(control.config.cadence, Cadence::Pinned);
         outcomes.set(outcomes.get() + 1);
-        Some(Iteration { outcome: crate::control::Outcome::PublishedFirst, next_in_ns: 0 })
+        Some(Iteration {
+            outcome: crate::control::Outcome::PublishedFirst,
+            next_in_ns: 0,
+        })
     };
     let stop = |_| {
         assert_eq!(outcomes.get(), 2);
@@ -277,10 +353,22 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     };
     assert!(calibration.run(&CONFIG, iterate, stop, || 1_000).is_some());
     assert_eq!(calibration.due_ns(), 51_000);
-    assert!(calibration.run(&CONFIG, |_| None, |_| panic!("no thread is on the CPU"), || 0).is_none());
+    assert!(
+        calibration
+            .run(
+                &CONFIG,
+                |_| None,
+                |_| panic!("no thread is on the CPU"),
+                || 0
+            )
+            .is_none()
+    );
     let interval_ns = CONFIG.interval_ns.cast_signed();
     assert_eq!(calibration.due_ns(), interval_ns);
-    assert!(calibration.is_ready(interval_ns - interval_ns / 4) && !calibration.is_ready(interval_ns / 2));
+    assert!(
+        calibration.is_ready(interval_ns - interval_ns / 4)
+            && !calibration.is_ready(interval_ns / 2)
+    );
     calibration.force_due();
     assert!(calibration.is_ready(i64::MIN) && calibration.due_ns() == i64::MIN);
 }

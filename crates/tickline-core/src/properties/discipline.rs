@@ -37,10 +37,19 @@ fn check_course(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64)
     assert_eq!(units(course.offset), offset, "{}", story());
     let scaled: BigInt = bits(target.slope) * window_ticks * STEP_PPB;
     if is_moderate(&scaled) {
-        assert_eq!(course.step_to.is_some(), -&offset > scaled / NS_PER_S, "{}", story());
+        assert_eq!(
+            course.step_to.is_some(),
+            -&offset > scaled / NS_PER_S,
+            "{}",
+            story()
+        );
     }
     if let Some(step_to) = course.step_to {
-        assert!(units(step_to) == theirs && theirs > ours, "a step goes forward, to the target: {}", story());
+        assert!(
+            units(step_to) == theirs && theirs > ours,
+            "a step goes forward, to the target: {}",
+            story()
+        );
         assert_eq!(course.slope, target.slope, "{}", story());
         return course;
     }
@@ -60,7 +69,11 @@ fn check_course(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64)
 /// The least `b` with which `next` is not below any of the points (ticks, units of 2^-64 ns).
 /// `None` if the points need values so far apart that 64 bits don't show which one is larger.
 fn least_b(next: &Oracle, points: &[(u64, BigInt)]) -> Option<i64> {
-    let needed = || points.iter().map(|(ticks, exact)| next.b_not_below_time(exact.clone(), *ticks));
+    let needed = || {
+        points
+            .iter()
+            .map(|(ticks, exact)| next.b_not_below_time(exact.clone(), *ticks))
+    };
     let (least, most) = (needed().min()?, needed().max()?);
     (&most - least < wide(1_u64 << 62)).then(|| wrapped_i64(&most))
 }
@@ -77,13 +90,23 @@ const fn is_in_one_turn(from_ticks: u64, to_ticks: u64) -> bool {
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
 /// than necessary.
 fn check_meeting(old: &Oracle, course: &Course, at_ticks: u64, margin_ticks: u64, probe: u64) {
-    let Some(next) = old.next(course.slope, true) else { return };
+    let Some(next) = old.next(course.slope, true) else {
+        return;
+    };
     let replacement = meet_old_line(&old.line, next.line.state, course, at_ticks, margin_ticks);
-    let (early, late) = (at_ticks.wrapping_sub(margin_ticks), at_ticks.wrapping_add(margin_ticks));
+    let (early, late) = (
+        at_ticks.wrapping_sub(margin_ticks),
+        at_ticks.wrapping_add(margin_ticks),
+    );
     let stepped = course.step_to.map(|ns| (at_ticks, units(ns) << 16));
-    let points: Vec<_> =
-        [early, late].map(|ticks| (ticks, old.exact_at(ticks))).into_iter().chain(stepped).collect();
-    let Some(b) = least_b(&next, &points).filter(|_| course.step_to.is_none_or(is_exact)) else { return };
+    let points: Vec<_> = [early, late]
+        .map(|ticks| (ticks, old.exact_at(ticks)))
+        .into_iter()
+        .chain(stepped)
+        .collect();
+    let Some(b) = least_b(&next, &points).filter(|_| course.step_to.is_none_or(is_exact)) else {
+        return;
+    };
     let story = || format!("{old:?}, {course:?} at {at_ticks} +- {margin_ticks}: {replacement:?}");
     assert_eq!(replacement, next.line.state.with_b(b), "{}", story());
     if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(early, late) {
@@ -91,7 +114,13 @@ fn check_meeting(old: &Oracle, course: &Course, at_ticks: u64, margin_ticks: u64
     }
     // Readers see whole nanoseconds.
     let between = early + probe % (late - early).max(1);
-    for ticks in [early, at_ticks, between, late.saturating_sub(1).max(early), late] {
+    for ticks in [
+        early,
+        at_ticks,
+        between,
+        late.saturating_sub(1).max(early),
+        late,
+    ] {
         let above_ns = replacement.at(ticks).wrapping_sub(old.line.at(ticks));
         assert!(above_ns >= 0, "below the old line at {ticks}: {}", story());
     }
@@ -101,8 +130,11 @@ fn check_meeting(old: &Oracle, course: &Course, at_ticks: u64, margin_ticks: u64
 fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
     prop_oneof![
         (-1_000_000..1_000_000_i64).prop_map(move |ppb| slope.adjusted_ppb(ppb)),
-        (-2_000..2_000_i128).prop_map(move |more| Slope::saturating_from(i128::from(slope.bits) + more)),
-        Just(Slope { bits: slope.bits >> 1 }),
+        (-2_000..2_000_i128)
+            .prop_map(move |more| Slope::saturating_from(i128::from(slope.bits) + more)),
+        Just(Slope {
+            bits: slope.bits >> 1
+        }),
         usual_slope(14.0),
     ]
 }
@@ -110,12 +142,20 @@ fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
 /// An old line, a tick on it, and a target around there.
 fn meeting() -> impl Strategy<Value = (Oracle, u64, Target)> {
     line_in_use().prop_flat_map(|(old, at)| {
-        let target = (next_slope(old.slope()), signed_number(), 0..64_u32, 0..1_u64 << 34).prop_map(
-            move |(slope, ahead, shift, age)| {
+        let target = (
+            next_slope(old.slope()),
+            signed_number(),
+            0..64_u32,
+            0..1_u64 << 34,
+        )
+            .prop_map(move |(slope, ahead, shift, age)| {
                 let ticks = at.wrapping_sub(age);
-                Target { ticks, ns: above(old.line.fixed_at(ticks), i128::from(ahead) << shift), slope }
-            },
-        );
+                Target {
+                    ticks,
+                    ns: above(old.line.fixed_at(ticks), i128::from(ahead) << shift),
+                    slope,
+                }
+            });
         (Just(old), Just(at), target)
     })
 }

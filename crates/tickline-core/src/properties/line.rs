@@ -5,8 +5,8 @@ use crate::units::{FixedNs, NS_PER_S};
 use proptest::prelude::*;
 
 use super::wide::{
-    UNITS_PER_NS, bits, ceil_div, ceil_ns, clamped_fixed, clamped_i64, clamped_u64, exact_at, floor_div,
-    floor_ns, units, wide,
+    UNITS_PER_NS, bits, ceil_div, ceil_ns, clamped_fixed, clamped_i64, clamped_u64, exact_at,
+    floor_div, floor_ns, units, wide,
 };
 use super::{CHEAP, config, fixed, number, signed_number, slope};
 

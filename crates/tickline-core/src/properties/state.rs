@@ -22,13 +22,23 @@ impl Oracle {
     pub(super) fn without_line(tag: u8) -> Self {
         let mut state = LineState::default();
         if tag & 8 != 0 {
-            state = state.next_line(Slope { bits: 1 << 20 }).expect("fits").without_line(0);
+            state = state
+                .next_line(Slope { bits: 1 << 20 })
+                .expect("fits")
+                .without_line(0);
         }
         for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
         }
-        let line = WindowedState { state, start_ticks: 0, window_ticks: 0 };
-        Self { line, m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6 }
+        let line = WindowedState {
+            state,
+            start_ticks: 0,
+            window_ticks: 0,
+        };
+        Self {
+            line,
+            m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6,
+        }
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
@@ -36,21 +46,37 @@ impl Oracle {
         let state = self.line.state;
         let next = state.next_line(slope);
         assert_eq!(next, state.replacing().next_line(slope), "announced or not");
-        let next = if has_unix_time { next } else { next.map(LineState::without_unix) };
+        let next = if has_unix_time {
+            next
+        } else {
+            next.map(LineState::without_unix)
+        };
         let m = slope.bits << (64 - FRACTION_BITS - SHIFT) & !0xffff;
         let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << SHIFT;
         assert_eq!(next.is_some(), fits, "{slope:?}");
-        let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if has_unix_time { 3 } else { 0x21 };
-        let line = WindowedState { state: next?, ..self.line };
+        let tag =
+            self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if has_unix_time { 3 } else { 0x21 };
+        let line = WindowedState {
+            state: next?,
+            ..self.line
+        };
         Some(Self { line, m: m | tag })
     }
 
     pub(super) fn slope(&self) -> Slope {
-        Slope { bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - SHIFT) }
+        Slope {
+            bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - SHIFT),
+        }
     }
 
     pub(super) fn with_b(self, b: i64) -> Self {
-        Self { line: WindowedState { state: self.line.state.with_b(b), ..self.line }, ..self }
+        Self {
+            line: WindowedState {
+                state: self.line.state.with_b(b),
+                ..self.line
+            },
+            ..self
+        }
     }
 
     /// The line in units of 2^-64 ns, if nothing wraps.
@@ -68,7 +94,11 @@ impl Oracle {
 /// Slopes of counters that exist, from `min_log_hz` to 16 GHz. 14.0 is 15.3 kHz.
 pub(super) fn usual_slope(min_log_hz: f64) -> impl Strategy<Value = Slope> {
     (min_log_hz..34.0).prop_filter_map("too slow", |log_hz| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^34, positive")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "below 2^34, positive"
+        )]
         let hz = log_hz.exp2() as u64;
         Slope::from_hz(hz)
     })
@@ -78,7 +108,10 @@ pub(super) fn usual_slope(min_log_hz: f64) -> impl Strategy<Value = Slope> {
 fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
     (any::<u8>(), any::<bool>()).prop_flat_map(|(tag, serves)| {
         let any = number().prop_map(|bits| (bits % (1 << (FRACTION_BITS + SHIFT))).max(1 << SHIFT));
-        let slope = prop_oneof![any.prop_map(|bits| Slope { bits }), usual_slope(30.0 - f64::from(SHIFT))];
+        let slope = prop_oneof![
+            any.prop_map(|bits| Slope { bits }),
+            usual_slope(30.0 - f64::from(SHIFT))
+        ];
         let before = Oracle::without_line(tag & 15);
         slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
     })
@@ -86,8 +119,9 @@ fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
 
 /// A line in use, some centuries around zero at a tick anywhere on the counter.
 pub(super) fn line_in_use() -> impl Strategy<Value = (Oracle, u64)> {
-    (beginning(), number(), -(1_i64 << 61)..1 << 61)
-        .prop_map(|((_, oracle), ticks, ns)| (oracle.with_b(ns.wrapping_sub(oracle.line.at(ticks))), ticks))
+    (beginning(), number(), -(1_i64 << 61)..1 << 61).prop_map(|((_, oracle), ticks, ns)| {
+        (oracle.with_b(ns.wrapping_sub(oracle.line.at(ticks))), ticks)
+    })
 }
 
 proptest! {

@@ -18,7 +18,11 @@ pub(super) fn units(fixed: FixedNs) -> BigInt {
 
 pub(super) fn floor_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     let (quotient, rest) = (numerator / denominator, numerator % denominator);
-    if rest == wide(0) || (rest < wide(0)) == (*denominator < wide(0)) { quotient } else { quotient - 1 }
+    if rest == wide(0) || (rest < wide(0)) == (*denominator < wide(0)) {
+        quotient
+    } else {
+        quotient - 1
+    }
 }
 
 pub(super) fn ceil_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
@@ -62,7 +66,11 @@ pub(super) fn bits(slope: Slope) -> BigInt {
 pub(super) fn signed_ticks(from: u64, to: u64) -> BigInt {
     let around = wide(1_u128 << 64);
     let ahead = (wide(to) - wide(from) + &around) % &around;
-    if ahead >= wide(1_u64 << 63) { ahead - around } else { ahead }
+    if ahead >= wide(1_u64 << 63) {
+        ahead - around
+    } else {
+        ahead
+    }
 }
 
 /// A line through (`from_ticks`, `fixed_ns`) at `ticks`, in units of 2^-48 ns.
@@ -72,7 +80,12 @@ pub(super) fn carried(from_ticks: u64, fixed_ns: &BigInt, slope: Slope, ticks: u
 
 /// `line` at `ticks`, in units of 2^-48 ns.
 pub(super) fn exact_at(line: &Line, ticks: u64) -> BigInt {
-    carried(line.start_ticks, &(wide(line.base_ns) * UNITS_PER_NS), line.slope, ticks)
+    carried(
+        line.start_ticks,
+        &(wide(line.base_ns) * UNITS_PER_NS),
+        line.slope,
+        ticks,
+    )
 }
 
 pub(super) fn floor_ns(fixed: &BigInt) -> BigInt {

@@ -62,6 +62,8 @@ impl EventCounters {
 
     pub(super) fn get(&self, event: Event) -> u64 {
         // ORDERING: Relaxed, a count that orders nothing.
-        self.0.get(event as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
+        self.0
+            .get(event as usize)
+            .map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 }

@@ -95,15 +95,18 @@ impl AtomicFigures {
         self.offset_ns.store(figures.offset_ns, RELAXED);
         self.too_old_iterations.store(0, RELAXED);
         self.is_counter_too_slow.store(0, RELAXED);
-        self.is_disrupted.store(u64::from(figures.is_disrupted), RELAXED);
+        self.is_disrupted
+            .store(u64::from(figures.is_disrupted), RELAXED);
         // ORDERING: Release, pairs with the Acquire load in `load`.
-        self.frequency_hz.store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
+        self.frequency_hz
+            .store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
     }
 
     /// Counts an iteration all of whose samples were too old when they were complete. Only the
     /// holder of the clock's lock may call this.
     pub(crate) fn count_samples_too_old(&self) {
         let iterations = self.too_old_iterations.load(RELAXED);
-        self.too_old_iterations.store(iterations.saturating_add(1), RELAXED);
+        self.too_old_iterations
+            .store(iterations.saturating_add(1), RELAXED);
     }
 }

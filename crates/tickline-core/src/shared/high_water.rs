@@ -76,16 +76,29 @@ const VOUCHING_TOLERANCE_PPB: i64 = 10_000_000;
 /// conditions: at the tick of `since` the reference was at `since.ns` or later, and since then it
 /// has been slower than `slope` by no more than `tolerance_ppb`.
 fn last_possible_ticks(since: Point, slope: Slope, reference_ns: i64, tolerance_ppb: i64) -> u64 {
-    let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
+    let passed_ns = reference_ns
+        .saturating_sub(since.ns)
+        .saturating_add(1)
+        .max(0)
+        .cast_unsigned();
     let slowest = slope.adjusted_ppb(tolerance_ppb.saturating_neg());
     // The 2^63 ticks that follow a given tick count as later ones. The function returns no tick
     // beyond the middle of those.
-    since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min((i64::MAX >> 1).cast_unsigned()))
+    since.ticks.wrapping_add(
+        slowest
+            .ticks_in(passed_ns)
+            .min((i64::MAX >> 1).cast_unsigned()),
+    )
 }
 
 /// The last tick for which a reference at `reference_ns` vouches (rule 12).
 fn vouched_ticks(evidence: &Evidence, slowest: Slope, reference_ns: i64) -> u64 {
-    last_possible_ticks(evidence.proven, slowest, reference_ns, VOUCHING_TOLERANCE_PPB)
+    last_possible_ticks(
+        evidence.proven,
+        slowest,
+        reference_ns,
+        VOUCHING_TOLERANCE_PPB,
+    )
 }
 
 /// The largest number of ticks by which a reader's read of the counter may follow its second load
@@ -98,14 +111,24 @@ fn margin_ticks(line: &WindowedState) -> u64 {
 /// the state that ended the line.
 fn last_used_ticks_in(line: &WindowedState, ticks: u64) -> u64 {
     let ticks_in = ticks.wrapping_sub(line.start_ticks);
-    ticks_in.saturating_add(margin_ticks(line)).min(line.valid_ticks())
+    ticks_in
+        .saturating_add(margin_ticks(line))
+        .min(line.valid_ticks())
 }
 
 /// The furthest that the counter can have come by `reference_ns`, ticks from the line's start, if
 /// there was no suspend since the point `since`.
-fn reachable_ticks_in(line: &WindowedState, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reachable_ticks_in(
+    line: &WindowedState,
+    since: Point,
+    slowest: Slope,
+    reference_ns: i64,
+) -> u64 {
     // Some references return old values, which are late by microseconds.
-    let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
+    let late_ns = SUSPENDED_BOUND_NS
+        .saturating_mul(2)
+        .saturating_add(MEETING_MARGIN_NS)
+        .cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached_ticks = last_possible_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
     // The result is at least two margins after the start. The meeting point with the previous line
@@ -118,8 +141,12 @@ fn reachable_ticks_in(line: &WindowedState, since: Point, slowest: Slope, refere
 /// reference does not know.
 fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
     // Do not ask a reference again that did not answer before: the call may be forbidden.
-    let Some(then_ns) = evidence.suspended_ns else { return false };
-    let Some(now_ns) = reference.suspended_ns() else { return false };
+    let Some(then_ns) = evidence.suspended_ns else {
+        return false;
+    };
+    let Some(now_ns) = reference.suspended_ns() else {
+        return false;
+    };
     now_ns.abs_diff(then_ns) <= SUSPENDED_BOUND_NS.saturating_mul(2)
 }
 
@@ -132,7 +159,12 @@ impl<S: StateCell> SharedClock<S> {
     /// - The line's window has passed, and the reference does not vouch for `ticks` (rule 12).
     ///
     /// Asks the reference only past the window.
-    pub(crate) fn may_use(&self, line: &WindowedState, ticks: u64, reference: &impl Reference) -> bool {
+    pub(crate) fn may_use(
+        &self,
+        line: &WindowedState,
+        ticks: u64,
+        reference: &impl Reference,
+    ) -> bool {
         let ticks_in = ticks.wrapping_sub(line.start_ticks);
         if ticks_in < line.window_ticks {
             return true;
@@ -142,7 +174,8 @@ impl<S: StateCell> SharedClock<S> {
             // than this.
             let reference_ns = reference.monotonic_ns();
             let (evidence, slowest) = self.evidence(line);
-            let vouches = ticks_between(ticks, vouched_ticks(&evidence, slowest, reference_ns)) >= 0;
+            let vouches =
+                ticks_between(ticks, vouched_ticks(&evidence, slowest, reference_ns)) >= 0;
             if vouches {
                 // ORDERING: Relaxed: only a forked child needs the value, and it has a copy of its
                 // parent's memory.
@@ -173,17 +206,22 @@ impl<S: StateCell> SharedClock<S> {
         let mut last_ticks_in = last_used_ticks_in(line, ticks);
         if last_ticks_in > line.window_ticks {
             let (evidence, slowest) = self.evidence(line);
-            let unsuspended =
-                ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
+            let unsuspended = ticks_between(line.start_ticks, ticks) < 0
+                && was_not_suspended(&evidence, reference);
             // ORDERING: Relaxed, pairs with the `fetch_max` of this process or its parent.
-            let reference_ns = reference.monotonic_ns().max(self.vouched_ns.load(Ordering::Relaxed));
+            let reference_ns = reference
+                .monotonic_ns()
+                .max(self.vouched_ns.load(Ordering::Relaxed));
             let vouched_ticks = vouched_ticks(&evidence, slowest, reference_ns);
             let vouched_ticks_in = ticks_since(line.start_ticks, vouched_ticks);
             last_ticks_in = last_ticks_in.min(vouched_ticks_in.max(line.window_ticks));
             if unsuspended {
                 // The newest point counts unless it is from before the reset.
-                let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
-                last_ticks_in = last_ticks_in.min(reachable_ticks_in(line, since, slowest, reference_ns));
+                let since = newest
+                    .filter(|point| line.is_valid_at(point.ticks))
+                    .unwrap_or(evidence.proven);
+                last_ticks_in =
+                    last_ticks_in.min(reachable_ticks_in(line, since, slowest, reference_ns));
             }
         }
         line.at(line.start_ticks.wrapping_add(last_ticks_in))

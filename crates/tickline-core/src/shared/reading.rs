@@ -55,7 +55,10 @@ impl SlowReading {
         let ns = line.at(ticks);
         let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
         let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
-        Self { ns, source: ReadingSource::Line { overdue_ns } }
+        Self {
+            ns,
+            source: ReadingSource::Line { overdue_ns },
+        }
     }
 }
 
@@ -88,7 +91,10 @@ impl BoundedReading {
     #[must_use]
     pub fn bounds_ns(&self) -> (i64, i64) {
         let Bounds { lower, upper, .. } = &self.bounds;
-        (lower.at(self.ticks).min(self.ns), upper.at(self.ticks).max(self.ns))
+        (
+            lower.at(self.ticks).min(self.ns),
+            upper.at(self.ticks).max(self.ns),
+        )
     }
 }
 
@@ -132,7 +138,8 @@ impl<S: StateCell> SharedClock<S> {
     /// ```
     #[must_use]
     pub fn now_ordered_ns(&self, counter: &impl Counter, reference: &impl Reference) -> i64 {
-        self.read_ordered_ns(counter).unwrap_or_else(|| self.read_slow(counter, reference).ns)
+        self.read_ordered_ns(counter)
+            .unwrap_or_else(|| self.read_slow(counter, reference).ns)
     }
 
     /// An ordered read of the counter, ticks. `None` where
@@ -201,7 +208,11 @@ impl<S: StateCell> SharedClock<S> {
             // window excludes this tick.
             (slot.window(), ticks)
         })?;
-        Some(BoundedReading { ticks, ns: state.fast_at(ticks), bounds })
+        Some(BoundedReading {
+            ticks,
+            ns: state.fast_at(ticks),
+            bounds,
+        })
     }
 
     /// A state that `serves` accepts, and ticks at which it was current. Rule 1: the state must be
@@ -241,8 +252,13 @@ impl<S: StateCell> SharedClock<S> {
         }
         let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state.b);
         let ticks = counter.now_ordered();
-        let is_usable = self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
-        is_usable.then(|| BoundedReading { ticks, ns: snapshot.at(ticks), bounds })
+        let is_usable =
+            self.may_use(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
+        is_usable.then(|| BoundedReading {
+            ticks,
+            ns: snapshot.at(ticks),
+            bounds,
+        })
     }
 
     /// The slow path: an ordered reading in any state. Waits at most two microseconds for a writer
@@ -253,12 +269,15 @@ impl<S: StateCell> SharedClock<S> {
         let mut wait = Wait::default();
         loop {
             let unfinished = |line: &WindowedState| {
-                if !wait.count_and_keep_waiting(line, counter) && self.help(line, counter, reference) {
+                if !wait.count_and_keep_waiting(line, counter)
+                    && self.help(line, counter, reference)
+                {
                     self.events.count(Event::Help);
                 }
             };
             let ordered_ticks = || Some(counter.now_ordered());
-            let reading = self.try_read_slow(ordered_ticks, || counter.barrier(), reference, unfinished);
+            let reading =
+                self.try_read_slow(ordered_ticks, || counter.barrier(), reference, unfinished);
             if let Some(reading) = reading {
                 return reading;
             }
@@ -284,7 +303,9 @@ impl<S: StateCell> SharedClock<S> {
                     self.retire_expired(&snapshot, ticks, None, reference);
                     return None;
                 }
-                self.cell.is_still(state).then(|| SlowReading::by_line(&snapshot, ticks))
+                self.cell
+                    .is_still(state)
+                    .then(|| SlowReading::by_line(&snapshot, ticks))
             }
             Phase::Replacing | Phase::FirstPublication => {
                 unfinished(&snapshot);
@@ -295,9 +316,10 @@ impl<S: StateCell> SharedClock<S> {
                 barrier();
                 let source = ReadingSource::Reference { reference_ns };
                 // Rule 6: a line that was published meanwhile may already be above this value.
-                self.cell
-                    .is_still(state)
-                    .then(|| SlowReading { ns: reference_ns.max(state.high_water_ns()), source })
+                self.cell.is_still(state).then(|| SlowReading {
+                    ns: reference_ns.max(state.high_water_ns()),
+                    source,
+                })
             }
         }
     }
@@ -322,7 +344,11 @@ impl Wait {
         if snapshot.state != self.state {
             // A line that is being replaced was published before, so the counter may be read.
             let since_ticks = if is_first { 0 } else { counter.now_ordered() };
-            *self = Self { state: snapshot.state, since_ticks, loads: 0 };
+            *self = Self {
+                state: snapshot.state,
+                since_ticks,
+                loads: 0,
+            };
             return true;
         }
         let is_early = if is_first {

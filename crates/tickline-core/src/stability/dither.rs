@@ -73,7 +73,9 @@ const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
-    narrowest.plus(narrowest.half().half()).plus(FixedNs::from_ns(3))
+    narrowest
+        .plus(narrowest.half().half())
+        .plus(FixedNs::from_ns(3))
 }
 
 /// The departure of a sample from the line before it.
@@ -100,9 +102,15 @@ impl Departure {
     /// `((width - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
         let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
-        let uncertainty =
-            if self.is_clear(narrowest) { FixedNs::ZERO } else { self.uncertainty.minus(narrowest) };
-        let noise = wider.plus(uncertainty.max(FixedNs::ZERO)).plus(FixedNs::from_ns(1)).half();
+        let uncertainty = if self.is_clear(narrowest) {
+            FixedNs::ZERO
+        } else {
+            self.uncertainty.minus(narrowest)
+        };
+        let noise = wider
+            .plus(uncertainty.max(FixedNs::ZERO))
+            .plus(FixedNs::from_ns(1))
+            .half();
         self.distance.minus(noise).max(FixedNs::ZERO)
     }
 }
@@ -129,7 +137,11 @@ pub(crate) struct Dither {
 
 impl Dither {
     pub(super) const fn new() -> Self {
-        Self { current: None, previous: None, narrowest: None }
+        Self {
+            current: None,
+            previous: None,
+            narrowest: None,
+        }
     }
 
     /// Makes the range unknown again.
@@ -153,7 +165,9 @@ impl Dither {
             largest: FixedNs::ZERO,
         });
         block.samples = block.samples.saturating_add(1);
-        block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
+        block.clear = block
+            .clear
+            .saturating_add(u32::from(departure.is_clear(narrowest)));
         block.largest = block.largest.max(departure.without_noise(narrowest));
         let span_ticks = ticks_since(block.since_ticks, departure.ticks);
         if block.clear >= BLOCK_SAMPLES && span_ticks >= slope.ticks_in(BLOCK_NS) {
@@ -172,9 +186,16 @@ impl Dither {
     /// The largest movement of the reference against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
         let most = FixedNs::from_ns(MAX_NS.cast_signed());
-        let Some(previous) = self.previous else { return most };
-        let largest = self.current.map_or(FixedNs::ZERO, |block| block.largest).max(previous);
-        largest.times(RANGE_FACTOR).clamp(FixedNs::from_ns(MIN_NS.cast_signed()), most)
+        let Some(previous) = self.previous else {
+            return most;
+        };
+        let largest = self
+            .current
+            .map_or(FixedNs::ZERO, |block| block.largest)
+            .max(previous);
+        largest
+            .times(RANGE_FACTOR)
+            .clamp(FixedNs::from_ns(MIN_NS.cast_signed()), most)
     }
 }
 
@@ -191,14 +212,27 @@ mod tests {
     const WIDE: (i64, i64) = (40, 40);
 
     const CASES: [(&str, &[EqualSamples]); 8] = [
-        ("unknown before 32 samples", &[(31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))]),
-        ("unknown before two seconds", &[(199, 10, 1, CLEAR, None), (2, 10, 1, CLEAR, Some(4))]),
+        (
+            "unknown before 32 samples",
+            &[(31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))],
+        ),
+        (
+            "unknown before two seconds",
+            &[(199, 10, 1, CLEAR, None), (2, 10, 1, CLEAR, Some(4))],
+        ),
         ("2 ns at the least", &[(32, 100, 0, CLEAR, Some(2))]),
         (
             "four times the largest distance",
-            &[(31, 100, 0, CLEAR, None), (1, 100, 5, CLEAR, Some(20)), (1, 100, 12, CLEAR, Some(48))],
+            &[
+                (31, 100, 0, CLEAR, None),
+                (1, 100, 5, CLEAR, Some(20)),
+                (1, 100, 12, CLEAR, Some(48)),
+            ],
         ),
-        ("48 ns at the most", &[(31, 100, 0, CLEAR, None), (1, 100, 13, CLEAR, Some(48))]),
+        (
+            "48 ns at the most",
+            &[(31, 100, 0, CLEAR, None), (1, 100, 13, CLEAR, Some(48))],
+        ),
         (
             "a larger distance counts at once, and until a whole block shows only smaller ones",
             &[
@@ -222,7 +256,11 @@ mod tests {
         ),
         (
             "wide samples look clear until a narrow one comes",
-            &[(32, 100, 10, WIDE, Some(40)), (31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))],
+            &[
+                (32, 100, 10, WIDE, Some(40)),
+                (31, 100, 1, CLEAR, None),
+                (1, 100, 1, CLEAR, Some(4)),
+            ],
         ),
     ];
 
@@ -233,17 +271,31 @@ mod tests {
             for (index, &(samples, gap_ms, distance_ns, (width_ns, uncertainty_ns), range_ns)) in
                 steps.iter().enumerate()
             {
-                let (width, uncertainty) = (FixedNs::from_ns(width_ns), FixedNs::from_ns(uncertainty_ns));
+                let (width, uncertainty) =
+                    (FixedNs::from_ns(width_ns), FixedNs::from_ns(uncertainty_ns));
                 let distance = FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half());
                 for _ in 0..samples {
                     ticks += gap_ms * 1_000_000;
-                    let departure =
-                        Departure { ticks, distance, width, uncertainty, narrowest_before: width };
+                    let departure = Departure {
+                        ticks,
+                        distance,
+                        width,
+                        uncertainty,
+                        narrowest_before: width,
+                    };
                     dither.add(&departure, Slope::from_hz(1_000_000_000).unwrap());
                 }
-                assert_eq!(dither.is_known(), range_ns.is_some(), "{name}, step {index}");
+                assert_eq!(
+                    dither.is_known(),
+                    range_ns.is_some(),
+                    "{name}, step {index}"
+                );
                 let expected_ns = range_ns.unwrap_or(MAX_NS.cast_signed());
-                assert_eq!(dither.range().ceil_ns(), expected_ns, "{name}, step {index}");
+                assert_eq!(
+                    dither.range().ceil_ns(),
+                    expected_ns,
+                    "{name}, step {index}"
+                );
             }
             dither.forget();
             assert!(!dither.is_known());

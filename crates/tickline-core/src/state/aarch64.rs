@@ -44,7 +44,10 @@ impl AtomicState {
                 options(nostack, preserves_flags),
             );
         }
-        LineState { m, b: b.cast_signed() }
+        LineState {
+            m,
+            b: b.cast_signed(),
+        }
     }
 
     /// Whether the state is `state`, after every earlier load.
@@ -65,7 +68,10 @@ impl AtomicState {
                 options(nostack, preserves_flags),
             );
         }
-        LineState { m, b: b.cast_signed() } == state
+        LineState {
+            m,
+            b: b.cast_signed(),
+        } == state
     }
 
     /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
@@ -100,7 +106,10 @@ impl AtomicState {
                 options(nostack),
             );
         }
-        LineState { m, b: b.cast_signed() } == from
+        LineState {
+            m,
+            b: b.cast_signed(),
+        } == from
     }
 }
 

@@ -14,10 +14,13 @@ fn index_of(state: LineState) -> u64 {
     if states.is_empty() {
         states.push(LineState::default());
     }
-    let index = states.iter().position(|known| *known == state).unwrap_or_else(|| {
-        states.push(state);
-        states.len().saturating_sub(1)
-    });
+    let index = states
+        .iter()
+        .position(|known| *known == state)
+        .unwrap_or_else(|| {
+            states.push(state);
+            states.len().saturating_sub(1)
+        });
     u64::try_from(index).expect("few states")
 }
 
@@ -41,7 +44,12 @@ impl AtomicState {
     pub(crate) fn load(&self) -> LineState {
         // ORDERING: Acquire, as the machine's load; pairs with `try_swap`.
         let index = usize::try_from(self.0.load(Ordering::Acquire)).expect("few states");
-        STATES.lock().expect("no model panics in here").get(index).copied().unwrap_or_default()
+        STATES
+            .lock()
+            .expect("no model panics in here")
+            .get(index)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Whether the state is `state`, after every earlier load.
@@ -58,6 +66,13 @@ impl AtomicState {
         // keeps the read of the counter that follows the announcement of a replacement behind the
         // announcement. No test sees Release without Acquire: the modelled counter is never read
         // early. Relaxed on failure: the caller uses nothing then.
-        self.0.compare_exchange(index_of(from), index_of(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.0
+            .compare_exchange(
+                index_of(from),
+                index_of(to),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
     }
 }

@@ -44,7 +44,12 @@ impl AtomicState {
         Self {
             word: AtomicU64::new(0),
             taken: AtomicU64::new(0),
-            pairs: [const { Pair { m: AtomicU64::new(0), b: AtomicI64::new(0) } }; PAIRS],
+            pairs: [const {
+                Pair {
+                    m: AtomicU64::new(0),
+                    b: AtomicI64::new(0),
+                }
+            }; PAIRS],
         }
     }
 
@@ -83,8 +88,12 @@ impl AtomicState {
         if self.pair(word) != from {
             return false;
         }
-        let Some(index) = self.take() else { return false };
-        let Some(pair) = self.pairs.get(index) else { return false };
+        let Some(index) = self.take() else {
+            return false;
+        };
+        let Some(pair) = self.pairs.get(index) else {
+            return false;
+        };
         // ORDERING: Release for both, pairs with the fence in `load`. A reader of the pair's
         // earlier state may see one of these stores. It then also sees that the word no longer
         // names this pair.
@@ -93,8 +102,15 @@ impl AtomicState {
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | index as u64;
         // ORDERING: acquire and release, pairs with the loads of the word. No test sees Release
         // without Acquire, as in `modelled.rs`. Relaxed on failure: the caller uses nothing then.
-        let swapped = self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        self.free(if swapped { word & INDEX_MASK } else { index as u64 });
+        let swapped = self
+            .word
+            .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        self.free(if swapped {
+            word & INDEX_MASK
+        } else {
+            index as u64
+        });
         swapped
     }
 
@@ -104,7 +120,10 @@ impl AtomicState {
         #[expect(clippy::indexing_slicing, reason = "three bits, and eight pairs")]
         let pair = &self.pairs[(word & INDEX_MASK) as usize];
         // ORDERING: Relaxed for both, between the two loads of the word.
-        LineState { m: pair.m.load(Ordering::Relaxed), b: pair.b.load(Ordering::Relaxed) }
+        LineState {
+            m: pair.m.load(Ordering::Relaxed),
+            b: pair.b.load(Ordering::Relaxed),
+        }
     }
 
     /// Takes an unused pair and returns its index; `None` if there is none.
@@ -120,7 +139,11 @@ impl AtomicState {
             // ORDERING: Acquire, pairs with the Release exchange in `free`. The thread that freed
             // the pair had swapped the word before. So this thread's stores to the pair come after
             // that swap.
-            if self.taken.compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self
+                .taken
+                .compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 return Some(index as usize);
             }
         }
@@ -133,7 +156,12 @@ impl AtomicState {
             // ORDERING: Release, pairs with the Acquire exchange in `take`.
             if self
                 .taken
-                .compare_exchange(taken, taken ^ (1 << index), Ordering::Release, Ordering::Relaxed)
+                .compare_exchange(
+                    taken,
+                    taken ^ (1 << index),
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                )
                 .is_ok()
             {
                 return;

@@ -7,7 +7,9 @@ fn slope_of(hz: u64) -> Slope {
 }
 
 fn line(slope: Slope) -> LineState {
-    LineState::default().next_line(slope).expect("a slope that fits")
+    LineState::default()
+        .next_line(slope)
+        .expect("a slope that fits")
 }
 
 /// Rule 10: the count distinguishes states before and after a gate was closed and opened, and the
@@ -21,7 +23,13 @@ fn rule_10_the_count_tells_lives_apart() {
     // Line follows line; each line ends without a successor; a gate closes and opens.
     let lives: [fn(LineState) -> LineState; 3] = [
         next,
-        |state| next(if state.is_published() { state.replacing().without_line(9) } else { state }),
+        |state| {
+            next(if state.is_published() {
+                state.replacing().without_line(9)
+            } else {
+                state
+            })
+        },
         |state| state.with_gate_closed().with_gate_open(),
     ];
     for life in lives {
@@ -37,7 +45,9 @@ fn rule_10_the_count_tells_lives_apart() {
 /// The states that can follow a state. Their bases come from a set so small that they repeat.
 fn successors(state: LineState) -> Vec<LineState> {
     const BASES: [i64; 2] = [5, 6];
-    let next = state.next_line(Slope { bits: 1 << 47 }).expect("a slope that fits");
+    let next = state
+        .next_line(Slope { bits: 1 << 47 })
+        .expect("a slope that fits");
     let lines = || BASES.map(|b| next.with_b(b));
     let ends = || BASES.map(|b| state.without_line(b));
     let gated = state.with_gate_closed();
@@ -66,7 +76,9 @@ fn no_mixture_of_split_loads_is_used() {
         let longer = |history: &Vec<LineState>| {
             let history = history.clone();
             let next = successors(history[history.len() - 1]);
-            next.into_iter().map(move |state| [&history[..], &[state]].concat()).collect::<Vec<_>>()
+            next.into_iter()
+                .map(move |state| [&history[..], &[state]].concat())
+                .collect::<Vec<_>>()
         };
         histories = histories.iter().flat_map(longer).collect();
     }
@@ -79,8 +91,14 @@ fn no_mixture_of_split_loads_is_used() {
                         for orders in 0..4 {
                             let (m1, b1) = if orders & 1 == 0 { (t1, t2) } else { (t2, t1) };
                             let (m2, b2) = if orders & 2 == 0 { (t3, t4) } else { (t4, t3) };
-                            let found = LineState { m: history[m1].m, b: history[b1].b };
-                            let again = LineState { m: history[m2].m, b: history[b2].b };
+                            let found = LineState {
+                                m: history[m1].m,
+                                b: history[b1].b,
+                            };
+                            let again = LineState {
+                                m: history[m2].m,
+                                b: history[b2].b,
+                            };
                             let is_read = matches!(found.phase(), Phase::Published | Phase::NoLine);
                             if found != again || !is_read {
                                 continue;
@@ -96,7 +114,10 @@ fn no_mixture_of_split_loads_is_used() {
             }
         }
     }
-    assert!(used > 1_000 && exceptions > 0, "{used} readings, {exceptions} exceptions");
+    assert!(
+        used > 1_000 && exceptions > 0,
+        "{used} readings, {exceptions} exceptions"
+    );
 }
 
 /// Whether the manuals promise that this processor loads 16 bytes as one.
@@ -117,9 +138,18 @@ fn a_second_load_and_a_swap_compare_every_bit() {
         return crate::testing::skip("this processor has no swap of 128 bits");
     }
     for bit in 0..64 {
-        for other in [LineState { m: state.m ^ 1 << bit, ..state }, state.with_b(state.b ^ 1 << bit)] {
+        for other in [
+            LineState {
+                m: state.m ^ 1 << bit,
+                ..state
+            },
+            state.with_b(state.b ^ 1 << bit),
+        ] {
             assert!(!atomic.is_still(other), "bit {bit} of {other:?}");
-            assert!(!atomic.try_swap(other, LineState::default()), "bit {bit} of {other:?}");
+            assert!(
+                !atomic.try_swap(other, LineState::default()),
+                "bit {bit} of {other:?}"
+            );
         }
     }
     assert!(atomic.is_still(state));
@@ -134,8 +164,10 @@ fn no_load_is_torn_on_this_processor() {
         return crate::testing::skip("this processor has no swap of 128 bits");
     }
     let swaps = if cfg!(miri) { 50 } else { 1_000_000 };
-    let whole =
-        |number: u64| LineState { m: number, b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed() };
+    let whole = |number: u64| LineState {
+        m: number,
+        b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed(),
+    };
     for loads in if loads_as_one() { 1..=2 } else { 2..=2 } {
         let state = &AtomicState::new();
         let load = move || loop {
@@ -153,7 +185,10 @@ fn no_load_is_torn_on_this_processor() {
         };
         std::thread::scope(|scope| {
             let swappers = [(); 2].map(|()| scope.spawn(move || (0..swaps).for_each(|_| swap())));
-            while !swappers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            while !swappers
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+            {
                 load();
             }
         });

@@ -28,7 +28,11 @@ pub fn has_atomics() -> bool {
     // ORDERING: Relaxed, a value on its own.
     let mut known = HAS_ATOMICS.load(Ordering::Relaxed);
     if known == 0 {
-        known = if cpuid(1, 0).ecx & CMPXCHG16B == 0 { 2 } else { 1 };
+        known = if cpuid(1, 0).ecx & CMPXCHG16B == 0 {
+            2
+        } else {
+            1
+        };
         // ORDERING: Relaxed, a value on its own.
         HAS_ATOMICS.store(known, Ordering::Relaxed);
     }
@@ -124,7 +128,10 @@ impl AtomicState {
                 options(nostack),
             );
         }
-        LineState { m, b: b.cast_signed() }
+        LineState {
+            m,
+            b: b.cast_signed(),
+        }
     }
 }
 

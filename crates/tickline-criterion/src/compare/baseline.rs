@@ -49,9 +49,19 @@ impl Change {
         let (before, after) = (range(then)?, range(now)?);
         // The rounds of a comparison are differences, so the percentage is relative to A's median.
         let whole_ns = then["median_a_ns"].as_f64();
-        let label = if whole_ns.is_some() { "difference " } else { "" };
+        let label = if whole_ns.is_some() {
+            "difference "
+        } else {
+            ""
+        };
         let percent = (after[1] - before[1]) / whole_ns.unwrap_or(before[1]) * 100.0;
-        Some(Self { name: name.to_owned(), label, then: before, now: after, percent })
+        Some(Self {
+            name: name.to_owned(),
+            label,
+            then: before,
+            now: after,
+            percent,
+        })
     }
 
     fn is_different(&self) -> bool {
@@ -109,8 +119,15 @@ mod tests {
             assert_eq!(change.is_different(), is_different, "{change}");
             assert_eq!(change.json()["is_different"], is_different);
             assert_eq!(change.json()["in_turns"], false);
-            let verdict = [if ns > 200.0 { "more now" } else { "less now" }, "no difference found"];
-            for part in [verdict[usize::from(!is_different)], "baseline main: ", "--against"] {
+            let verdict = [
+                if ns > 200.0 { "more now" } else { "less now" },
+                "no difference found",
+            ];
+            for part in [
+                verdict[usize::from(!is_different)],
+                "baseline main: ",
+                "--against",
+            ] {
                 assert!(change.to_string().contains(part), "{change}");
             }
         }
@@ -126,14 +143,28 @@ mod tests {
     fn a_change_of_the_difference_is_in_percent_of_a() {
         let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
         let change = Change::new("main", &comparison(1.0), &comparison(2.5)).expect("ten rounds");
-        assert!((change.percent - 1.5).abs() < 1e-9 && !change.is_different(), "{change}");
-        assert!(Change::new("main", &comparison(1.0), &comparison(-1.5)).expect("ten rounds").is_different());
+        assert!(
+            (change.percent - 1.5).abs() < 1e-9 && !change.is_different(),
+            "{change}"
+        );
+        assert!(
+            Change::new("main", &comparison(1.0), &comparison(-1.5))
+                .expect("ten rounds")
+                .is_different()
+        );
     }
 
     #[test]
     fn fewer_than_ten_rounds_show_no_change() {
-        for few in [json!({}), json!({ "rounds_ns": [] }), json!({ "rounds_ns": ([1.0; 9]) })] {
-            assert_eq!(Change::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })), None);
+        for few in [
+            json!({}),
+            json!({ "rounds_ns": [] }),
+            json!({ "rounds_ns": ([1.0; 9]) }),
+        ] {
+            assert_eq!(
+                Change::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })),
+                None
+            );
         }
     }
 }

@@ -75,9 +75,13 @@ impl Interleaving {
                     if peer.clock == clock {
                         return Ok(Self::Drives(Box::new(peer)));
                     }
-                    Err(format!("it measures by the {}, and this build by the {clock}", peer.clock))
+                    Err(format!(
+                        "it measures by the {}, and this build by the {clock}",
+                        peer.clock
+                    ))
                 });
-                peer.inspect_err(|error| time.settings().messages.not_interleaved(error)).ok()
+                peer.inspect_err(|error| time.settings().messages.not_interleaved(error))
+                    .ok()
             }
         }
     }
@@ -129,7 +133,11 @@ fn read_request() -> Request {
     let mut line = String::new();
     io::stdin().read_line(&mut line).ok();
     match serde_json::from_str(&line) {
-        Ok((sample, iterations, iterations_per_pair)) => Request { sample, iterations, iterations_per_pair },
+        Ok((sample, iterations, iterations_per_pair)) => Request {
+            sample,
+            iterations,
+            iterations_per_pair,
+        },
         Err(_) => std::process::exit(0),
     }
 }
@@ -179,7 +187,14 @@ impl PeerBuild {
         if !system_facts::cpu().is_some_and(system_facts::bind) && cfg!(target_os = "linux") {
             return Err("the thread cannot be bound to its CPU".to_owned());
         }
-        let arguments = ["--bench", "--exact", "--discard-baseline", "--noplot", "--", name];
+        let arguments = [
+            "--bench",
+            "--exact",
+            "--discard-baseline",
+            "--noplot",
+            "--",
+            name,
+        ];
         let mut child = arguments::prepare(Command::new(program).args(arguments), Role::Serve)
             .stdin(Stdio::piped())
             .spawn()
@@ -213,9 +228,15 @@ impl PeerBuild {
 
     /// Requests a slice from the other build. Returns its pairs that count, ticks.
     fn request_slice(&mut self, request: Request) -> Result<Vec<u64>, String> {
-        let Request { sample, iterations, iterations_per_pair } = request;
+        let Request {
+            sample,
+            iterations,
+            iterations_per_pair,
+        } = request;
         // If the other build has ended, the write fails, and so does the read of the reply.
-        self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
+        self.requests
+            .as_mut()
+            .map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
         let (disturbances, ticks) =
             serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
         self.disturbances.add_all(Disturbances(disturbances));
@@ -235,12 +256,22 @@ impl PeerBuild {
         Ok(())
     }
 
-    fn end_slice(&mut self, request: Request, ticks: Vec<u64>, ours: Disturbances) -> Result<(), String> {
+    fn end_slice(
+        &mut self,
+        request: Request,
+        ticks: Vec<u64>,
+        ours: Disturbances,
+    ) -> Result<(), String> {
         let theirs = match self.early_slice.take() {
             Some(theirs) => theirs,
             None => self.request_slice(request)?,
         };
-        self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
+        self.couples.extend(
+            theirs
+                .into_iter()
+                .zip(evenly(ticks))
+                .map(|(theirs, ours)| [theirs, ours]),
+        );
         self.disturbances.add_all(ours);
         // A slice may have no pair that counts.
         if self.couples.len() > self.slice_ends.last().copied().unwrap_or(0) {
@@ -272,8 +303,12 @@ fn benchmark_names() -> Result<&'static [Option<String>], String> {
     static NAMES: OnceLock<Result<Vec<Option<String>>, String>> = OnceLock::new();
     let names = NAMES.get_or_init(|| {
         let mut list = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
-        list.args(std::env::args_os().skip(1)).arg("--list").stdin(Stdio::null());
-        let output = arguments::prepare(&mut list, Role::List).output().map_err(|error| error.to_string())?;
+        list.args(std::env::args_os().skip(1))
+            .arg("--list")
+            .stdin(Stdio::null());
+        let output = arguments::prepare(&mut list, Role::List)
+            .output()
+            .map_err(|error| error.to_string())?;
         Ok(parse_names(&String::from_utf8_lossy(&output.stdout)))
     });
     names.as_deref().map_err(Clone::clone)
@@ -281,8 +316,12 @@ fn benchmark_names() -> Result<&'static [Option<String>], String> {
 
 fn parse_names(listing: &str) -> Vec<Option<String>> {
     let within = listing.split(BENCHMARK_MARK).skip(1).step_by(2);
-    let name =
-        |lines: &str| lines.lines().find_map(|line| line.strip_suffix(": benchmark")).map(str::to_owned);
+    let name = |lines: &str| {
+        lines
+            .lines()
+            .find_map(|line| line.strip_suffix(": benchmark"))
+            .map(str::to_owned)
+    };
     within.map(name).collect()
 }
 
@@ -296,7 +335,10 @@ mod tests {
             "plain: benchmark\n{BENCHMARK_MARK}a/1: benchmark\n{BENCHMARK_MARK}own words\n{BENCHMARK_MARK}{BENCHMARK_MARK}b: benchmark\n{BENCHMARK_MARK}a: \
              b: benchmark\n{BENCHMARK_MARK}"
         );
-        assert_eq!(parse_names(&listing), [Some("a/1".to_owned()), None, Some("a: b".to_owned())]);
+        assert_eq!(
+            parse_names(&listing),
+            [Some("a/1".to_owned()), None, Some("a: b".to_owned())]
+        );
         assert_eq!(parse_names("plain: benchmark\n"), []);
     }
 }

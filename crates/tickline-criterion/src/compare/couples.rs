@@ -41,7 +41,9 @@ pub(crate) fn analyse(
         return None;
     }
     let cut = |round: usize| match slice_ends {
-        Some(ends) => (round * units / rounds).checked_sub(1).map_or(0, |last| ends[last]),
+        Some(ends) => (round * units / rounds)
+            .checked_sub(1)
+            .map_or(0, |last| ends[last]),
         None => round * couples.len() / rounds,
     };
     let median_of = |couples: &[Couple], routine: usize| {
@@ -92,10 +94,17 @@ mod tests {
         let mut uniform = uniform(11);
         let mut false_ones = 0;
         for _ in 0..40 {
-            let same = analyse(&wandering(&mut uniform, 0.0), None, 26.0).expect("enough").difference;
+            let same = analyse(&wandering(&mut uniform, 0.0), None, 26.0)
+                .expect("enough")
+                .difference;
             false_ones += usize::from(same.low > 0.0 || same.high < 0.0);
-            let other = analyse(&wandering(&mut uniform, 2.0), None, 26.0).expect("enough").difference;
-            assert!(other.low > 0.0 && (other.estimate - 40.0).abs() < 4.0, "{other:?}");
+            let other = analyse(&wandering(&mut uniform, 2.0), None, 26.0)
+                .expect("enough")
+                .difference;
+            assert!(
+                other.low > 0.0 && (other.estimate - 40.0).abs() < 4.0,
+                "{other:?}"
+            );
         }
         // Two false differences are expected.
         assert!(false_ones <= 6, "{false_ones} of 40");
@@ -112,9 +121,15 @@ mod tests {
             let slices: Vec<Couple> = (0..20).map(|_| [one(), one()]).collect();
             let couples: Vec<Couple> = slices.into_iter().flat_map(|two| [two; 30]).collect();
             let slice_ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
-            let difference = analyse(&couples, Some(&slice_ends), 1.0).expect("20 slices").difference;
+            let difference = analyse(&couples, Some(&slice_ends), 1.0)
+                .expect("20 slices")
+                .difference;
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
-            assert_eq!(analyse(&couples, Some(&slice_ends[..9]), 1.0), None, "too few slices");
+            assert_eq!(
+                analyse(&couples, Some(&slice_ends[..9]), 1.0),
+                None,
+                "too few slices"
+            );
         }
         // Ten false differences are expected. Without whole slices there were 56.
         assert!(false_ones <= 24, "{false_ones} of 200");
@@ -125,6 +140,9 @@ mod tests {
         assert_eq!(analyse(&[[100, 102]; 49], None, 26.0), None);
         let analysis = analyse(&[[100, 102]; 50], None, 26.0).expect("ten rounds of five");
         assert_eq!(analysis.rounds.len(), 10);
-        assert!((analysis.difference.estimate - 2.0).abs() < 0.01, "{analysis:?}");
+        assert!(
+            (analysis.difference.estimate - 2.0).abs() < 0.01,
+            "{analysis:?}"
+        );
     }
 }

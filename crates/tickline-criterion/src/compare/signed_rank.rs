@@ -38,14 +38,22 @@ pub(crate) fn interval(differences: &[f64]) -> Option<Interval> {
     }
     let mut walsh = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
     for (i, one) in differences.iter().enumerate() {
-        walsh.extend(differences[i..].iter().map(|other| f64::midpoint(*one, *other)));
+        walsh.extend(
+            differences[i..]
+                .iter()
+                .map(|other| f64::midpoint(*one, *other)),
+        );
     }
     walsh.sort_unstable_by(f64::total_cmp);
     let n = as_f64(count(differences.len()));
     let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
     // The cut is rounded down, so the interval may be too long, but not too short.
     let cut = index(round((n * (n + 1.0) / 4.0 - Z * spread).floor())).max(1);
-    Some(Interval { estimate: middle(&walsh), low: walsh[cut - 1], high: walsh[walsh.len() - cut] })
+    Some(Interval {
+        estimate: middle(&walsh),
+        low: walsh[cut - 1],
+        high: walsh[walsh.len() - cut],
+    })
 }
 
 #[cfg(test)]
@@ -66,7 +74,13 @@ pub(crate) mod tests {
 
     /// Differences with heavy tails: uniform values, one in ten of which is ten times as large.
     fn differences(uniform: &mut impl FnMut() -> f64) -> Vec<f64> {
-        let mut one = || if uniform() < -0.4 { 10.0 * uniform() } else { uniform() };
+        let mut one = || {
+            if uniform() < -0.4 {
+                10.0 * uniform()
+            } else {
+                uniform()
+            }
+        };
         (0..60).map(|_| one()).collect()
     }
 
@@ -91,9 +105,26 @@ pub(crate) mod tests {
         let found = interval(&differences).expect("ten");
         // C = 27.5 - 1.96 * sqrt(96.25) = 8.27, so the ends are the eighth of 55 averages from
         // either end. The smallest averages are -4.5, -4, -3.5 twice, -3 twice, -2.5 three times.
-        assert_eq!(found, Interval { estimate: 0.0, low: -2.5, high: 2.5 });
-        let shifted: Vec<f64> = differences.iter().map(|difference| difference + 20.0).collect();
-        assert_eq!(interval(&shifted), Some(Interval { estimate: 20.0, low: 17.5, high: 22.5 }));
+        assert_eq!(
+            found,
+            Interval {
+                estimate: 0.0,
+                low: -2.5,
+                high: 2.5
+            }
+        );
+        let shifted: Vec<f64> = differences
+            .iter()
+            .map(|difference| difference + 20.0)
+            .collect();
+        assert_eq!(
+            interval(&shifted),
+            Some(Interval {
+                estimate: 20.0,
+                low: 17.5,
+                high: 22.5
+            })
+        );
         assert_eq!(interval(&differences[1..]), None);
     }
 }

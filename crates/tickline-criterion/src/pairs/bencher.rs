@@ -46,7 +46,11 @@ fn inputs_ahead(size: BatchSize, iterations: u64) -> u64 {
 
 /// Takes a pair around `iterations` calls.
 #[inline(always)]
-pub(crate) fn timed<O>(clock: PairClock, iterations: u64, routine: &mut impl FnMut() -> O) -> PairReads {
+pub(crate) fn timed<O>(
+    clock: PairClock,
+    iterations: u64,
+    routine: &mut impl FnMut() -> O,
+) -> PairReads {
     // A single iteration needs no loop, whose branch costs 1 ns, or more if it is mispredicted.
     if iterations == 1 {
         let start = clock.start();
@@ -92,7 +96,12 @@ fn timed_batch<I, O>(
 impl<'a> PairBencher<'a> {
     pub(crate) fn new(collector: &'a mut Collector<1>, iterations: u64) -> Self {
         let iterations = collector.requested_iterations().unwrap_or(iterations);
-        Self { collector, iterations, share: None, returned: None }
+        Self {
+            collector,
+            iterations,
+            share: None,
+            returned: None,
+        }
     }
 
     /// Puts so many iterations into a pair that the pair's cost is at most this share of its time.
@@ -104,7 +113,10 @@ impl<'a> PairBencher<'a> {
     ///
     /// If `share` is not between 0.0001 and 1.
     pub fn cost_share(&mut self, share: f64) -> &mut Self {
-        assert!((1e-4..=1.0).contains(&share), "a pair's share of {share} is outside 0.0001 to 1");
+        assert!(
+            (1e-4..=1.0).contains(&share),
+            "a pair's share of {share} is outside 0.0001 to 1"
+        );
         self.share = Some(share);
         self
     }
@@ -113,11 +125,16 @@ impl<'a> PairBencher<'a> {
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
         let clock = self.collector.time.pair_clock();
-        let iterations = self.collector.choose_iterations_per_pair(self.share, |iterations| {
-            timed(clock, iterations, &mut routine).ticks()
-        });
+        let iterations = self
+            .collector
+            .choose_iterations_per_pair(self.share, |iterations| {
+                timed(clock, iterations, &mut routine).ticks()
+            });
         let mut sample = self.collector.begin_sample(self.iterations);
-        while sample.push([timed(clock, iterations, &mut routine)]).is_continue() {}
+        while sample
+            .push([timed(clock, iterations, &mut routine)])
+            .is_continue()
+        {}
         self.returned = Some(sample.finish());
     }
 
@@ -134,7 +151,12 @@ impl<'a> PairBencher<'a> {
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
         self.batched(setup, size, |clock, inputs, iterations| {
             batch.extend(inputs.drain(..iterations));
-            timed_batch(clock, black_box(&mut batch).drain(..), &mut outputs, &mut routine)
+            timed_batch(
+                clock,
+                black_box(&mut batch).drain(..),
+                &mut outputs,
+                &mut routine,
+            )
         });
     }
 
@@ -165,10 +187,12 @@ impl<'a> PairBencher<'a> {
     ) {
         let clock = self.collector.time.pair_clock();
         let mut inputs = VecDeque::new();
-        let iterations = self.collector.choose_iterations_per_pair(self.share, |iterations| {
-            inputs.extend((0..iterations).map(|_| setup()));
-            timed(clock, &mut inputs, index(iterations)).ticks()
-        });
+        let iterations = self
+            .collector
+            .choose_iterations_per_pair(self.share, |iterations| {
+                inputs.extend((0..iterations).map(|_| setup()));
+                timed(clock, &mut inputs, index(iterations)).ticks()
+            });
         let ahead = inputs_ahead(size, self.iterations).div_ceil(iterations);
         let mut sample = self.collector.begin_sample(self.iterations);
         loop {
@@ -177,7 +201,10 @@ impl<'a> PairBencher<'a> {
                 let pairs = ahead.min(sample.least_left());
                 inputs.extend((0..pairs * iterations).map(|_| setup()));
             }
-            if sample.push([timed(clock, &mut inputs, index(iterations))]).is_break() {
+            if sample
+                .push([timed(clock, &mut inputs, index(iterations))])
+                .is_break()
+            {
                 break;
             }
         }
@@ -217,7 +244,10 @@ impl<'a> PairBencher<'a> {
         block_on: impl FnOnce(Pin<Box<dyn Future<Output = ()> + '_>>),
         mut routine: impl FnMut() -> F,
     ) {
-        assert!(self.share.is_none(), "batches of futures are not timed: each is a pair of its own");
+        assert!(
+            self.share.is_none(),
+            "batches of futures are not timed: each is a pair of its own"
+        );
         block_on(Box::pin(async {
             let clock = self.collector.time.pair_clock();
             let mut sample = self.collector.begin_sample(self.iterations);

@@ -81,7 +81,8 @@ impl<const N: usize> Collected<N> {
             let (groups, ticks) = self.sample_kept;
             self.sample_kept = (groups + 1, ticks.saturating_add(last(group)));
         }
-        self.sample_excluded.extend(slice.excluded(counting).map(last));
+        self.sample_excluded
+            .extend(slice.excluded(counting).map(last));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
@@ -149,7 +150,9 @@ impl<const N: usize> Collector<N> {
 
     /// The iterations that the driving build requests; `None` if this build does not serve.
     pub(crate) fn requested_iterations(&mut self) -> Option<u64> {
-        let Some(Interleaving::Serves(request)) = &self.interleaving else { return None };
+        let Some(Interleaving::Serves(request)) = &self.interleaving else {
+            return None;
+        };
         self.iterations_per_pair = Some(request.iterations_per_pair);
         Some(request.iterations)
     }
@@ -217,11 +220,22 @@ impl<const N: usize> Collector<N> {
         self.samples += 1;
         let request = match &self.interleaving {
             Some(Interleaving::Serves(request)) => *request,
-            _ => Request { sample: self.samples, iterations, iterations_per_pair },
+            _ => Request {
+                sample: self.samples,
+                iterations,
+                iterations_per_pair,
+            },
         };
         self.begin_slice(request);
         let block = Vec::with_capacity(BLOCK_PAIRS.min(index(wanted)));
-        Sample { collector: self, request, wanted, taken: 0, block, slice_ticks: 0 }
+        Sample {
+            collector: self,
+            request,
+            wanted,
+            taken: 0,
+            block,
+            slice_ticks: 0,
+        }
     }
 
     /// Begins a slice. If the other build has the first turn, it takes its slice before.
@@ -243,7 +257,10 @@ impl<const N: usize> Collector<N> {
     /// The conversion of ticks into ns, with the mean of the subtracted costs.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        Scale { cost_ticks: self.collected.cost_ticks / as_f64(self.collected.groups.max(1)), ..scale }
+        Scale {
+            cost_ticks: self.collected.cost_ticks / as_f64(self.collected.groups.max(1)),
+            ..scale
+        }
     }
 }
 
@@ -269,25 +286,46 @@ impl<const N: usize> Sample<'_, N> {
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
             || self.pending() >= self.wanted;
-        if is_over { self.close_block() } else { ControlFlow::Continue(()) }
+        if is_over {
+            self.close_block()
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     /// The duration of the block so far.
     fn block_ticks(&self) -> u64 {
-        let begin = self.block.first().into_iter().flatten().map(|pair| pair.start_ticks).min();
-        let end = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks).max();
+        let begin = self
+            .block
+            .first()
+            .into_iter()
+            .flatten()
+            .map(|pair| pair.start_ticks)
+            .min();
+        let end = self
+            .block
+            .last()
+            .into_iter()
+            .flatten()
+            .map(|pair| pair.end_ticks)
+            .max();
         end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
     }
 
     /// The number of groups that count, and of groups of this slice that may count.
     fn pending(&self) -> u64 {
-        self.collector.collected.sample_kept.0 + self.collector.slice.good_count() + count(self.block.len())
+        self.collector.collected.sample_kept.0
+            + self.collector.slice.good_count()
+            + count(self.block.len())
     }
 
     /// The smallest number of groups that the sample still needs.
     pub(crate) fn least_left(&self) -> u64 {
         let taken = self.taken + self.collector.slice.count() + count(self.block.len());
-        self.wanted.saturating_sub(self.pending()).min(self.max_groups().saturating_sub(taken)).max(1)
+        self.wanted
+            .saturating_sub(self.pending())
+            .min(self.max_groups().saturating_sub(taken))
+            .max(1)
     }
 
     /// Ends a block, and continues if the sample needs another one.
@@ -324,7 +362,14 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     fn close_slice(&mut self) {
-        let Collector { collected, slice, monitor, time, interleaving, .. } = &mut *self.collector;
+        let Collector {
+            collected,
+            slice,
+            monitor,
+            time,
+            interleaving,
+            ..
+        } = &mut *self.collector;
         let groups = slice.count();
         slice.judge(monitor.end_slice(time), &monitor.noise());
         let counting = time.settings().counting;
@@ -345,13 +390,18 @@ impl<const N: usize> Sample<'_, N> {
     /// The sample for criterion: the mean of the last pairs of the groups that count, multiplied by
     /// the iterations.
     pub(crate) fn finish(self) -> Elapsed {
-        let Self { collector, request, .. } = self;
+        let Self {
+            collector, request, ..
+        } = self;
         let scale = collector.time.scale();
         let ticks = collector.collected.sample_ticks(scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
         let returned = Elapsed::from_ns(each_ns * as_f64(request.iterations));
         collector.collected.rounds_ns.push(each_ns);
-        collector.collected.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
+        collector
+            .collected
+            .returned_ns
+            .push(least_ns(returned.to_ns(&Scale::WALL)));
         returned
     }
 }

@@ -39,7 +39,9 @@ impl Default for Distribution {
 
 impl Extend<u64> for Distribution {
     fn extend<T: IntoIterator<Item = u64>>(&mut self, pairs: T) {
-        pairs.into_iter().for_each(|ticks| self.0.saturating_record(ticks));
+        pairs
+            .into_iter()
+            .for_each(|ticks| self.0.saturating_record(ticks));
     }
 }
 
@@ -48,14 +50,19 @@ impl Distribution {
     pub(crate) fn counted(&self) -> Vec<Counted> {
         let middle = |value: u64| as_f64(self.0.median_equivalent(value));
         let steps = self.0.iter_recorded();
-        steps.map(|step| (middle(step.value_iterated_to()), step.count_at_value())).collect()
+        steps
+            .map(|step| (middle(step.value_iterated_to()), step.count_at_value()))
+            .collect()
     }
 
     /// The times of an iteration, ns, without the cost of a pair, and their counts, in rising
     /// order. A pair has `iterations` iterations.
     pub(crate) fn histogram_ns(&self, scale: &Scale, iterations: u64) -> Vec<(f64, u64)> {
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
-        self.counted().into_iter().map(|(ticks, count)| (each_ns(ticks), count)).collect()
+        self.counted()
+            .into_iter()
+            .map(|(ticks, count)| (each_ns(ticks), count))
+            .collect()
     }
 }
 
@@ -77,7 +84,11 @@ pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f
     let (mut low, mut high) = (least - half, most + half);
     let share = |x: f64| -> f64 {
         let below = |value: f64| ((x - value) / (2.0 * half) + 0.5).clamp(0.0, 1.0);
-        values.iter().map(|(value, count)| below(*value) * as_f64(*count)).sum::<f64>() / total
+        values
+            .iter()
+            .map(|(value, count)| below(*value) * as_f64(*count))
+            .sum::<f64>()
+            / total
     };
     // Bisection: 50 halvings narrow days of ticks down to less than a thousandth of a tick.
     for _ in 0..50 {
@@ -118,7 +129,10 @@ mod tests {
 
     #[test]
     fn a_counter_that_moves_by_one_tick_has_its_own_values_for_quantiles() {
-        let values: Vec<Counted> = (1..=1_000).rev().map(|value| (f64::from(value), 1)).collect();
+        let values: Vec<Counted> = (1..=1_000)
+            .rev()
+            .map(|value| (f64::from(value), 1))
+            .collect();
         for (q, expected) in [(0.5, 500.5), (0.9, 900.5), (0.999, 999.5)] {
             let found = quantile(&values, 1.0, q).expect("values");
             assert!((found - expected).abs() < 0.01, "{found} of {expected}");

@@ -25,7 +25,15 @@ pub(crate) enum Disturbance {
 }
 
 /// The printed names of the disturbances, in the order of the variants; also keys of the JSON.
-const NAMES: [&str; 7] = ["backwards", "moved", "preempted", "interrupted", "stolen", "frequency", "clock"];
+const NAMES: [&str; 7] = [
+    "backwards",
+    "moved",
+    "preempted",
+    "interrupted",
+    "stolen",
+    "frequency",
+    "clock",
+];
 
 /// The number of groups by disturbance. Its text names the disturbances that occurred: `preempted
 /// 512, interrupted 3`.
@@ -38,7 +46,10 @@ impl Disturbances {
     }
 
     pub(crate) fn add_all(&mut self, other: Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, groups)| *sum += groups);
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(sum, groups)| *sum += groups);
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -47,14 +58,23 @@ impl Disturbances {
 
     /// The JSON with all counts by name.
     pub(crate) fn json(&self) -> Value {
-        NAMES.into_iter().zip(self.0).map(|(name, groups)| (name.to_owned(), json!(groups))).collect()
+        NAMES
+            .into_iter()
+            .zip(self.0)
+            .map(|(name, groups)| (name.to_owned(), json!(groups)))
+            .collect()
     }
 }
 
 impl fmt::Display for Disturbances {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let occurred = NAMES.into_iter().zip(self.0).filter(|(_, groups)| *groups > 0);
-        let texts: Vec<String> = occurred.map(|(name, groups)| format!("{name} {groups}")).collect();
+        let occurred = NAMES
+            .into_iter()
+            .zip(self.0)
+            .filter(|(_, groups)| *groups > 0);
+        let texts: Vec<String> = occurred
+            .map(|(name, groups)| format!("{name} {groups}"))
+            .collect();
         f.write_str(&texts.join(", "))
     }
 }
@@ -66,9 +86,19 @@ mod tests {
     #[test]
     fn each_disturbance_has_its_own_count_and_name() {
         use Disturbance::{Backwards, Clock, Frequency, Interrupted, Moved, Preempted, Stolen};
-        let all = [Backwards, Moved, Preempted, Interrupted, Stolen, Frequency, Clock];
+        let all = [
+            Backwards,
+            Moved,
+            Preempted,
+            Interrupted,
+            Stolen,
+            Frequency,
+            Clock,
+        ];
         let mut disturbances = Disturbances::default();
-        (1..).zip(all).for_each(|(groups, disturbance)| disturbances.add(disturbance, groups));
+        (1..)
+            .zip(all)
+            .for_each(|(groups, disturbance)| disturbances.add(disturbance, groups));
         assert_eq!(disturbances.total(), 28);
         assert_eq!(
             disturbances.to_string(),

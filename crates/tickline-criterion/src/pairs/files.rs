@@ -92,9 +92,16 @@ fn read(path: &Path) -> Result<Value, String> {
 fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
-    roots.extend(std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")));
+    roots.extend(
+        std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")),
+    );
     let program = std::env::current_exe().unwrap_or_default();
-    roots.extend(program.ancestors().skip(1).map(|folder| folder.join("criterion")));
+    roots.extend(
+        program
+            .ancestors()
+            .skip(1)
+            .map(|folder| folder.join("criterion")),
+    );
     roots.push(PathBuf::from("target/criterion"));
     roots
 }
@@ -108,29 +115,54 @@ fn find(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<Pat
         for folder in &folders {
             let sample = folder.join("new/sample.json");
             let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
-            let fits = |written: &SystemTime| *written >= since - ROUNDING && has_times(&sample, returned_ns);
-            found.extend(written.filter(fits).map(|written| (written, folder.clone())));
+            let fits = |written: &SystemTime| {
+                *written >= since - ROUNDING && has_times(&sample, returned_ns)
+            };
+            found.extend(
+                written
+                    .filter(fits)
+                    .map(|written| (written, folder.clone())),
+            );
         }
-        let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
-        folders = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+        let entries = folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten();
+        folders = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.is_dir())
+            .collect();
     }
-    found.into_iter().max_by_key(|(written, _)| *written).map(|(_, folder)| folder)
+    found
+        .into_iter()
+        .max_by_key(|(written, _)| *written)
+        .map(|(_, folder)| folder)
 }
 
 fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
     let stored = read(path).unwrap_or_default();
-    let Some(times) = stored["times"].as_array() else { return false };
+    let Some(times) = stored["times"].as_array() else {
+        return false;
+    };
     // criterion's quick mode stores only the last two samples.
     let last = returned_ns.iter().rev().zip(times.iter().rev());
     // serde_json sometimes reads the last of 16 digits wrongly.
-    let mut same = last.map(|(ns, time)| time.as_f64().is_some_and(|time| (time - ns).abs() <= ns * 1e-12));
+    let mut same = last.map(|(ns, time)| {
+        time.as_f64()
+            .is_some_and(|time| (time - ns).abs() <= ns * 1e-12)
+    });
     !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
 /// Prints the comparison with the baseline. Writes the JSON, and a copy in the folder of the
 /// baseline that criterion saves. Unless `--noplot` was given, writes the plot, and adds it to
 /// criterion's report, if there is one.
-fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Baseline>) -> Result<(), String> {
+fn write(
+    time: &CounterTime,
+    folder: &Path,
+    files: Files<'_>,
+    then: Option<Baseline>,
+) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
     let mut json = files.json;
@@ -171,7 +203,9 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     if report.contains(svg) {
         return None;
     }
-    let at = report.find("<div id=\"footer\">").or_else(|| report.rfind("</body>"))?;
+    let at = report
+        .find("<div id=\"footer\">")
+        .or_else(|| report.rfind("</body>"))?;
     let (before, after) = report.split_at(at);
     Some(format!(
         "{before}<div class=\"body\">\n        <h3>{heading}</h3>\n        <a href=\"{svg}\"><img src=\"{svg}\" \
@@ -185,7 +219,9 @@ fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
-    written.inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed)
+    written
+        .inspect_err(|_| drop(fs::remove_file(&new)))
+        .map_err(failed)
 }
 
 #[cfg(test)]
@@ -194,29 +230,54 @@ mod tests {
 
     #[test]
     fn a_benchmark_is_found_by_its_times_among_other_and_old_ones() {
-        let folder = std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
         let file = |path: &str, text: &str| {
             let path = folder.join(path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
             fs::write(path, text).expect("a file");
         };
-        file("group/a/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#);
-        file("group/b/7/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
-        file("group/b/7/base/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#);
+        file(
+            "group/a/new/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#,
+        );
+        file(
+            "group/b/7/new/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#,
+        );
+        file(
+            "group/b/7/base/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#,
+        );
         file("broken/new/sample.json", "{");
         file("empty/new/sample.json", r#"{"times":[]}"#);
         let roots = [folder.join("nowhere"), folder.clone()];
         let now = SystemTime::now();
         let find = |returned: &[f64], since| find(&roots, returned, since);
         assert_eq!(find(&[10.5, 20.5], now), Some(folder.join("group/b/7")));
-        assert_eq!(find(&[5.0, 10.5, 20.25], now), Some(folder.join("group/a")), "in its quick mode");
+        assert_eq!(
+            find(&[5.0, 10.5, 20.25], now),
+            Some(folder.join("group/a")),
+            "in its quick mode"
+        );
         assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
         assert_eq!(find(&[], now), None);
         std::thread::sleep(Duration::from_millis(20));
-        file("later/new/sample.json", r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#);
+        file(
+            "later/new/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#,
+        );
         let last = Some(folder.join("later"));
-        assert_eq!(find(&[10.5, 20.5], now), last, "the last of those with the numbers");
-        assert_eq!(find(&[10.5, 20.5], now + Duration::from_secs(60)), None, "too old");
+        assert_eq!(
+            find(&[10.5, 20.5], now),
+            last,
+            "the last of those with the numbers"
+        );
+        assert_eq!(
+            find(&[10.5, 20.5], now + Duration::from_secs(60)),
+            None,
+            "too old"
+        );
         fs::remove_dir_all(folder).expect("the folder");
     }
 
@@ -224,7 +285,10 @@ mod tests {
     fn the_plot_is_in_the_report_once_and_a_report_without_an_end_stays() {
         let report = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
         let linked = link(report, "Pairs", "pairs.svg", "pairs").expect("a link");
-        assert!(linked.find("pairs.svg").expect("the plot") < linked.find("footer").expect("the footer"));
+        assert!(
+            linked.find("pairs.svg").expect("the plot")
+                < linked.find("footer").expect("the footer")
+        );
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
     }

@@ -47,7 +47,8 @@ impl Monitor {
     }
 
     pub(crate) fn noise(&self) -> Noise {
-        self.noise_loop.map_or(Noise::default(), |noise_loop| noise_loop.noise)
+        self.noise_loop
+            .map_or(Noise::default(), |noise_loop| noise_loop.noise)
     }
 
     /// Begins a slice, and its first block.
@@ -65,7 +66,10 @@ impl Monitor {
             noise_loop.run(for_ticks);
         }
         let preemptions = system_facts::preemptions();
-        let has_risen = self.preemptions.zip(preemptions).is_some_and(|(before, now)| now > before);
+        let has_risen = self
+            .preemptions
+            .zip(preemptions)
+            .is_some_and(|(before, now)| now > before);
         self.preemptions = preemptions;
         if has_risen {
             // The preemption may have made a gap in the loop, so this run does not count.
@@ -96,7 +100,10 @@ mod tests {
     /// more from the new CPU since the system's start.
     #[test]
     fn a_slice_is_judged_by_the_cpu_on_which_it_began() {
-        let time = CounterTime::builder().quiet().settle(Duration::MAX).start_or_wall_time();
+        let time = CounterTime::builder()
+            .quiet()
+            .settle(Duration::MAX)
+            .start_or_wall_time();
         let mut monitor = Monitor::new(&time);
         monitor.begin(&time);
         for cpu in core_affinity::get_core_ids().unwrap_or_default() {

@@ -47,7 +47,9 @@ pub(crate) fn judge_long(ticks: &mut [u64], noise: &Noise) -> LongPairs {
     if ticks.is_empty() || noise.gaps == 0 {
         return LongPairs::Kept(0);
     }
-    let exposed_ticks = ticks.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
+    let exposed_ticks = ticks
+        .iter()
+        .fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
     let middle = ticks.len() / 2;
     let (_, median, _) = ticks.select_nth_unstable(middle);
     let above_ticks = median.saturating_add(noise.min_gap_ticks);
@@ -79,12 +81,20 @@ impl NoiseLoop {
             (*interval, last) = (now.saturating_sub(last), now);
         }
         // The median would not do, because it may be 0 with a coarse counter.
-        let usual = intervals.iter().copied().filter(|ticks| *ticks > 0).min().unwrap_or(1);
+        let usual = intervals
+            .iter()
+            .copied()
+            .filter(|ticks| *ticks > 0)
+            .min()
+            .unwrap_or(1);
         let mean = intervals.iter().sum::<u64>() / crate::number::count(READS);
         Self {
             counter,
             gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)),
-            noise: Noise { min_gap_ticks: u64::MAX, ..Noise::default() },
+            noise: Noise {
+                min_gap_ticks: u64::MAX,
+                ..Noise::default()
+            },
         }
     }
 
@@ -110,7 +120,11 @@ mod tests {
     use super::*;
 
     /// One interrupt of 5,000 ticks in a million.
-    const NOISE: Noise = Noise { runtime_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
+    const NOISE: Noise = Noise {
+        runtime_ticks: 100_000_000,
+        gaps: 100,
+        min_gap_ticks: 5_000,
+    };
 
     /// 100,000 pairs of 100 ticks, 10 million ticks in all, and `long` long pairs.
     fn pairs(long: usize) -> Vec<u64> {
@@ -123,7 +137,10 @@ mod tests {
     fn as_many_long_pairs_as_interrupts_are_taken_for_interrupts() {
         // 10 interrupts are expected, and with three deviations at most 19.6.
         for long in [1, 10, 19] {
-            assert_eq!(judge_long(&mut pairs(long), &NOISE), LongPairs::Interrupts { above_ticks: 5_100 });
+            assert_eq!(
+                judge_long(&mut pairs(long), &NOISE),
+                LongPairs::Interrupts { above_ticks: 5_100 }
+            );
         }
     }
 
@@ -131,20 +148,28 @@ mod tests {
     #[test]
     fn more_long_pairs_than_interrupts_are_the_routines_own() {
         for long in [25, 100, 1_000] {
-            assert_eq!(judge_long(&mut pairs(long), &NOISE), LongPairs::Kept(crate::number::count(long)));
+            assert_eq!(
+                judge_long(&mut pairs(long), &NOISE),
+                LongPairs::Kept(crate::number::count(long))
+            );
         }
     }
 
     #[test]
     fn without_a_seen_interrupt_no_pair_is_interrupted() {
-        let none = Noise { runtime_ticks: 100_000_000, ..Noise::default() };
+        let none = Noise {
+            runtime_ticks: 100_000_000,
+            ..Noise::default()
+        };
         assert_eq!(judge_long(&mut pairs(3), &none), LongPairs::Kept(0));
         assert_eq!(judge_long(&mut [], &NOISE), LongPairs::Kept(0));
     }
 
     #[test]
     fn a_noise_loop_ends_and_adds_to_the_loops_before() {
-        let Some(counter) = HardwareCounter::if_present() else { return };
+        let Some(counter) = HardwareCounter::if_present() else {
+            return;
+        };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         assert!(noise_loop.gap_ticks > 0);
         noise_loop.run(10_000);
@@ -153,6 +178,9 @@ mod tests {
         let sum = noise_loop.noise;
         assert!(first.runtime_ticks >= 10_000, "{first:?}");
         assert!(sum.runtime_ticks >= first.runtime_ticks + 10_000, "{sum:?}");
-        assert!(sum.gaps >= first.gaps && sum.min_gap_ticks <= first.min_gap_ticks, "{sum:?}");
+        assert!(
+            sum.gaps >= first.gaps && sum.min_gap_ticks <= first.min_gap_ticks,
+            "{sum:?}"
+        );
     }
 }

@@ -12,7 +12,8 @@ use crate::pairs::distribution::{Distribution, quantile};
 use crate::pairs::slice::Counting;
 
 /// The printed, stored and drawn quantiles.
-pub(crate) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+pub(crate) const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// The indentation that aligns the text with criterion's columns.
 pub(crate) const INDENT: &str = "                        ";
@@ -53,16 +54,34 @@ impl<'a> Outcome<'a> {
         for (ns, (_, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
             // A quantile is not above the slowest pair, although the interval that this pair
             // represents is partly above it.
-            *ns = each_ns(quantile(&counted, as_f64(scale.resolution_ticks), share)?.min(max_ticks));
+            *ns =
+                each_ns(quantile(&counted, as_f64(scale.resolution_ticks), share)?.min(max_ticks));
         }
         let histogram = shown.histogram_ns(&scale, iterations);
         let max_ns = each_ns(max_ticks);
-        Some(Self { collected, shown, counting, scale, iterations, quantiles_ns, max_ns, histogram })
+        Some(Self {
+            collected,
+            shown,
+            counting,
+            scale,
+            iterations,
+            quantiles_ns,
+            max_ns,
+            histogram,
+        })
     }
 
     pub(crate) fn json(&self) -> Value {
-        let Self { collected, scale, shown, .. } = self;
-        let keys = QUANTILES.map(|(name, _)| name.replace('.', "_")).into_iter().chain(["max".to_owned()]);
+        let Self {
+            collected,
+            scale,
+            shown,
+            ..
+        } = self;
+        let keys = QUANTILES
+            .map(|(name, _)| name.replace('.', "_"))
+            .into_iter()
+            .chain(["max".to_owned()]);
         let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
             "iterations_per_pair": self.iterations,
@@ -87,7 +106,11 @@ impl<'a> Outcome<'a> {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        let Collected { groups, disturbances, .. } = self.collected;
+        let Collected {
+            groups,
+            disturbances,
+            ..
+        } = self.collected;
         match (disturbances.total(), self.counting.name()) {
             (0, _) => format!("{groups} {unit}, none disturbed"),
             (total, are) => format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}"),
@@ -102,7 +125,11 @@ impl fmt::Display for Outcome<'_> {
             write!(f, " {name} {} ", Ns(ns))?;
         }
         write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.caption())?;
-        let Collected { long_kept, samples_disturbed, .. } = self.collected;
+        let Collected {
+            long_kept,
+            samples_disturbed,
+            ..
+        } = self.collected;
         if *long_kept > 0 {
             write!(
                 f,
@@ -149,12 +176,21 @@ mod tests {
     use crate::pairs::slice::Slice;
     use crate::readings::PairReads;
 
-    const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
+    const SCALE: Scale = Scale {
+        ns_per_tick: 0.5,
+        cost_ticks: 40.0,
+        resolution_ticks: 2,
+        ..Scale::WALL
+    };
 
     fn found(blocks: &[(u64, usize, Option<Disturbance>)]) -> Collected<1> {
         let (mut found, mut slice) = (Collected::default(), Slice::default());
         for (ticks, pairs, disturbed) in blocks {
-            let pair = PairReads { start_ticks: 0, end_ticks: *ticks, cpus: None };
+            let pair = PairReads {
+                start_ticks: 0,
+                end_ticks: *ticks,
+                cpus: None,
+            };
             slice.add_block(&mut vec![[pair]; *pairs], *disturbed);
         }
         slice.judge(None, &Noise::default());
@@ -164,10 +200,18 @@ mod tests {
 
     #[test]
     fn times_are_per_iteration_without_the_pairs_cost() {
-        let found = found(&[(440, 999, None), (840, 1, None), (9_999, 10, Some(Disturbance::Preempted))]);
+        let found = found(&[
+            (440, 999, None),
+            (840, 1, None),
+            (9_999, 10, Some(Disturbance::Preempted)),
+        ]);
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
-            let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
-            assert!((outcome.quantiles_ns[0] - each_ns).abs() < 0.3, "{outcome:?}");
+            let outcome =
+                Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
+            assert!(
+                (outcome.quantiles_ns[0] - each_ns).abs() < 0.3,
+                "{outcome:?}"
+            );
             assert_eq!(outcome.max_ns, 2.0 * each_ns);
             let json = outcome.json();
             assert_eq!(json["pairs"], 1_010);
@@ -185,19 +229,33 @@ mod tests {
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         let text = outcome.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).collect();
-        assert!(lines[0].starts_with("pairs:  p50 200.0 ns  p90 200."), "{text}");
+        assert!(
+            lines[0].starts_with("pairs:  p50 200.0 ns  p90 200."),
+            "{text}"
+        );
         assert!(lines[0].ends_with("max 200.0 ns"), "{text}");
-        assert_eq!(lines[1], "1009 pairs, 10 disturbed and excluded: preempted 10");
+        assert_eq!(
+            lines[1],
+            "1009 pairs, 10 disturbed and excluded: preempted 10"
+        );
         assert_eq!(lines.len(), 2);
-        let text = Outcome::new(&found, Counting::All, SCALE, 8).expect("pairs").to_string();
-        assert!(text.contains("pairs of 8 iterations, 10 disturbed and included"), "{text}");
+        let text = Outcome::new(&found, Counting::All, SCALE, 8)
+            .expect("pairs")
+            .to_string();
+        assert!(
+            text.contains("pairs of 8 iterations, 10 disturbed and included"),
+            "{text}"
+        );
     }
 
     #[test]
     fn if_all_pairs_are_disturbed_they_are_shown_as_included() {
         let found = found(&[(440, 5, Some(Disturbance::Preempted))]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
-        assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");
+        assert!(
+            outcome.to_string().contains("5 disturbed and included"),
+            "{outcome}"
+        );
         let nothing = Collected::default();
         assert!(Outcome::new(&nothing, Counting::Undisturbed, SCALE, 1).is_none());
     }

@@ -30,7 +30,11 @@ pub(crate) struct Slice<const N: usize> {
 impl<const N: usize> Slice<N> {
     /// Moves the groups out of a block. `common` disturbs all groups without a disturbance of their
     /// own.
-    pub(crate) fn add_block(&mut self, block: &mut Vec<[PairReads; N]>, common: Option<Disturbance>) {
+    pub(crate) fn add_block(
+        &mut self,
+        block: &mut Vec<[PairReads; N]>,
+        common: Option<Disturbance>,
+    ) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
             let disturbance = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
@@ -52,8 +56,14 @@ impl<const N: usize> Slice<N> {
     fn has_moved(&mut self, group: &[PairReads; N]) -> bool {
         let later = group.iter().max_by_key(|pair| pair.end_ticks);
         let before = self.cpu;
-        self.cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
-        let mut cpus = group.iter().filter_map(|pair| pair.cpus).flat_map(|(start, end)| [start, end]);
+        self.cpu = later
+            .and_then(|pair| pair.cpus)
+            .map(|(_, end)| end)
+            .or(before);
+        let mut cpus = group
+            .iter()
+            .filter_map(|pair| pair.cpus)
+            .flat_map(|(start, end)| [start, end]);
         cpus.any(|cpu| before.or(self.cpu) != Some(cpu) || self.cpu != Some(cpu))
     }
 
@@ -69,7 +79,8 @@ impl<const N: usize> Slice<N> {
     /// Judges the slice by its facts. `common` disturbs all groups that are not disturbed yet.
     pub(crate) fn judge(&mut self, common: Option<Disturbance>, noise: &Noise) {
         if let Some(disturbance) = common {
-            self.disturbed.extend(self.good.drain(..).map(|group| (disturbance, group)));
+            self.disturbed
+                .extend(self.good.drain(..).map(|group| (disturbance, group)));
             return;
         }
         let mut limits = [u64::MAX; N];
@@ -80,33 +91,48 @@ impl<const N: usize> Slice<N> {
                 LongPairs::Kept(pairs) => self.long_kept += pairs,
             }
         }
-        let is_long = |group: &mut [u64; N]| group.iter().zip(limits).any(|(ticks, limit)| *ticks > limit);
+        let is_long = |group: &mut [u64; N]| {
+            group
+                .iter()
+                .zip(limits)
+                .any(|(ticks, limit)| *ticks > limit)
+        };
         let long = self.good.extract_if(.., is_long);
-        self.disturbed.extend(long.map(|group| (Disturbance::Interrupted, group)));
+        self.disturbed
+            .extend(long.map(|group| (Disturbance::Interrupted, group)));
     }
 
     /// The groups of a judged slice that count.
     pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
-        let included = self.disturbed_with_length().filter(move |_| counting == Counting::All);
+        let included = self
+            .disturbed_with_length()
+            .filter(move |_| counting == Counting::All);
         self.good.iter().copied().chain(included)
     }
 
     /// The groups of a judged slice that do not count, although they have a duration.
     pub(crate) fn excluded(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
-        self.disturbed_with_length().filter(move |_| counting == Counting::Undisturbed)
+        self.disturbed_with_length()
+            .filter(move |_| counting == Counting::Undisturbed)
     }
 
     /// The disturbed groups with a duration. A pair that ran backwards has none, so its group never
     /// counts.
     fn disturbed_with_length(&self) -> impl Iterator<Item = [u64; N]> {
-        let has_length = |(disturbance, _): &&(Disturbance, _)| *disturbance != Disturbance::Backwards;
-        self.disturbed.iter().filter(has_length).map(|(_, group)| *group)
+        let has_length =
+            |(disturbance, _): &&(Disturbance, _)| *disturbance != Disturbance::Backwards;
+        self.disturbed
+            .iter()
+            .filter(has_length)
+            .map(|(_, group)| *group)
     }
 
     /// The disturbances of the disturbed groups.
     pub(crate) fn disturbances(&self) -> Disturbances {
         let mut disturbances = Disturbances::default();
-        self.disturbed.iter().for_each(|(disturbance, _)| disturbances.add(*disturbance, 1));
+        self.disturbed
+            .iter()
+            .for_each(|(disturbance, _)| disturbances.add(*disturbance, 1));
         disturbances
     }
 
@@ -140,14 +166,25 @@ mod tests {
     use super::*;
     use crate::pairs::collector::Collected;
 
-    const NOISE: Noise = Noise { runtime_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
+    const NOISE: Noise = Noise {
+        runtime_ticks: 100_000_000,
+        gaps: 100,
+        min_gap_ticks: 5_000,
+    };
 
     fn pair(start_ticks: u64, ticks: u64) -> PairReads {
-        PairReads { start_ticks, end_ticks: start_ticks + ticks, cpus: Some((0, 0)) }
+        PairReads {
+            start_ticks,
+            end_ticks: start_ticks + ticks,
+            cpus: Some((0, 0)),
+        }
     }
 
     fn on(cpus: (usize, usize)) -> PairReads {
-        PairReads { cpus: Some(cpus), ..pair(0, 100) }
+        PairReads {
+            cpus: Some(cpus),
+            ..pair(0, 100)
+        }
     }
 
     fn found(slice: &mut Slice<1>, common: Option<Disturbance>) -> Collected<1> {
@@ -164,7 +201,13 @@ mod tests {
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
         slice.add_block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
         let found = found(&mut slice, None);
-        assert_eq!((found.disturbances.to_string().as_str(), found.disturbances.total()), ("moved 2", 2));
+        assert_eq!(
+            (
+                found.disturbances.to_string().as_str(),
+                found.disturbances.total()
+            ),
+            ("moved 2", 2)
+        );
         assert_eq!((found.kept.0.len(), found.excluded.0.len()), (3, 2));
     }
 
@@ -177,7 +220,10 @@ mod tests {
         let moved = [on((0, 1)), on((1, 1))];
         slice.add_block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
         slice.judge(None, &NOISE);
-        assert_eq!(slice.disturbances().to_string(), "moved 2, preempted 10, interrupted 1");
+        assert_eq!(
+            slice.disturbances().to_string(),
+            "moved 2, preempted 10, interrupted 1"
+        );
         assert_eq!(slice.good.len(), 100_000);
         assert_eq!(slice.counted(Counting::All).count(), 100_013);
     }
@@ -185,13 +231,20 @@ mod tests {
     #[test]
     fn a_disturbed_slice_disturbs_each_pair_that_was_not_disturbed_before() {
         use Disturbance::{Clock, Frequency, Stolen};
-        for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
+        for (disturbance, name) in [
+            (Stolen, "stolen"),
+            (Frequency, "frequency"),
+            (Clock, "clock"),
+        ] {
             let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
             slice.add_block(&mut vec![[pair(0, 100)]; 5], None);
             assert_eq!((slice.good_count(), slice.count()), (5, 15));
             let found = found(&mut slice, Some(disturbance));
-            assert_eq!(found.disturbances.to_string(), format!("preempted 10, {name} 5"));
+            assert_eq!(
+                found.disturbances.to_string(),
+                format!("preempted 10, {name} 5")
+            );
             assert_eq!(found.kept.0.len(), 0);
         }
     }
@@ -201,23 +254,47 @@ mod tests {
         let mut slice = Slice::default();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
-        pairs.push([PairReads { start_ticks: 9, end_ticks: 3, cpus: None }]);
+        pairs.push([PairReads {
+            start_ticks: 9,
+            end_ticks: 3,
+            cpus: None,
+        }]);
         slice.add_block(&mut pairs, None);
         let mut found = found(&mut slice, None);
         assert_eq!(found.disturbances.to_string(), "backwards 1, interrupted 1");
-        assert_eq!((found.kept.0.len() + found.disturbances.total(), found.groups), (100_002, 100_002));
-        assert_eq!(found.excluded.0.len(), 1, "a pair that ran backwards has no length");
-        assert_eq!(found.excluded.0.max(), 7_003, "the end of the histogram's interval");
+        assert_eq!(
+            (
+                found.kept.0.len() + found.disturbances.total(),
+                found.groups
+            ),
+            (100_002, 100_002)
+        );
+        assert_eq!(
+            found.excluded.0.len(),
+            1,
+            "a pair that ran backwards has no length"
+        );
+        assert_eq!(
+            found.excluded.0.max(),
+            7_003,
+            "the end of the histogram's interval"
+        );
         assert_eq!(found.sample_ticks(1), Some(100.0));
     }
 
     /// Symptom: because of one preemption, criterion's mean of a routine of 43 ns was 83 to 250 ns.
     #[test]
     fn a_preempted_pair_is_not_in_the_mean_unless_all_are_included() {
-        for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
+        for (counting, expected) in [
+            (Counting::Undisturbed, 100.0),
+            (Counting::All, 10_000_100.0 / 2.0),
+        ] {
             let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]], None);
-            slice.add_block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
+            slice.add_block(
+                &mut vec![[pair(0, 10_000_000)]],
+                Some(Disturbance::Preempted),
+            );
             let mut found = Collected::default();
             slice.judge(None, &NOISE);
             found.add(&slice, counting);
@@ -232,7 +309,10 @@ mod tests {
     fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::default();
         slice.add_block(&mut vec![[pair(0, 300)]; 9], Some(Disturbance::Preempted));
-        slice.add_block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
+        slice.add_block(
+            &mut vec![[pair(0, 10_000_000)]],
+            Some(Disturbance::Preempted),
+        );
         let mut found = found(&mut slice, None);
         let ticks = found.sample_ticks(1).expect("pairs");
         assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
@@ -246,7 +326,10 @@ mod tests {
         let [short, long] = [(), ()].map(|()| {
             let mut slice = Slice::default();
             slice.add_block(&mut vec![[pair(0, 100)]; 10_000], None);
-            slice.add_block(&mut vec![[pair(0, 100)]; 10_000], Some(Disturbance::Preempted));
+            slice.add_block(
+                &mut vec![[pair(0, 100)]; 10_000],
+                Some(Disturbance::Preempted),
+            );
             found.add(&slice, Counting::Undisturbed);
             format!("{found:?}").len() // It has all elements of all fields.
         });

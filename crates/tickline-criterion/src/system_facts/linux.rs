@@ -9,7 +9,9 @@ use nix::unistd::Pid;
 /// How often the kernel took the CPU away from this thread, since the thread began: `ru_nivcsw`
 /// (getrusage(2)).
 pub(crate) fn preemptions() -> Option<c_long> {
-    getrusage(UsageWho::RUSAGE_THREAD).ok().map(|usage| usage.involuntary_context_switches())
+    getrusage(UsageWho::RUSAGE_THREAD)
+        .ok()
+        .map(|usage| usage.involuntary_context_switches())
 }
 
 /// The CPU that this thread runs on.
@@ -20,5 +22,7 @@ pub(crate) fn cpu() -> Option<usize> {
 /// Binds this thread, and the processes that it starts, to a CPU. Returns whether that succeeded.
 pub(crate) fn bind(cpu: usize) -> bool {
     let mut cpus = CpuSet::new();
-    cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus)).is_ok()
+    cpus.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus))
+        .is_ok()
 }

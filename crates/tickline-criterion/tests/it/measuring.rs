@@ -11,7 +11,11 @@ use crate::directory::Directory;
 use crate::skip;
 
 fn by_counter() -> Option<CounterTime> {
-    CounterTime::builder().quiet().start().inspect_err(|error| skip(&error.to_string())).ok()
+    CounterTime::builder()
+        .quiet()
+        .start()
+        .inspect_err(|error| skip(&error.to_string()))
+        .ok()
 }
 
 fn ns(duration: Duration) -> f64 {
@@ -36,14 +40,25 @@ fn a_time_is_between_the_os_clocks_inner_and_outer_times() {
         let calibration = time.calibration().expect("by the counter");
         worst_ppb = worst_ppb.max(calibration.uncertainty_ppb);
         // The OS clock rounds to ns, and the counter may be off by its resolution at each end.
-        let slack_ns = elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
+        let slack_ns =
+            elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
         let taken_off_ns = calibration.pair_cost_ns;
-        assert!(elapsed_ns >= inner_ns - taken_off_ns - slack_ns, "{elapsed_ns} inside of it {inner_ns}");
-        assert!(elapsed_ns <= outer_ns + slack_ns, "{elapsed_ns} outside of it {outer_ns}");
+        assert!(
+            elapsed_ns >= inner_ns - taken_off_ns - slack_ns,
+            "{elapsed_ns} inside of it {inner_ns}"
+        );
+        assert!(
+            elapsed_ns <= outer_ns + slack_ns,
+            "{elapsed_ns} outside of it {outer_ns}"
+        );
     }
     assert!(worst_ppb > 0.0, "a rate without any uncertainty");
     let incidents = time.incidents();
-    assert_eq!((incidents.samples, incidents.backwards), (10, 0), "{incidents:?}");
+    assert_eq!(
+        (incidents.samples, incidents.backwards),
+        (10, 0),
+        "{incidents:?}"
+    );
 }
 
 /// Divisions, each of which needs the result of the division before. They take about 200 ns, but
@@ -102,9 +117,16 @@ fn only_work_between_the_readings_counts() {
         .collect();
     alone_ns.sort_unstable_by(f64::total_cmp);
     let alone_ns = alone_ns[alone_ns.len() / 2];
-    let all = format!("{before_ns} before, {between_ns} between, {after_ns} after, {alone_ns} alone");
-    assert!(between_ns > 0.75 * alone_ns && between_ns < 1.5 * alone_ns, "{all}");
-    assert!(before_ns < 0.25 * alone_ns && after_ns < 0.25 * alone_ns, "{all}");
+    let all =
+        format!("{before_ns} before, {between_ns} between, {after_ns} after, {alone_ns} alone");
+    assert!(
+        between_ns > 0.75 * alone_ns && between_ns < 1.5 * alone_ns,
+        "{all}"
+    );
+    assert!(
+        before_ns < 0.25 * alone_ns && after_ns < 0.25 * alone_ns,
+        "{all}"
+    );
 }
 
 /// criterion refuses a benchmark if one sample is 0. Its plots must not panic if all samples are
@@ -114,14 +136,20 @@ fn samples_without_work_have_a_report() {
     let directory = Directory::new("nothing");
     // criterion computes the number of iterations from the time of one, which is nearly 0. With a
     // long measurement this number overflows.
-    let mut criterion = directory.by_counter().measurement_time(Duration::from_millis(2));
-    criterion.bench_function("custom", |bencher| bencher.iter_custom(|_| Elapsed::default()));
+    let mut criterion = directory
+        .by_counter()
+        .measurement_time(Duration::from_millis(2));
+    criterion.bench_function("custom", |bencher| {
+        bencher.iter_custom(|_| Elapsed::default())
+    });
     criterion.bench_function("batched", |bencher| {
         bencher.iter_batched(|| (), |()| (), BatchSize::PerIteration);
     });
     let mean_ns = |name: &str| {
         let estimates = directory.json(&format!("{name}/new/estimates.json"));
-        estimates["mean"]["point_estimate"].as_f64().expect("a number")
+        estimates["mean"]["point_estimate"]
+            .as_f64()
+            .expect("a number")
     };
     assert!(mean_ns("custom") < 1e-3 && mean_ns("batched") > 0.0);
     assert!(directory.0.join("batched/report/index.html").exists());

@@ -27,7 +27,10 @@ fn lines(test: &str, tickline: &str, arguments: &[&str]) -> Vec<String> {
         .expect("a child");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");
-    text.lines().filter(|line| line.starts_with("tickline: ")).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| line.starts_with("tickline: "))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn is_child() -> bool {
@@ -48,9 +51,15 @@ fn a_directory_that_is_not_found_is_reported_once() {
         return;
     }
     let lines = lines("a_directory_that_is_not_found_is_reported_once", "on", &[]);
-    let reported: Vec<_> = lines.iter().filter(|line| line.starts_with("tickline: not stored: ")).collect();
+    let reported: Vec<_> = lines
+        .iter()
+        .filter(|line| line.starts_with("tickline: not stored: "))
+        .collect();
     assert_eq!(reported.len(), 1, "{lines:?}");
-    assert!(reported[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
+    assert!(
+        reported[0].contains("CounterTime::builder().output_directory"),
+        "{lines:?}"
+    );
 }
 
 /// The counter is reported once, for any number of groups. Symptom: the second group found no rate,
@@ -60,7 +69,11 @@ fn wall_time_is_reported_each_time() {
     if is_child() {
         drop(CounterTime::or_wall_time());
         drop(CounterTime::or_wall_time());
-        let refused = || CounterTime::builder().settle(Duration::from_secs(90)).start_or_wall_time();
+        let refused = || {
+            CounterTime::builder()
+                .settle(Duration::from_secs(90))
+                .start_or_wall_time()
+        };
         drop(refused());
         drop(refused());
         return;
@@ -68,13 +81,23 @@ fn wall_time_is_reported_each_time() {
     let lines = lines("wall_time_is_reported_each_time", "on", &[]);
     let (usual, refused) = lines.split_at(lines.len() - 2);
     match usual {
-        [line] => assert!(line.starts_with(BY_COUNTER) && line.contains(" ppb, resolution "), "{line}"),
+        [line] => assert!(
+            line.starts_with(BY_COUNTER) && line.contains(" ppb, resolution "),
+            "{line}"
+        ),
         _ => {
-            assert!(usual.len() == 2 && usual.iter().all(|line| line.starts_with(BY_WALL_TIME)), "{lines:?}")
+            assert!(
+                usual.len() == 2 && usual.iter().all(|line| line.starts_with(BY_WALL_TIME)),
+                "{lines:?}"
+            )
         }
     }
     for line in refused {
-        assert_eq!(*line, format!("{BY_WALL_TIME}settle of 90s is outside 50ms to 60s"), "{lines:?}");
+        assert_eq!(
+            *line,
+            format!("{BY_WALL_TIME}settle of 90s is outside 50ms to 60s"),
+            "{lines:?}"
+        );
     }
 }
 
@@ -82,9 +105,15 @@ fn wall_time_is_reported_each_time() {
 fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
     if is_child() {
         let error = CounterTime::new().expect_err("switched off");
-        assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error:?}");
+        assert!(
+            matches!(error.kind(), ErrorKind::GateClosed(_)),
+            "{error:?}"
+        );
         let time = CounterTime::or_wall_time();
-        assert_eq!(time.fallback_error().expect("switched off").kind(), error.kind());
+        assert_eq!(
+            time.fallback_error().expect("switched off").kind(),
+            error.kind()
+        );
         assert_eq!(time.calibration(), None);
         // WallTime measures, and no cost is subtracted. Symptom: the first sample began with the
         // sample inside of it.
@@ -97,7 +126,11 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
         assert_eq!(time.incidents().to_string(), "");
         return;
     }
-    let lines = lines("a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on", "off", &[]);
+    let lines = lines(
+        "a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on",
+        "off",
+        &[],
+    );
     assert_eq!(lines.len(), 1, "{lines:?}");
     let expected = format!("{BY_WALL_TIME}the counter can't be used: ");
     assert!(lines[0].starts_with(&expected), "{lines:?}");
@@ -115,7 +148,8 @@ fn quiet_prints_nothing() {
 
 #[test]
 fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped() {
-    const TEST: &str = "a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped";
+    const TEST: &str =
+        "a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped";
     if is_child() {
         let time = CounterTime::or_wall_time();
         let cpus = core_affinity::get_core_ids().unwrap_or_default();
@@ -129,7 +163,10 @@ fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped()
         time.to_f64(&time.end(time.start()));
         assert_eq!(time.incidents().moved, 0);
         let start = time.start();
-        assert!(core_affinity::set_for_current(to), "bound once, but not twice");
+        assert!(
+            core_affinity::set_for_current(to),
+            "bound once, but not twice"
+        );
         let moved = time.end(start);
         time.to_f64(&(moved + moved));
         let incidents = time.incidents();
@@ -141,11 +178,16 @@ fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped()
         return;
     }
     let lines = lines(TEST, "on", &[]);
-    let Some(at) = lines.iter().position(|line| line == "tickline: the last clone") else {
+    let Some(at) = lines
+        .iter()
+        .position(|line| line == "tickline: the last clone")
+    else {
         return crate::skip("no second CPU, no usable counter, or no CPU's id with it");
     };
     assert_eq!(at, 1, "after the line about the counter: {lines:?}");
-    let moves = lines[2..].iter().filter(|line| line.starts_with("tickline: 1 of 2 samples contain a move"));
+    let moves = lines[2..]
+        .iter()
+        .filter(|line| line.starts_with("tickline: 1 of 2 samples contain a move"));
     assert_eq!(moves.count(), 1, "{lines:?}");
 }
 
@@ -154,11 +196,18 @@ fn nothing_is_calibrated_to_list_benchmarks() {
     if is_child() {
         let time = CounterTime::new().expect("no error: nothing is wrong");
         assert_eq!(time.calibration(), None);
-        assert_eq!(time.fallback_error().expect("a reason").kind(), ErrorKind::ListMode);
+        assert_eq!(
+            time.fallback_error().expect("a reason").kind(),
+            ErrorKind::ListMode
+        );
         drop(CounterTime::or_wall_time());
         return;
     }
-    let lines = lines("nothing_is_calibrated_to_list_benchmarks", "on", &["--list"]);
+    let lines = lines(
+        "nothing_is_calibrated_to_list_benchmarks",
+        "on",
+        &["--list"],
+    );
     assert!(lines.is_empty(), "{lines:?}");
 }
 
@@ -168,9 +217,15 @@ fn nothing_is_drawn_where_criterion_draws_nothing() {
     const TEST: &str = "nothing_is_drawn_where_criterion_draws_nothing";
     if is_child() {
         let directory = Directory::new("noplot");
-        directory.by_counter().bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
+        directory
+            .by_counter()
+            .bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
         let is_there = |path: &str| directory.0.join("work").join(path).exists();
-        eprintln!("tickline: {} {}", is_there("new/pairs.json"), is_there("report/pairs.svg"));
+        eprintln!(
+            "tickline: {} {}",
+            is_there("new/pairs.json"),
+            is_there("report/pairs.svg")
+        );
         return;
     }
     assert_eq!(lines(TEST, "on", &["--noplot"]), ["tickline: true false"]);
@@ -183,9 +238,13 @@ fn the_argument_that_includes_all_becomes_a_variable() {
     if is_child() {
         drop(CounterTime::builder().quiet().start_or_wall_time());
         // The process with the argument does not get here.
-        let arguments: Vec<_> =
-            std::env::args().filter(|argument| argument == "--include-disturbed").collect();
-        eprintln!("tickline: {arguments:?} {:?}", std::env::var("TICKLINE_CRITERION"));
+        let arguments: Vec<_> = std::env::args()
+            .filter(|argument| argument == "--include-disturbed")
+            .collect();
+        eprintln!(
+            "tickline: {arguments:?} {:?}",
+            std::env::var("TICKLINE_CRITERION")
+        );
         return;
     }
     let test = "the_argument_that_includes_all_becomes_a_variable";

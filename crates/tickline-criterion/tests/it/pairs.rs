@@ -19,17 +19,30 @@ fn quantiles(json: &Value) -> Vec<f64> {
 /// The number of pairs, of pairs that count, and of pairs in the histogram.
 fn counts(json: &Value) -> (u64, u64, u64) {
     let histogram = json["histogram_ns"].as_array().expect("a histogram");
-    let sum = histogram.iter().map(|bin| bin[1].as_u64().expect("a count")).sum();
-    (json["pairs"].as_u64().expect("a count"), json["pairs_counted"].as_u64().expect("a count"), sum)
+    let sum = histogram
+        .iter()
+        .map(|bin| bin[1].as_u64().expect("a count"))
+        .sum();
+    (
+        json["pairs"].as_u64().expect("a count"),
+        json["pairs_counted"].as_u64().expect("a count"),
+        sum,
+    )
 }
 
 fn check(directory: &Directory, name: &str) -> Value {
     let json = directory.json(&format!("{name}/new/pairs.json"));
     assert_eq!(json["benchmark"], name);
     let (pairs, counted, in_histogram) = counts(&json);
-    assert!(pairs > 0 && counted <= pairs && counted == in_histogram, "{json}");
+    assert!(
+        pairs > 0 && counted <= pairs && counted == in_histogram,
+        "{json}"
+    );
     let disturbed = json["disturbed"].as_object().expect("disturbances");
-    let disturbed: u64 = disturbed.values().map(|count| count.as_u64().expect("a count")).sum();
+    let disturbed: u64 = disturbed
+        .values()
+        .map(|count| count.as_u64().expect("a count"))
+        .sum();
     if json["disturbed_are"] == "excluded" {
         assert_eq!(counted + disturbed, pairs, "{json}");
     }
@@ -46,16 +59,27 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     let directory = Directory::new("pairs");
     let mut criterion = directory.by_counter();
     criterion.bench_pairs("alone", |bencher| bencher.iter(|| black_box(6_u64).pow(7)));
-    criterion
-        .bench_pairs_with_input(BenchmarkId::new("with", 7), &7, |bencher, input| bencher.iter(|| input * 7));
+    criterion.bench_pairs_with_input(BenchmarkId::new("with", 7), &7, |bencher, input| {
+        bencher.iter(|| input * 7)
+    });
     let mut group = criterion.benchmark_group("group");
     group.bench_pairs("text", |bencher| {
-        bencher.iter_batched(|| vec![7_u8; 64], |bytes| bytes.is_sorted(), BatchSize::SmallInput);
+        bencher.iter_batched(
+            || vec![7_u8; 64],
+            |bytes| bytes.is_sorted(),
+            BatchSize::SmallInput,
+        );
     });
     group.bench_pairs_with_input(BenchmarkId::new("sort", 8), &[3, 1, 2], |bencher, input| {
-        bencher.iter_batched_ref(|| *input, |values| values.sort_unstable(), BatchSize::PerIteration);
+        bencher.iter_batched_ref(
+            || *input,
+            |values| values.sort_unstable(),
+            BatchSize::PerIteration,
+        );
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     group.bench_pairs("async", |bencher| {
         bencher.iter_async(|future| runtime.block_on(future), tokio::task::yield_now);
     });
@@ -67,11 +91,21 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     }
     group.bench_pairs("drop", |bencher| bencher.iter_with_large_drop(|| SlowDrop));
     group.finish();
-    for name in ["alone", "with/7", "group/text", "group/sort/8", "group/async", "group/drop"] {
+    for name in [
+        "alone",
+        "with/7",
+        "group/text",
+        "group/sort/8",
+        "group/async",
+        "group/drop",
+    ] {
         assert_eq!(check(&directory, name)["iterations_per_pair"], 1);
     }
     let median_ns = quantiles(&directory.json("group/drop/new/pairs.json"))[0];
-    assert!(median_ns < 100_000.0, "the drop is not timed: {median_ns} ns");
+    assert!(
+        median_ns < 100_000.0,
+        "the drop is not timed: {median_ns} ns"
+    );
 }
 
 /// criterion's mean is the mean of the pairs that count. If no pair is excluded, it is the mean of
@@ -91,7 +125,10 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
     let sample = directory.json("mean/new/sample.json");
     let numbers = |key: &str| -> Vec<f64> {
         let values = sample[key].as_array().expect("numbers");
-        values.iter().map(|value| value.as_f64().expect("a number")).collect()
+        values
+            .iter()
+            .map(|value| value.as_f64().expect("a number"))
+            .collect()
     };
     let (iterations, times_ns) = (numbers("iters"), numbers("times"));
     let pairs = json["pairs"].as_f64().expect("a count");
@@ -100,7 +137,10 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
         let mean_ns = times_ns.iter().sum::<f64>() / pairs;
         let ours_ns = json["mean_ns"].as_f64().expect("a number");
         // The cost of a pair is measured anew between samples.
-        assert!((ours_ns / mean_ns - 1.0).abs() < 0.01, "{ours_ns} and {mean_ns}");
+        assert!(
+            (ours_ns / mean_ns - 1.0).abs() < 0.01,
+            "{ours_ns} and {mean_ns}"
+        );
     }
 }
 
@@ -112,7 +152,9 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_per_iteration() {
         bencher.cost_share(0.01).iter(|| black_box(3_u64));
     });
     criterion.bench_pairs("inputs", |bencher| {
-        bencher.cost_share(0.01).iter_batched(|| 3_u64, |input| input * 7, BatchSize::PerIteration);
+        bencher
+            .cost_share(0.01)
+            .iter_batched(|| 3_u64, |input| input * 7, BatchSize::PerIteration);
     });
     for name in ["batch", "inputs"] {
         let json = check(&directory, name);
@@ -128,24 +170,37 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_per_iteration() {
 fn the_routine_gets_each_input_in_its_order_and_place_as_in_criterion() {
     let directory = Directory::new("order");
     // A long warm-up, after which a sample has many iterations.
-    let mut criterion = directory.by_counter().warm_up_time(Duration::from_millis(50));
+    let mut criterion = directory
+        .by_counter()
+        .warm_up_time(Duration::from_millis(50));
     let (made, used) = (Cell::new(0_u64), Cell::new(0));
     let setup = || made.replace(made.get() + 1) + 1;
     let take = |input: u64| assert_eq!(used.replace(input), input - 1);
-    for (size, share) in [(BatchSize::NumIterations(100_000), 1.0), (BatchSize::PerIteration, 0.01)] {
-        criterion.bench_pairs("value", |bencher| bencher.cost_share(share).iter_batched(setup, take, size));
+    for (size, share) in [
+        (BatchSize::NumIterations(100_000), 1.0),
+        (BatchSize::PerIteration, 0.01),
+    ] {
+        criterion.bench_pairs("value", |bencher| {
+            bencher.cost_share(share).iter_batched(setup, take, size)
+        });
         let (begin, mut last, mut successors) = (used.get(), 0, 0);
         criterion.bench_pairs("reference", |bencher| {
             let routine = |input: &mut u64| {
                 let place = std::ptr::from_ref(input).addr();
-                successors += u64::from(std::mem::replace(&mut last, place) + size_of::<u64>() == place);
+                successors +=
+                    u64::from(std::mem::replace(&mut last, place) + size_of::<u64>() == place);
                 take(*input);
             };
-            bencher.cost_share(share).iter_batched_ref(setup, routine, size);
+            bencher
+                .cost_share(share)
+                .iter_batched_ref(setup, routine, size);
         });
         assert_eq!(made.get(), used.get(), "inputs that were not used");
         let calls = used.get() - begin;
-        assert!(successors > calls / 2, "{successors} of {calls} inputs are behind the one before");
+        assert!(
+            successors > calls / 2,
+            "{successors} of {calls} inputs are behind the one before"
+        );
     }
 }
 

@@ -26,11 +26,15 @@ impl Histograms {
     /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters,
     /// digits and `_`.
     pub fn to_prometheus(&self, metric: &str) -> String {
-        assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
+        assert!(
+            is_name(metric),
+            "{metric:?} is not the name of a metric in Prometheus"
+        );
         let Histograms { measure, table, .. } = self;
         let measure = format!("{measure:?}").to_lowercase();
-        let mut text =
-            format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");
+        let mut text = format!(
+            "# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n"
+        );
         for series in table.all_series() {
             let (sum_ns, times) = (series.sum_ns(), series.times());
             let count: u64 = times.values().sum();
@@ -38,14 +42,26 @@ impl Histograms {
                 continue; // A span left this series when it got further values.
             }
             let pair = |(name, value): (String, &String)| format!("{name}=\"{}\",", escaped(value));
-            let pairs: String = label_names(table.labels).zip(&series.values).map(pair).collect();
+            let pairs: String = label_names(table.labels)
+                .zip(&series.values)
+                .map(pair)
+                .collect();
             for bound_ns in &*table.bounds_ns {
                 let up_to: u64 = times.range(..=bound_ns).map(|(_, count)| count).sum();
-                text += &format!("{metric}_bucket{{{pairs}le=\"{}\"}} {up_to}\n", seconds(*bound_ns));
+                text += &format!(
+                    "{metric}_bucket{{{pairs}le=\"{}\"}} {up_to}\n",
+                    seconds(*bound_ns)
+                );
             }
             text += &format!("{metric}_bucket{{{pairs}le=\"+Inf\"}} {count}\n");
-            let pairs = pairs.strip_suffix(',').map(|pairs| format!("{{{pairs}}}")).unwrap_or_default();
-            text += &format!("{metric}_sum{pairs} {}\n{metric}_count{pairs} {count}\n", seconds(sum_ns));
+            let pairs = pairs
+                .strip_suffix(',')
+                .map(|pairs| format!("{{{pairs}}}"))
+                .unwrap_or_default();
+            text += &format!(
+                "{metric}_sum{pairs} {}\n{metric}_count{pairs} {count}\n",
+                seconds(sum_ns)
+            );
         }
         text
     }
@@ -54,7 +70,11 @@ impl Histograms {
 /// Exact seconds, with at least one decimal. An `f64` does not have enough digits for all values.
 fn seconds(ns: u64) -> String {
     let (whole, decimals) = (ns / 1_000_000_000, format!("{:09}", ns % 1_000_000_000));
-    format!("{whole}.{}{}", &decimals[..1], decimals[1..].trim_end_matches('0'))
+    format!(
+        "{whole}.{}{}",
+        &decimals[..1],
+        decimals[1..].trim_end_matches('0')
+    )
 }
 
 fn is_name(name: &str) -> bool {
@@ -70,17 +90,32 @@ fn label_names(labels: &[&str]) -> impl Iterator<Item = String> {
 /// Panics if Prometheus does not allow these labels for a histogram. It reserves names that begin
 /// with two underscores, and uses the label `le` for the bounds.
 pub(super) fn check(labels: &[&str]) {
-    assert!(labels.len() <= MAX_LABELS, "{} labels are more than {MAX_LABELS}", labels.len());
+    assert!(
+        labels.len() <= MAX_LABELS,
+        "{} labels are more than {MAX_LABELS}",
+        labels.len()
+    );
     let names: Vec<_> = label_names(labels).collect();
     for (index, name) in names.iter().enumerate() {
         let is_label = is_name(name) && !name.starts_with("__") && name != "le";
-        assert!(is_label, "{:?} is not the name of a label in Prometheus", labels[index]);
-        assert!(!names[..index].contains(name), "the label {:?} is there twice", labels[index]);
+        assert!(
+            is_label,
+            "{:?} is not the name of a label in Prometheus",
+            labels[index]
+        );
+        assert!(
+            !names[..index].contains(name),
+            "the label {:?} is there twice",
+            labels[index]
+        );
     }
 }
 
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -99,7 +134,10 @@ mod tests {
         assert!(!is_name("9x") && !is_name("") && !is_name("http.status") && !is_name("a b"));
         check(&["span", "http.route"]);
         for labels in [&["le"][..], &["__name__"], &["a b"], &["a.b", "a_b"]] {
-            assert!(std::panic::catch_unwind(|| check(labels)).is_err(), "{labels:?}");
+            assert!(
+                std::panic::catch_unwind(|| check(labels)).is_err(),
+                "{labels:?}"
+            );
         }
     }
 }

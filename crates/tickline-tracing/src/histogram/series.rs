@@ -83,7 +83,10 @@ fn longest_of_fine_ns(fine: usize) -> u64 {
 #[inline]
 fn bucket(bounds_ns: &[u64], ns: u64) -> usize {
     // The search begins at the smallest bound, so it takes longer only for a longer span.
-    let exceeded = bounds_ns.iter().position(|bound_ns| ns <= *bound_ns).unwrap_or(bounds_ns.len());
+    let exceeded = bounds_ns
+        .iter()
+        .position(|bound_ns| ns <= *bound_ns)
+        .unwrap_or(bounds_ns.len());
     fine_bucket(ns) + exceeded
 }
 
@@ -102,7 +105,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Series {
     pub(super) fn new(values: Vec<String>) -> Self {
-        Self { values, ..Self::default() }
+        Self {
+            values,
+            ..Self::default()
+        }
     }
 
     /// Counts that no other thread uses: those of a thread that has ended, or new ones.
@@ -110,8 +116,9 @@ impl Series {
         // `get_mut` synchronises with the drop by the thread before, so this thread sees its
         // counts.
         let is_free = |counts: &mut Arc<Counts>| Arc::get_mut(counts).is_some();
-        let free =
-            lock(&self.counts).iter_mut().find_map(|counts| is_free(counts).then(|| Arc::clone(counts)));
+        let free = lock(&self.counts)
+            .iter_mut()
+            .find_map(|counts| is_free(counts).then(|| Arc::clone(counts)));
         free.unwrap_or_else(|| {
             let new = Arc::new(Counts::new(Arc::clone(bounds_ns)));
             lock(&self.counts).push(Arc::clone(&new));
@@ -120,7 +127,10 @@ impl Series {
     }
 
     pub(super) fn sum_ns(&self) -> u64 {
-        lock(&self.counts).iter().map(|counts| read(&counts.sum_ns)).fold(0, u64::saturating_add)
+        lock(&self.counts)
+            .iter()
+            .map(|counts| read(&counts.sum_ns))
+            .fold(0, u64::saturating_add)
     }
 
     pub(super) fn times(&self) -> Times {
@@ -130,7 +140,9 @@ impl Series {
                 let in_chunk = in_chunk.get().map(|in_chunk| in_chunk.iter().map(read));
                 let counted = (chunk * STEPS..).zip(in_chunk.into_iter().flatten());
                 for (number, count) in counted.filter(|(_, count)| *count > 0) {
-                    *times.entry(longest_ns(&counts.bounds_ns, number)).or_default() += count;
+                    *times
+                        .entry(longest_ns(&counts.bounds_ns, number))
+                        .or_default() += count;
                 }
             }
         }
@@ -156,12 +168,20 @@ impl Counts {
     fn new(bounds_ns: Arc<[u64]>) -> Self {
         let chunks = (FINE_BUCKETS + bounds_ns.len()).div_ceil(STEPS);
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
-        Self { bounds_ns, chunks, sum_ns: CachePadded::default() }
+        Self {
+            bounds_ns,
+            chunks,
+            sum_ns: CachePadded::default(),
+        }
     }
 
     #[inline]
     pub(super) fn record(&self, ns: u64) {
-        let Self { bounds_ns, chunks, sum_ns } = self;
+        let Self {
+            bounds_ns,
+            chunks,
+            sum_ns,
+        } = self;
         let number = bucket(bounds_ns, ns);
         let new = || Box::new(CachePadded::new(array::from_fn(|_| AtomicU64::new(0))));
         add(&chunks[number / STEPS].get_or_init(new)[number % STEPS], 1);
@@ -178,18 +198,39 @@ mod tests {
     #[test]
     fn buckets_are_one_percent_wide_and_without_gaps_and_end_at_bounds() {
         let powers = (0..64).map(|power| 1_u64 << power);
-        let times: Vec<_> =
-            powers.flat_map(|ns| [ns - 1, ns, ns + ns / 3, ns + (ns - 1)]).chain([0, u64::MAX]).collect();
-        let some = [0, 7, 1_000, 1_001, 1_023, 1_024, 5_000_000, 1 << 40, u64::MAX];
+        let times: Vec<_> = powers
+            .flat_map(|ns| [ns - 1, ns, ns + ns / 3, ns + (ns - 1)])
+            .chain([0, u64::MAX])
+            .collect();
+        let some = [
+            0,
+            7,
+            1_000,
+            1_001,
+            1_023,
+            1_024,
+            5_000_000,
+            1 << 40,
+            u64::MAX,
+        ];
         for bounds_ns in [&[][..], &some] {
             let next = bounds_ns.iter().map(|ns| ns.saturating_add(1));
             for ns in times.iter().chain(bounds_ns).copied().chain(next) {
                 let number = bucket(bounds_ns, ns);
                 let longest_ns = longest_ns(bounds_ns, number);
-                assert!(ns <= longest_ns && longest_ns - ns <= ns / 100, "{ns} {longest_ns}");
+                assert!(
+                    ns <= longest_ns && longest_ns - ns <= ns / 100,
+                    "{ns} {longest_ns}"
+                );
                 assert_eq!(bucket(bounds_ns, longest_ns), number);
-                assert!(longest_ns == u64::MAX || bucket(bounds_ns, longest_ns + 1) > number, "{longest_ns}");
-                assert!(!bounds_ns.contains(&ns) || ns == longest_ns, "{ns} {longest_ns}");
+                assert!(
+                    longest_ns == u64::MAX || bucket(bounds_ns, longest_ns + 1) > number,
+                    "{longest_ns}"
+                );
+                assert!(
+                    !bounds_ns.contains(&ns) || ns == longest_ns,
+                    "{ns} {longest_ns}"
+                );
             }
         }
     }
@@ -200,7 +241,13 @@ mod tests {
         let (series, bounds_ns) = (Series::default(), Arc::default());
         let count = || (0..2).for_each(|_| series.claim_counts(&bounds_ns).record(5));
         thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(count)));
-        assert_eq!((series.times(), series.sum_ns()), (Times::from([(5, 6)]), 30));
-        assert!(lock(&series.counts).len() <= 3, "no more than threads that ran at once");
+        assert_eq!(
+            (series.times(), series.sum_ns()),
+            (Times::from([(5, 6)]), 30)
+        );
+        assert!(
+            lock(&series.counts).len() <= 3,
+            "no more than threads that ran at once"
+        );
     }
 }

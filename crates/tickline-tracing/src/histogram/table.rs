@@ -65,7 +65,13 @@ thread_local! {
 impl Table {
     pub(super) fn new(labels: &'static [&'static str], bounds_ns: Arc<[u64]>) -> Arc<Self> {
         let slots = (0..SLOTS).map(|_| OnceLock::new()).collect();
-        let mut table = Self { labels, bounds_ns, slots, series_count: AtomicUsize::new(0), other_index: 0 };
+        let mut table = Self {
+            labels,
+            bounds_ns,
+            slots,
+            series_count: AtomicUsize::new(0),
+            other_index: 0,
+        };
         table.other_index = table.find_or_add(labels.iter().map(|_| OTHER));
         Arc::new(table)
     }
@@ -106,7 +112,11 @@ impl Table {
         }
         let new = || {
             let (table, counts) = (Arc::downgrade(self), (0..SLOTS).map(|_| None).collect());
-            Box::new(ThreadCounts { table, counts, ..ThreadCounts::default() })
+            Box::new(ThreadCounts {
+                table,
+                counts,
+                ..ThreadCounts::default()
+            })
         };
         let mut first = found.unwrap_or_else(new);
         first.next = others;
@@ -115,7 +125,12 @@ impl Table {
 
     /// All series, by their values in alphabetical order.
     pub(super) fn all_series(&self) -> Vec<&Series> {
-        let mut all: Vec<_> = self.slots.iter().filter_map(OnceLock::get).map(Box::as_ref).collect();
+        let mut all: Vec<_> = self
+            .slots
+            .iter()
+            .filter_map(OnceLock::get)
+            .map(Box::as_ref)
+            .collect();
         all.sort_by_key(|series| &series.values);
         all
     }
@@ -144,7 +159,10 @@ impl Table {
     fn add<'a>(&self, slot: &'a OnceLock<Box<Series>>, values: Vec<String>) -> Option<&'a Series> {
         let one_more = |count| (count <= MAX_SERIES).then_some(count + 1);
         // ORDERING: Relaxed for both: the count orders no other memory.
-        let has_room = self.series_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
+        let has_room = self
+            .series_count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .is_ok();
         if has_room && slot.set(Box::new(Series::new(values))).is_err() {
             // ORDERING: Relaxed: the count orders no other memory.
             self.series_count.fetch_sub(1, Ordering::Relaxed);
@@ -190,7 +208,9 @@ impl ThreadCounts {
             }
         }
         record(callsite);
-        let known = callsite.last_series.filter(|_| callsite.given == callsite.last_given);
+        let known = callsite
+            .last_series
+            .filter(|_| callsite.given == callsite.last_given);
         Some(known.unwrap_or_else(|| callsite.find_series(table)))
     }
 
@@ -199,7 +219,9 @@ impl ThreadCounts {
     pub(super) fn count(&mut self, table: &Table, series: usize, ns: u64) -> Option<()> {
         let counts = &mut self.counts[series];
         if counts.is_none() {
-            *counts = table.slots[series].get().map(|series| series.claim_counts(&table.bounds_ns));
+            *counts = table.slots[series]
+                .get()
+                .map(|series| series.claim_counts(&table.bounds_ns));
         }
         counts.as_ref()?.record(ns);
         Some(())
@@ -207,7 +229,11 @@ impl ThreadCounts {
 
     /// The callsite with this metadata; `None` if it lacks a field.
     #[inline]
-    pub(super) fn callsite(&mut self, table: &Table, metadata: StaticMetadata) -> Option<&mut Callsite> {
+    pub(super) fn callsite(
+        &mut self,
+        table: &Table,
+        metadata: StaticMetadata,
+    ) -> Option<&mut Callsite> {
         let address = ptr::from_ref(metadata).addr();
         if self.last_callsite.0 != address {
             self.last_callsite = (address, self.find_callsite(address, table, metadata)?);
@@ -216,7 +242,12 @@ impl ThreadCounts {
     }
 
     #[inline(never)]
-    fn find_callsite(&mut self, address: usize, table: &Table, metadata: StaticMetadata) -> Option<usize> {
+    fn find_callsite(
+        &mut self,
+        address: usize,
+        table: &Table,
+        metadata: StaticMetadata,
+    ) -> Option<usize> {
         *self.index_by_address.entry(address).or_insert_with(|| {
             self.callsites.push(Callsite::new(table, metadata)?);
             Some(self.callsites.len() - 1)
@@ -245,23 +276,40 @@ impl Callsite {
                 TARGET => (None, metadata.target()),
                 name => (Some(metadata.fields().field(name)?.index()), ""),
             };
-            Some(Label { field, text: text.to_owned(), number: None })
+            Some(Label {
+                field,
+                text: text.to_owned(),
+                number: None,
+            })
         };
         let labels = table.labels.iter().map(label).collect::<Option<_>>()?;
-        Some(Self { labels, given: 0, last_given: 0, last_series: None })
+        Some(Self {
+            labels,
+            given: 0,
+            last_given: 0,
+            last_series: None,
+        })
     }
 
     /// The label of this field, if it is one. Marks the label as given.
     #[inline]
     fn label(&mut self, field: &Field) -> Option<&mut Label> {
-        let number = self.labels.iter().position(|label| label.field == Some(field.index()))?;
+        let number = self
+            .labels
+            .iter()
+            .position(|label| label.field == Some(field.index()))?;
         self.given |= 1 << number;
         Some(&mut self.labels[number])
     }
 
     #[inline]
     fn record_number(&mut self, field: &Field, number: i128) {
-        let Some(label) = self.label(field).filter(|label| label.number != Some(number)) else { return };
+        let Some(label) = self
+            .label(field)
+            .filter(|label| label.number != Some(number))
+        else {
+            return;
+        };
         label.set(itoa::Buffer::new().format(number), Some(number));
         self.last_series = None;
     }
@@ -289,7 +337,9 @@ impl Visit for Callsite {
     }
 
     fn record_str(&mut self, field: &Field, text: &str) {
-        let Some(label) = self.label(field).filter(|label| label.text != text) else { return };
+        let Some(label) = self.label(field).filter(|label| label.text != text) else {
+            return;
+        };
         label.set(text, None);
         self.last_series = None;
     }

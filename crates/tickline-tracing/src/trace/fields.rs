@@ -92,8 +92,15 @@ pub(crate) struct SpanFields {
 
 impl SpanFields {
     pub(crate) fn new(all: Fields) -> Self {
-        let text = Text { members: all.text(), ..Text::default() };
-        Self { text: Some(Arc::new(text)), all, later: Fields::default() }
+        let text = Text {
+            members: all.text(),
+            ..Text::default()
+        };
+        Self {
+            text: Some(Arc::new(text)),
+            all,
+            later: Fields::default(),
+        }
     }
 
     /// Adds values that were recorded after the span was created.
@@ -102,7 +109,10 @@ impl SpanFields {
             self.later.put(name, value.clone());
             self.all.put(name, value);
         }
-        let text = Text { members: self.all.text(), ..Text::default() };
+        let text = Text {
+            members: self.all.text(),
+            ..Text::default()
+        };
         if let Some(before) = self.text.replace(Arc::new(text)) {
             before.is_old.set(()).ok();
         }
@@ -118,15 +128,29 @@ pub(crate) const AFTER_NAME: char = '\n';
 pub(crate) fn event_text(event: &Event<'_>) -> String {
     let mut fields = Fields::collect(|visit| event.record(visit));
     let message = fields.0.iter().position(|(name, _)| *name == "message");
-    let name = message.map_or_else(|| event.metadata().name().into(), |index| fields.0.remove(index).1);
-    let name = if name.is_string() { name } else { name.to_string().into() };
+    let name = message.map_or_else(
+        || event.metadata().name().into(),
+        |index| fields.0.remove(index).1,
+    );
+    let name = if name.is_string() {
+        name
+    } else {
+        name.to_string().into()
+    };
     format!("{name}{AFTER_NAME}{}", fields.text())
 }
 
 /// Whether a record's text is valid for its kind. In a file the text may be anything.
 pub(crate) fn is_whole(record: &Record<'_>) -> bool {
-    let (name, members) = record.text.split_once(AFTER_NAME).unwrap_or(("", record.text));
+    let (name, members) = record
+        .text
+        .split_once(AFTER_NAME)
+        .unwrap_or(("", record.text));
     let is_event = record.kind == Kind::Instant;
-    let is_named = if is_event { serde_json::from_str::<String>(name).is_ok() } else { name.is_empty() };
+    let is_named = if is_event {
+        serde_json::from_str::<String>(name).is_ok()
+    } else {
+        name.is_empty()
+    };
     is_named && serde_json::from_str::<Value>(&format!("{{{members}}}")).is_ok()
 }

@@ -50,13 +50,23 @@ impl RingFile {
     pub(crate) fn create(path: &Path, threads: usize, bytes: usize) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = CONTROL_WORDS + capacity;
-        let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
+        let rings = threads
+            .checked_add(1)
+            .and_then(|rings| rings.checked_mul(words));
         // A mapping has less than `isize::MAX` bytes.
-        let too_many = || io::Error::new(io::ErrorKind::InvalidInput, format!("no file has {threads} rings"));
-        let rings = rings.filter(|rings| *rings < usize::MAX / 64).ok_or_else(too_many)?;
+        let too_many = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("no file has {threads} rings"),
+            )
+        };
+        let rings = rings
+            .filter(|rings| *rings < usize::MAX / 64)
+            .ok_or_else(too_many)?;
         // The words 0, `CAPACITY` and `THREADS`.
         let head = [MAGIC, capacity as u64, threads as u64];
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
@@ -68,7 +78,8 @@ impl RingFile {
     pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
         let words = CONTROL_WORDS + index(self.names.capacity());
         let starts = (FILE_HEAD + words..self.memory.words().len()).step_by(words);
-        let mut rings = starts.map(|start| Ring::within(Arc::clone(&self.memory), start..start + words));
+        let mut rings =
+            starts.map(|start| Ring::within(Arc::clone(&self.memory), start..start + words));
         rings.find(|ring| ring.claim(number, name))
     }
 
@@ -92,7 +103,11 @@ impl RingFile {
         if names.len() > MAX_NAMES {
             return;
         }
-        let record = Record { callsite: address, text: names, ..Record::new(Kind::Name, 0) };
+        let record = Record {
+            callsite: address,
+            text: names,
+            ..Record::new(Kind::Name, 0)
+        };
         if record.words() > self.names.left() {
             if self.names.write_position() + 2 * BLOCK > self.names.capacity() {
                 return;
@@ -117,14 +132,18 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut magic = [0; 8];
     if input.read_exact(&mut magic).is_err() || u64::from_ne_bytes(magic) != MAGIC {
-        return Err(invalid("it is not the file of a flight recorder of this version"));
+        return Err(invalid(
+            "it is not the file of a flight recorder of this version",
+        ));
     }
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed: only this thread uses the copy.
     let number = |word: usize| head.words()[word].load(Ordering::Relaxed);
     let capacity = usize::try_from(number(CAPACITY)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
-        return Err(invalid(&format!("no recorder has rings of {capacity} words")));
+        return Err(invalid(&format!(
+            "no recorder has rings of {capacity} words"
+        )));
     }
     let mut next_ring = || {
         let words = CONTROL_WORDS + capacity;
@@ -134,9 +153,13 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let words = process.snapshot();
     let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
     if names().any(|record| record.text.len() > MAX_NAMES) {
-        return Err(invalid("the names of a callsite take more than 1,024 bytes"));
+        return Err(invalid(
+            "the names of a callsite take more than 1,024 bytes",
+        ));
     }
-    let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
+    let callsites = names()
+        .map(|record| (record.callsite, record.text.into()))
+        .collect();
     let mut threads = Vec::new();
     for _ in 0..number(THREADS) {
         let ring = next_ring()?;
@@ -161,7 +184,10 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
     let (mut bytes, wanted) = (Vec::new(), words.saturating_mul(8));
     input.take(wanted as u64).read_to_end(&mut bytes)?;
     if bytes.len() < wanted {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"));
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "its end is missing",
+        ));
     }
     let memory = Memory::allocate(words);
     for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {

@@ -50,7 +50,13 @@ impl<W: Write> Trace<W> {
         self.write_naming(",\n", "thread_name", thread, name)
     }
 
-    fn write_naming(&mut self, before: &str, kind: &str, thread: u64, name: &str) -> io::Result<()> {
+    fn write_naming(
+        &mut self,
+        before: &str,
+        kind: &str,
+        thread: u64,
+        name: &str,
+    ) -> io::Result<()> {
         let (process, name) = (&self.process, Value::from(name));
         let text = format!(
             "{before}{{\"name\":\"{kind}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}}}}}"
@@ -65,7 +71,12 @@ impl<W: Write> Trace<W> {
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
     ) -> io::Result<()> {
-        let Self { process, callsites, text, .. } = self;
+        let Self {
+            process,
+            callsites,
+            text,
+            ..
+        } = self;
         text.clear();
         let mut source = "";
         match record.kind {
@@ -75,7 +86,9 @@ impl<W: Write> Trace<W> {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
                 let new = || event_prefix(phase, names(record.callsite).as_deref());
-                let [begin, location] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
+                let [begin, location] = &*callsites
+                    .entry((phase, record.callsite))
+                    .or_insert_with(new);
                 text.push_str(begin);
                 source = location;
             }
@@ -85,7 +98,10 @@ impl<W: Write> Trace<W> {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
         }
-        let (name, members) = record.text.split_once(AFTER_NAME).unwrap_or(("", record.text));
+        let (name, members) = record
+            .text
+            .split_once(AFTER_NAME)
+            .unwrap_or(("", record.text));
         if !name.is_empty() {
             text.push_str(",\"name\":");
             text.push_str(name);
@@ -93,7 +109,11 @@ impl<W: Write> Trace<W> {
         if !source.is_empty() || !members.is_empty() {
             text.push_str(",\"args\":{");
             text.push_str(source);
-            text.push_str(if source.is_empty() || members.is_empty() { "" } else { "," });
+            text.push_str(if source.is_empty() || members.is_empty() {
+                ""
+            } else {
+                ","
+            });
             text.push_str(members);
             text.push('}');
         }
@@ -105,7 +125,13 @@ impl<W: Write> Trace<W> {
 
     /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
     /// name of its argument. With the thread number 0, the mark belongs to the process.
-    pub(crate) fn write_mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) -> io::Result<()> {
+    pub(crate) fn write_mark(
+        &mut self,
+        thread: u64,
+        ns: u64,
+        count: u64,
+        text: [&str; 2],
+    ) -> io::Result<()> {
         let [label, key] = text;
         let scope = if thread == 0 { 'p' } else { 't' };
         let mut text = format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"i\",\"s\":\"{scope}\",");
@@ -151,10 +177,18 @@ fn event_prefix(phase: char, names: Option<&str>) -> [String; 2] {
     let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
     let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
     let has_name = !matches!(phase, 'i' | 'n');
-    let name = if has_name { format!("\"name\":{},", Value::from(name)) } else { String::new() };
+    let name = if has_name {
+        format!("\"name\":{},", Value::from(name))
+    } else {
+        String::new()
+    };
     // Viewers group the events of a request by number and category, so all of them have the same
     // category.
-    let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
+    let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') {
+        "request"
+    } else {
+        target
+    });
     let scope = if phase == 'i' { "\"s\":\"t\"," } else { "" };
     let begin = format!(",\n{{{name}\"cat\":{category},\"ph\":\"{phase}\",{scope}");
     let has_source = phase != 'e' && !location.is_empty();

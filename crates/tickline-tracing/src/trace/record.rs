@@ -50,9 +50,25 @@ pub(crate) enum Kind {
 impl Kind {
     /// The kind with this number. Other numbers, which only a damaged file has, give `Rest`.
     fn from_number(number: u64) -> Self {
-        use Kind::{AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest, Unrepeated};
-        let kinds = [Rest, Block, Begin, End, RepeatedBegin, Instant, AsyncBegin, AsyncEnd, Name, Unrepeated];
-        kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
+        use Kind::{
+            AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest, Unrepeated,
+        };
+        let kinds = [
+            Rest,
+            Block,
+            Begin,
+            End,
+            RepeatedBegin,
+            Instant,
+            AsyncBegin,
+            AsyncEnd,
+            Name,
+            Unrepeated,
+        ];
+        kinds
+            .into_iter()
+            .find(|kind| *kind as u64 == number)
+            .unwrap_or(Rest)
     }
 
     /// The number of words before the text, the record's head: kind and length, the time, the
@@ -85,7 +101,13 @@ pub(crate) struct Record<'a> {
 
 impl Record<'_> {
     pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
-        Self { kind, ns, callsite: 0, id: 0, text: "" }
+        Self {
+            kind,
+            ns,
+            callsite: 0,
+            id: 0,
+            text: "",
+        }
     }
 
     /// The length in words.
@@ -108,7 +130,11 @@ pub(crate) struct Records<'a> {
 impl<'a> Records<'a> {
     /// `from` is the position of the first word.
     pub(crate) fn new(words: &'a [Word], from: u64) -> Self {
-        Self { words, in_block: from % BLOCK, damaged: 0 }
+        Self {
+            words,
+            in_block: from % BLOCK,
+            damaged: 0,
+        }
     }
 
     /// Takes the next `words` words, or those that are left.
@@ -142,7 +168,13 @@ impl<'a> Iterator for Records<'a> {
                 continue;
             };
             let word = |number: usize| head.get(number).map_or(0, |word| u64::from_le_bytes(*word));
-            return Some(Record { kind, ns: word(1), callsite: index(word(2)), id: word(3), text });
+            return Some(Record {
+                kind,
+                ns: word(1),
+                callsite: index(word(2)),
+                id: word(3),
+                text,
+            });
         }
     }
 }

@@ -60,8 +60,14 @@ pub(crate) struct ThreadSnapshot {
 
 impl ThreadSnapshot {
     pub(crate) fn from_ring(ring: &Ring) -> Self {
-        let [number, written] = [ControlWord::Number, ControlWord::Records].map(|word| ring.get(word));
-        Self { number, name: ring.name(), written, words: ring.snapshot() }
+        let [number, written] =
+            [ControlWord::Number, ControlWord::Records].map(|word| ring.get(word));
+        Self {
+            number,
+            name: ring.name(),
+            written,
+            words: ring.snapshot(),
+        }
     }
 }
 
@@ -105,7 +111,11 @@ const ENDED_RINGS_KEPT: usize = 8;
 
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, process: process::id(), ..Self::default() }
+        Self {
+            settings,
+            process: process::id(),
+            ..Self::default()
+        }
     }
 
     fn has_requests(&self) -> bool {
@@ -132,9 +142,18 @@ impl Recorder {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(entry) = callsites.entry(address)
         {
-            let location = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
-            let location = location.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
-            let names = entry.insert([metadata.name(), metadata.target(), &location].join("\0").into());
+            let location = metadata
+                .file()
+                .zip(metadata.line())
+                .filter(|_| self.settings.has_locations);
+            let location = location
+                .map(|(file, line)| format!("{file}:{line}"))
+                .unwrap_or_default();
+            let names = entry.insert(
+                [metadata.name(), metadata.target(), &location]
+                    .join("\0")
+                    .into(),
+            );
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -178,14 +197,21 @@ impl Recorder {
     /// Marks the end of the thread of `ring`. If no reader takes the records, at most
     /// [`ENDED_RINGS_KEPT`] rings of ended threads stay in memory.
     pub(crate) fn thread_ended(&self, ring: &Arc<Ring>) {
-        let Some(mut rings) = self.lock(&self.rings) else { return };
+        let Some(mut rings) = self.lock(&self.rings) else {
+            return;
+        };
         // This happens under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
-        let Some(index) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
+        let Some(index) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else {
+            return;
+        };
         rings[index..].rotate_left(1);
         // Rings in the file stay until another thread needs one.
         let takes_memory = |ring: &Ring| !ring.is_mapped();
-        let ended = rings.iter().filter(|ring| ring.has_ended() && takes_memory(ring)).count();
+        let ended = rings
+            .iter()
+            .filter(|ring| ring.has_ended() && takes_memory(ring))
+            .count();
         if self.settings.when_full == WhenFull::Overwrite && ended > ENDED_RINGS_KEPT {
             self.remove_first_ended(&mut rings, takes_memory);
         }
@@ -193,7 +219,10 @@ impl Recorder {
 
     /// Removes, among the rings that `may_remove` accepts, the ring of the thread that ended first.
     fn remove_first_ended(&self, rings: &mut Vec<Arc<Ring>>, may_remove: impl Fn(&Ring) -> bool) {
-        if let Some(first) = rings.iter().position(|ring| ring.has_ended() && may_remove(ring)) {
+        if let Some(first) = rings
+            .iter()
+            .position(|ring| ring.has_ended() && may_remove(ring))
+        {
             let first = rings.remove(first);
             first.release();
             let records = first.get(ControlWord::Records);
@@ -218,8 +247,13 @@ impl Recorder {
             // ORDERING: Relaxed: under the lock, so no ring counts twice.
             (rings.clone(), self.removed_records.load(Ordering::Relaxed))
         };
-        let threads = rings.iter().map(|ring| ThreadSnapshot::from_ring(ring)).collect();
-        let callsites = self.lock(&self.callsites).map(|callsites| callsites.clone());
+        let threads = rings
+            .iter()
+            .map(|ring| ThreadSnapshot::from_ring(ring))
+            .collect();
+        let callsites = self
+            .lock(&self.callsites)
+            .map(|callsites| callsites.clone());
         Some(Snapshot {
             process: process::id(),
             name: program_name(),
@@ -236,7 +270,8 @@ impl Recorder {
     /// Removes a ring whose thread has ended, and whose records were taken.
     pub(crate) fn remove(&self, ring: &Arc<Ring>) {
         // ORDERING: Relaxed: the count orders no other memory.
-        self.removed_records.fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
+        self.removed_records
+            .fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
         if let Some(mut rings) = self.lock(&self.rings) {
             rings.retain(|known| !Arc::ptr_eq(known, ring));
         }
@@ -245,9 +280,15 @@ impl Recorder {
     /// The number of records that found no room, or were in a removed ring.
     pub(crate) fn dropped(&self) -> u64 {
         let rings = self.lock(&self.rings);
-        let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.get(ControlWord::Dropped));
+        let dropped = rings
+            .iter()
+            .flat_map(|rings| rings.iter())
+            .map(|ring| ring.get(ControlWord::Dropped));
         // ORDERING: Relaxed: under the lock, so no ring counts twice.
-        dropped.fold(self.removed_records.load(Ordering::Relaxed), u64::saturating_add)
+        dropped.fold(
+            self.removed_records.load(Ordering::Relaxed),
+            u64::saturating_add,
+        )
     }
 
     pub(crate) fn wake_reader(&self) {
@@ -272,7 +313,11 @@ impl Recorder {
         if !self.has_requests() {
             return None;
         }
-        let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
+        let tables: Vec<_> = self
+            .lock(&self.open_spans)?
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
         let mut open = OpenRequests::new();
         for table in tables {
             for open_span in table.all()? {
@@ -293,7 +338,11 @@ impl Recorder {
 /// The name of this process's program.
 pub(crate) fn program_name() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
-    Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
+    Path::new(&name)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Number and name of the present thread for viewers. The number is the system's, as in `ps` and
@@ -301,11 +350,24 @@ pub(crate) fn program_name() -> String {
 fn present_thread() -> (u64, String) {
     // The target on Linux is `PROCESS/task/THREAD`.
     let link = fs::read_link("/proc/thread-self").ok();
-    let number = link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_else(next_number);
+    let number = link
+        .and_then(|link| link.file_name()?.to_str()?.parse().ok())
+        .unwrap_or_else(next_number);
     let name = thread::current().name().map(str::to_owned);
     // A thread that Rust did not start may have a name by pthread_setname_np.
-    let comm = || Some(fs::read_to_string("/proc/thread-self/comm").ok()?.trim_end().to_owned());
-    (number, name.or_else(comm).unwrap_or_else(|| format!("thread {number}")))
+    let comm = || {
+        Some(
+            fs::read_to_string("/proc/thread-self/comm")
+                .ok()?
+                .trim_end()
+                .to_owned(),
+        )
+    };
+    (
+        number,
+        name.or_else(comm)
+            .unwrap_or_else(|| format!("thread {number}")),
+    )
 }
 
 /// A sink that fills a recorder.
@@ -332,7 +394,8 @@ impl<S: TraceSink> SpanSink for S {
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
         let recorder = self.recorder();
-        let (has_requests, has_fields) = (recorder.has_requests(), recorder.has_fields(span.metadata));
+        let (has_requests, has_fields) =
+            (recorder.has_requests(), recorder.has_fields(span.metadata));
         if !has_requests && !has_fields {
             return;
         }
@@ -346,12 +409,17 @@ impl<S: TraceSink> SpanSink for S {
                 // Another recorder may have numbered the request already.
                 if recorded.request == 0 {
                     let parent = SpanQuery::ParentOf(span.id);
-                    let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
+                    let parents =
+                        found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields);
                 let text = text.map_or("", |text| &text.members);
-                let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
+                let record = Record {
+                    id: recorded.request,
+                    text,
+                    ..Record::new(Kind::AsyncBegin, ns)
+                };
                 if !thread_recorder::record(recorder, span.metadata, record) {
                     recorded.lost_by.push(Arc::as_ptr(recorder).addr());
                 }
@@ -373,14 +441,19 @@ impl<S: TraceSink> SpanSink for S {
         if self.wants_enters() {
             let recorder = self.recorder();
             let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
-            let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
+            let text = if recorder.has_fields(span.metadata) {
+                text().flatten()
+            } else {
+                None
+            };
             thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
         }
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
-            let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
+            let later =
+                || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
             let later = || later().unwrap_or_default();
             let recorder = self.recorder();
             thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
@@ -390,9 +463,21 @@ impl<S: TraceSink> SpanSink for S {
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
         let text = &event_text(event);
-        let request = || lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| span.request);
-        let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
-        let record = Record { id, text, ..Record::new(Kind::Instant, ns) };
+        let request = || {
+            lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| {
+                span.request
+            })
+        };
+        let id = if recorder.has_requests() {
+            request().unwrap_or(0)
+        } else {
+            0
+        };
+        let record = Record {
+            id,
+            text,
+            ..Record::new(Kind::Instant, ns)
+        };
         thread_recorder::record(recorder, event.metadata(), record);
     }
 
@@ -403,12 +488,20 @@ impl<S: TraceSink> SpanSink for S {
         }
         let has_fields = recorder.has_fields(span.metadata);
         let begun = span.extension(|recorded: &mut Recorded, _| {
-            let later = if has_fields { recorded.fields.later.text() } else { String::new() };
+            let later = if has_fields {
+                recorded.fields.later.text()
+            } else {
+                String::new()
+            };
             let is_lost = recorded.lost_by.contains(&Arc::as_ptr(recorder).addr());
             (recorded.request != 0 && !is_lost).then_some((recorded.request, later))
         });
         if let Some((id, text)) = begun.flatten() {
-            let record = Record { id, text: &text, ..Record::new(Kind::AsyncEnd, times.closed_ns) };
+            let record = Record {
+                id,
+                text: &text,
+                ..Record::new(Kind::AsyncEnd, times.closed_ns)
+            };
             thread_recorder::record(recorder, span.metadata, record);
         }
     }
@@ -425,7 +518,10 @@ mod tests {
         for is_reader in [false, true] {
             thread_recorder::IS_READER.set(is_reader);
             let recorder = Arc::new(Recorder::new(Settings::new(WhenFull::Drop)));
-            assert_eq!(thread_recorder::with(&recorder, |_| ()).is_none(), is_reader);
+            assert_eq!(
+                thread_recorder::with(&recorder, |_| ()).is_none(),
+                is_reader
+            );
         }
     }
 
@@ -433,9 +529,19 @@ mod tests {
     /// file. Cause: another thread of its parent held a lock at the fork.
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
-        let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
-        let recorder = Recorder { process: 0, ..Recorder::new(settings) };
-        core::mem::forget((recorder.rings.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
+        let settings = Settings {
+            tracks: Tracks::Requests,
+            ..Settings::new(WhenFull::Overwrite)
+        };
+        let recorder = Recorder {
+            process: 0,
+            ..Recorder::new(settings)
+        };
+        core::mem::forget((
+            recorder.rings.lock(),
+            recorder.callsites.lock(),
+            recorder.open_spans.lock(),
+        ));
         assert!(recorder.add_ring().is_none() && recorder.snapshot().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
     }

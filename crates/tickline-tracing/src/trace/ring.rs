@@ -89,7 +89,10 @@ pub(crate) const CONTROL_WORDS: usize = 32;
 /// The words for a ring of at least `bytes` bytes: at least four blocks, and a power of two.
 pub(crate) fn capacity(bytes: usize) -> usize {
     let block = index(BLOCK) * 8;
-    let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
+    let blocks = bytes
+        .div_ceil(block)
+        .clamp(4, usize::MAX / block / 4)
+        .next_power_of_two();
     blocks * index(BLOCK)
 }
 
@@ -118,9 +121,16 @@ impl Ring {
         // SAFETY: the ring keeps the memory, whose address does not change, and no method lends it
         // for longer than the ring lives.
         let words: &'static [AtomicU64] = unsafe { &*words };
-        let (control_words, words) = words.split_first_chunk().expect("more words than control words");
+        let (control_words, words) = words
+            .split_first_chunk()
+            .expect("more words than control words");
         assert!(words.len().is_power_of_two(), "{} words", words.len());
-        Self { control_words, words, memory, is_released: AtomicBool::new(false) }
+        Self {
+            control_words,
+            words,
+            memory,
+            is_released: AtomicBool::new(false),
+        }
     }
 
     /// Lets another thread claim the ring once the last owner has dropped this view. Until then the
@@ -168,7 +178,10 @@ impl Ring {
         // ORDERING: Acquire, pairs with the Release store in `drop`: the stores of the thread
         // before come before those of this thread. No test sees a weaker ordering: in Miri, stores
         // to one address take effect in the order in which they run.
-        if in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if in_use
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             return false;
         }
         for block in (0..self.get(ControlWord::Used).min(self.capacity())).step_by(index(BLOCK)) {
@@ -176,23 +189,42 @@ impl Ring {
         }
         self.set_header(0, NEXT, 0);
         use ControlWord::{Dropped, Ended, MemoryOffset, Records, Taken, Used, WritePosition};
-        for word in [WritePosition, MemoryOffset, Used, Records, Dropped, Ended, Taken] {
+        for word in [
+            WritePosition,
+            MemoryOffset,
+            Used,
+            Records,
+            Dropped,
+            Ended,
+            Taken,
+        ] {
             self.set(word, 0);
         }
         self.set(ControlWord::Number, number);
-        let words = name.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
+        let words = name
+            .as_bytes()
+            .chunks(8)
+            .map(packed)
+            .chain(core::iter::repeat(0));
         // ORDERING: Relaxed: a lock publishes the name to other threads.
-        self.control_words[NAME].iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        self.control_words[NAME]
+            .iter()
+            .zip(words)
+            .for_each(|(to, word)| to.store(word, Ordering::Relaxed));
         true
     }
 
     /// The name of the ring's thread.
     pub(crate) fn name(&self) -> String {
         // ORDERING: Relaxed: a lock publishes the name to this thread.
-        let words = self.control_words[NAME].iter().map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let words = self.control_words[NAME]
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).to_le_bytes());
         let bytes: Vec<u8> = words.flatten().take_while(|byte| *byte != 0).collect();
         // The name may have been truncated inside a character.
-        String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
+        String::from_utf8_lossy(&bytes)
+            .trim_end_matches(char::REPLACEMENT_CHARACTER)
+            .to_owned()
     }
 
     // Methods for the ring's thread.
@@ -217,7 +249,8 @@ impl Ring {
     fn set_header(&self, block: u64, word: u64, value: u64) {
         // ORDERING: Relaxed. `begin_block` stores `End` before its fence; the store of the write
         // position publishes the other words to readers.
-        self.header_word(block, word).store(value, Ordering::Relaxed);
+        self.header_word(block, word)
+            .store(value, Ordering::Relaxed);
     }
 
     /// Fills the present block up, and begins the next block, for a record of the time `now_ns`.
@@ -236,8 +269,11 @@ impl Ring {
         let second = header(oldest, NEXT);
         // All records of the oldest block are from before the first record of the second.
         let is_young = in_use < 2 * BLOCK || header(second, SINCE) >= since_ns;
-        let (block, next) =
-            if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
+        let (block, next) = if is_young && in_use < self.capacity() {
+            (in_use, oldest)
+        } else {
+            (oldest, second)
+        };
         let start = at + self.left();
         self.set_header(block, END, start + BLOCK);
         // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader that has copied
@@ -263,9 +299,16 @@ impl Ring {
         let first = index(at.wrapping_add(self.get(ControlWord::MemoryOffset)));
         // The record is within one block, unless a child by a bare `clone` has moved the write
         // position.
-        let words = self.words.get(first..first.wrapping_add(index(record.words())));
+        let words = self
+            .words
+            .get(first..first.wrapping_add(index(record.words())));
         let Some(words) = words else { return };
-        let head = [kind_and_length, record.ns, record.callsite as u64, record.id];
+        let head = [
+            kind_and_length,
+            record.ns,
+            record.callsite as u64,
+            record.id,
+        ];
         let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
         for (atomic, word) in head_words.iter().zip(head) {
             // ORDERING: Relaxed: the store of the write position publishes it.
@@ -277,8 +320,14 @@ impl Ring {
                 atomic.store(packed(bytes), Ordering::Relaxed);
             }
         }
-        let counts = u64::from(!matches!(record.kind, Kind::RepeatedBegin | Kind::Unrepeated));
-        self.set(ControlWord::Records, self.get(ControlWord::Records) + counts);
+        let counts = u64::from(!matches!(
+            record.kind,
+            Kind::RepeatedBegin | Kind::Unrepeated
+        ));
+        self.set(
+            ControlWord::Records,
+            self.get(ControlWord::Records) + counts,
+        );
         self.publish(at.wrapping_add(record.words()));
     }
 
@@ -286,14 +335,16 @@ impl Ring {
     #[inline]
     fn publish(&self, end: u64) {
         // ORDERING: Release, pairs with the Acquire load in `end`.
-        self.control_word(ControlWord::WritePosition).store(end, Ordering::Release);
+        self.control_word(ControlWord::WritePosition)
+            .store(end, Ordering::Release);
     }
 
     /// The position up to which the reader has taken records.
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `set_taken`: the reader has copied the
         // words before the thread overwrites them.
-        self.control_word(ControlWord::Taken).load(Ordering::Acquire)
+        self.control_word(ControlWord::Taken)
+            .load(Ordering::Acquire)
     }
 
     /// Counts a record that found no room.
@@ -305,20 +356,24 @@ impl Ring {
     pub(crate) fn end_thread(&self) {
         // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
         // also sees the last records.
-        self.control_word(ControlWord::Ended).store(1, Ordering::Release);
+        self.control_word(ControlWord::Ended)
+            .store(1, Ordering::Release);
     }
 
     // Methods for readers, and for the recorder.
 
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `end_thread`.
-        self.control_word(ControlWord::Ended).load(Ordering::Acquire) == 1
+        self.control_word(ControlWord::Ended)
+            .load(Ordering::Acquire)
+            == 1
     }
 
     /// The position of the end of the records.
     fn end(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `publish`.
-        self.control_word(ControlWord::WritePosition).load(Ordering::Acquire)
+        self.control_word(ControlWord::WritePosition)
+            .load(Ordering::Acquire)
     }
 
     /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
@@ -334,7 +389,8 @@ impl Ring {
     /// Lets the thread overwrite the words before `position`.
     fn set_taken(&self, position: u64) {
         // ORDERING: Release, pairs with the Acquire load in `taken`.
-        self.control_word(ControlWord::Taken).store(position, Ordering::Release);
+        self.control_word(ControlWord::Taken)
+            .store(position, Ordering::Release);
     }
 
     /// Copies the records of a ring that overwrites its oldest records, from the beginning of a
@@ -344,9 +400,14 @@ impl Ring {
         // ORDERING: Relaxed. If a block begins before `end`, the load of the write position has
         // published its words up to `end`. In a file the words may be anything.
         let end_of = |block: &[AtomicU64]| block[index(END)].load(Ordering::Relaxed);
-        let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
+        let blocks = self
+            .words
+            .chunks_exact(index(BLOCK))
+            .map(|block| (end_of(block), block));
         // Skips blocks that the thread has not used yet, or has begun after that load.
-        let mut blocks: Vec<_> = blocks.filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end).collect();
+        let mut blocks: Vec<_> = blocks
+            .filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end)
+            .collect();
         blocks.sort_unstable_by_key(|(to, _)| *to);
         let mut words = Vec::with_capacity(blocks.len() * index(BLOCK));
         for (to, block) in &blocks {
@@ -356,7 +417,10 @@ impl Ring {
         // ORDERING: Acquire, pairs with the Release fence in `begin_block`.
         fence(Ordering::Acquire);
         // The thread overwrites the oldest first: all up to the last changed block are lost.
-        let gone = blocks.iter().rposition(|(to, block)| end_of(block) != *to).map_or(0, |last| last + 1);
+        let gone = blocks
+            .iter()
+            .rposition(|(to, block)| end_of(block) != *to)
+            .map_or(0, |last| last + 1);
         words.drain(..words.len().min(gone * index(BLOCK)));
         words
     }
@@ -367,7 +431,8 @@ impl Drop for Ring {
         if *self.is_released.get_mut() {
             // ORDERING: Release, pairs with the Acquire exchange in `claim`. No test sees a weaker
             // ordering: in Miri, stores to one address take effect in the order in which they run.
-            self.control_word(ControlWord::InUse).store(0, Ordering::Release);
+            self.control_word(ControlWord::InUse)
+                .store(0, Ordering::Release);
         }
     }
 }
@@ -397,7 +462,13 @@ mod tests {
     use crate::trace::record::{MAX_TEXT, Records};
 
     fn push(ring: &Ring, ns: u64, text: &str, since_ns: u64) {
-        let record = Record { kind: Kind::Instant, ns, callsite: 7, id: ns * 3, text };
+        let record = Record {
+            kind: Kind::Instant,
+            ns,
+            callsite: 7,
+            id: ns * 3,
+            text,
+        };
         if record.words() > ring.left() {
             ring.begin_block(ns, since_ns);
         }
@@ -412,7 +483,10 @@ mod tests {
                 before = before.or(Some(record.ns));
                 continue;
             }
-            assert_eq!((record.kind, record.callsite, record.id), (Kind::Instant, 7, record.ns * 3));
+            assert_eq!(
+                (record.kind, record.callsite, record.id),
+                (Kind::Instant, 7, record.ns * 3)
+            );
             assert_eq!(record.text, text(record.ns));
             times.push(record.ns);
         }
@@ -434,7 +508,13 @@ mod tests {
         let last = if cfg!(miri) { 30 } else { 400_000 };
         // The ring grows for the first records of each period, if it may.
         const PERIOD: u64 = if cfg!(miri) { 10 } else { 20_000 };
-        let grows = |number| if number % PERIOD < PERIOD / 10 { 0 } else { number - 1 };
+        let grows = |number| {
+            if number % PERIOD < PERIOD / 10 {
+                0
+            } else {
+                number - 1
+            }
+        };
         let since: [fn(u64) -> u64; 2] = [|_| 0, grows];
         for (blocks, since) in [4, 16].into_iter().zip(since) {
             let ring = Ring::new(index(BLOCK) * 8 * blocks);
@@ -450,7 +530,10 @@ mod tests {
                     assert!(times.into_iter().eq(before + 1..=end));
                     if has_ended {
                         // At least three blocks are whole. Their records have 25 words on average.
-                        assert!(cfg!(miri) || (last - 3_000..last - 400).contains(&before), "{before}");
+                        assert!(
+                            cfg!(miri) || (last - 3_000..last - 400).contains(&before),
+                            "{before}"
+                        );
                         break assert_eq!((end, ring.get(ControlWord::Records)), (last, last));
                     }
                 }

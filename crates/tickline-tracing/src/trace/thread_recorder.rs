@@ -60,11 +60,16 @@ thread_local! {
 /// Calls `run` with this thread's state. A thread that is ending has lost its thread-local memory,
 /// so its last spans are not recorded.
 #[inline]
-pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadRecorder) -> R) -> Option<R> {
+pub(crate) fn with<R>(
+    recorder: &Arc<Recorder>,
+    run: impl FnOnce(&mut ThreadRecorder) -> R,
+) -> Option<R> {
     RECORDERS
         .try_with(|recorders| {
             let mut recorders = recorders.try_borrow_mut().ok()?;
-            let known = recorders.iter().position(|state| state.recorder.as_ptr() == Arc::as_ptr(recorder));
+            let known = recorders
+                .iter()
+                .position(|state| state.recorder.as_ptr() == Arc::as_ptr(recorder));
             let index = known.or_else(|| add_state(&mut recorders, recorder))?;
             recorders.get_mut(index).map(run)
         })
@@ -72,7 +77,11 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadReco
 }
 
 /// Records an event, or the beginning or end of a request's span. Returns whether there was room.
-pub(crate) fn record(recorder: &Arc<Recorder>, metadata: StaticMetadata, mut record: Record<'_>) -> bool {
+pub(crate) fn record(
+    recorder: &Arc<Recorder>,
+    metadata: StaticMetadata,
+    mut record: Record<'_>,
+) -> bool {
     let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);
         state.write(recorder, &record)
@@ -112,28 +121,54 @@ impl ThreadRecorder {
         address
     }
 
-    pub(crate) fn enter(&mut self, recorder: &Recorder, span: &Span<'_>, ns: u64, text: Option<Arc<Text>>) {
+    pub(crate) fn enter(
+        &mut self,
+        recorder: &Recorder,
+        span: &Span<'_>,
+        ns: u64,
+        text: Option<Arc<Text>>,
+    ) {
         if let Some(index) = self.find(span.id) {
             self.entered[index].depth += 1;
             return;
         }
         let callsite = self.callsite(recorder, span.metadata);
         let members = text.as_ref().map_or("", |text| &text.members);
-        let record = Record { callsite, text: members, ..Record::new(Kind::Begin, ns) };
+        let record = Record {
+            callsite,
+            text: members,
+            ..Record::new(Kind::Begin, ns)
+        };
         let is_begun = self.write(recorder, &record);
         let span = span.id.clone();
-        self.entered.push(Entered { span, callsite, ns, depth: 1, is_begun, text });
+        self.entered.push(Entered {
+            span,
+            callsite,
+            ns,
+            depth: 1,
+            is_begun,
+            text,
+        });
     }
 
     /// Calls `text` only if any thread has recorded values of the span's fields since the enter.
-    pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
+    pub(crate) fn exit(
+        &mut self,
+        recorder: &Recorder,
+        span: &Id,
+        ns: u64,
+        text: impl FnOnce() -> String,
+    ) {
         let Some(index) = self.find(span) else { return };
         let entered = &mut self.entered[index];
         entered.depth -= 1;
         if entered.depth > 0 {
             return;
         }
-        let is_old = entered.text.as_ref().is_some_and(|text| text.is_old.get().is_some());
+        let is_old = entered
+            .text
+            .as_ref()
+            .is_some_and(|text| text.is_old.get().is_some());
         let text = if is_old { text() } else { String::new() };
         // In the file an end belongs to the last beginning. If the thread is still in spans that it
         // entered later, these end here and begin again.
@@ -144,10 +179,16 @@ impl ThreadRecorder {
         // `Vec::remove` cost 30 instructions a span more than these swaps, by callgrind.
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
-            let Entered { callsite, ref text, .. } = self.entered[later];
+            let Entered {
+                callsite, ref text, ..
+            } = self.entered[later];
             let text = text.clone();
             let members = text.as_ref().map_or("", |text| &text.members);
-            let record = Record { callsite, text: members, ..Record::new(Kind::Begin, ns) };
+            let record = Record {
+                callsite,
+                text: members,
+                ..Record::new(Kind::Begin, ns)
+            };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();
@@ -158,14 +199,22 @@ impl ThreadRecorder {
     #[inline]
     fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, text: &str) {
         if self.entered[index].is_begun {
-            self.write(recorder, &Record { text, ..Record::new(Kind::End, ns) });
+            self.write(
+                recorder,
+                &Record {
+                    text,
+                    ..Record::new(Kind::End, ns)
+                },
+            );
             self.entered[index].is_begun = false;
         }
     }
 
     #[inline]
     fn find(&self, span: &Id) -> Option<usize> {
-        self.entered.iter().rposition(|entered| entered.span == *span)
+        self.entered
+            .iter()
+            .rposition(|entered| entered.span == *span)
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
@@ -181,7 +230,9 @@ impl ThreadRecorder {
             return self.write_shortened(recorder, *record);
         }
         let mut record = *record;
-        if recorder.settings.when_full != WhenFull::Overwrite && !self.has_room(recorder, record.words()) {
+        if recorder.settings.when_full != WhenFull::Overwrite
+            && !self.has_room(recorder, record.words())
+        {
             if record.kind == Kind::End {
                 record.text = "";
             } else {
@@ -198,15 +249,25 @@ impl ThreadRecorder {
 
     #[cold]
     fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
-        let name =
-            if record.kind == Kind::Instant { format!("\"long event\"{AFTER_NAME}") } else { String::new() };
+        let name = if record.kind == Kind::Instant {
+            format!("\"long event\"{AFTER_NAME}")
+        } else {
+            String::new()
+        };
         let text = format!("{name}\"bytes left out\":{}", record.text.len());
-        self.write(recorder, &Record { text: &text, ..record })
+        self.write(
+            recorder,
+            &Record {
+                text: &text,
+                ..record
+            },
+        )
     }
 
     #[cold]
     fn begin_block(&mut self, recorder: &Recorder, now_ns: u64) {
-        self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.keep_ns));
+        self.ring
+            .begin_block(now_ns, now_ns.saturating_sub(recorder.settings.keep_ns));
         if recorder.settings.when_full != WhenFull::Overwrite {
             if self.ring.write_position() - self.ring.taken() > self.ring.capacity() / 4 {
                 recorder.wake_reader();
@@ -220,7 +281,11 @@ impl ThreadRecorder {
         for entered in begun.by_ref().take(REPEATED) {
             let text = entered.text.as_ref().map_or("", |text| &text.members);
             let callsite = entered.callsite;
-            let mut record = Record { callsite, text, ..Record::new(Kind::RepeatedBegin, entered.ns) };
+            let mut record = Record {
+                callsite,
+                text,
+                ..Record::new(Kind::RepeatedBegin, entered.ns)
+            };
             if words + record.words() > BLOCK / 4 {
                 record.text = "";
             }
@@ -229,7 +294,10 @@ impl ThreadRecorder {
         }
         let id = begun.count() as u64;
         if id > 0 {
-            self.ring.push(&Record { id, ..Record::new(Kind::Unrepeated, now_ns) });
+            self.ring.push(&Record {
+                id,
+                ..Record::new(Kind::Unrepeated, now_ns)
+            });
         }
     }
 

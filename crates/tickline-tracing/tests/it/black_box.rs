@@ -17,7 +17,10 @@ use tracing::{info, info_span};
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
     let summary = flight::convert(bytes, &mut trace)?;
-    Ok((summary, serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is")))
+    Ok((
+        summary,
+        serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is"),
+    ))
 }
 
 /// `create` keeps the file of an ended process. It does not touch a file that another recorder
@@ -26,7 +29,12 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
 fn a_file_belongs_to_one_recorder() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let create = |count| FlightRecorder::builder().bytes_per_thread(1).threads_in_file(count).create(&path);
+    let create = |count| {
+        FlightRecorder::builder()
+            .bytes_per_thread(1)
+            .threads_in_file(count)
+            .create(&path)
+    };
     let kind = |threads| create(threads).map_err(|error| error.kind()).unwrap_err();
     fs::write(&path, "a text").unwrap();
     assert_eq!(kind(1), ErrorKind::AlreadyExists);
@@ -35,7 +43,10 @@ fn a_file_belongs_to_one_recorder() {
     let first = create(1).unwrap();
     let len = fs::metadata(&path).unwrap().len();
     assert_eq!(len, 4_096 + 2 * (256 + (1 << 17)));
-    assert_eq!((kind(1), kind(usize::MAX)), (ErrorKind::ResourceBusy, ErrorKind::InvalidInput));
+    assert_eq!(
+        (kind(1), kind(usize::MAX)),
+        (ErrorKind::ResourceBusy, ErrorKind::InvalidInput)
+    );
     drop(first);
     let _second = create(2).unwrap();
     assert_eq!(fs::metadata(path.with_extension("old")).unwrap().len(), len);
@@ -51,11 +62,21 @@ fn one_of_two_concurrent_recorders_gets_the_file() {
         let (path, ready) = (folder.path().join(round.to_string()), Barrier::new(2));
         let create = || {
             ready.wait();
-            FlightRecorder::builder().bytes_per_thread(1).threads_in_file(8).create(&path)
+            FlightRecorder::builder()
+                .bytes_per_thread(1)
+                .threads_in_file(8)
+                .create(&path)
         };
-        let both =
-            thread::scope(|scope| [(); 2].map(|()| scope.spawn(create)).map(|run| run.join().unwrap()));
-        assert_eq!(both.iter().filter(|created| created.is_ok()).count(), 1, "{both:?}");
+        let both = thread::scope(|scope| {
+            [(); 2]
+                .map(|()| scope.spawn(create))
+                .map(|run| run.join().unwrap())
+        });
+        assert_eq!(
+            both.iter().filter(|created| created.is_ok()).count(),
+            1,
+            "{both:?}"
+        );
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 8);
 }
@@ -67,13 +88,24 @@ fn one_of_two_concurrent_recorders_gets_the_file() {
 fn the_records_outlive_the_recorder() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).threads_in_file(12).create(&path).unwrap();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .threads_in_file(12)
+        .create(&path)
+        .unwrap();
     timed(recorder, || {
         (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
         drop(info_span!("here").entered());
     });
-    assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.intervals, 12);
-    FlightRecorder::builder().bytes_per_thread(1).threads_in_file(2).create(&path).unwrap();
+    assert_eq!(
+        converted(&fs::read(&path).unwrap()).unwrap().0.intervals,
+        12
+    );
+    FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .threads_in_file(2)
+        .create(&path)
+        .unwrap();
 }
 
 /// The file is complete while the process runs. It counts the threads that got no ring, and states
@@ -82,14 +114,28 @@ fn the_records_outlive_the_recorder() {
 fn a_file_states_what_it_lacks() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
+    let builder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .tracks(Tracks::Requests);
     let recorder = builder.threads_in_file(2).create(&path).unwrap();
     let left = || converted(&fs::read(&path).unwrap()).unwrap();
     timed(recorder.clone(), || {
         let hangs = info_span!(parent: None, "hangs");
         on_thread(|| info!("one"));
-        assert_eq!((left().0.unended_intervals, left().0.events, left().0.undecided_spans), (1, 1, 0));
-        assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
+        assert_eq!(
+            (
+                left().0.unended_intervals,
+                left().0.events,
+                left().0.undecided_spans
+            ),
+            (1, 1, 0)
+        );
+        assert!(
+            left()
+                .1
+                .iter()
+                .any(|event| event["args"]["name"] == "a thread")
+        );
         // The second thread takes the ring of the first, which has ended; the third has none.
         on_thread(|| {
             info!("two");
@@ -104,7 +150,14 @@ fn a_file_states_what_it_lacks() {
         assert!(!events.iter().any(|event| event["name"] == "three"));
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
         drop(hangs);
-        assert_eq!((left().0.intervals, left().0.unended_intervals, left().0.undecided_spans), (1, 0, 0));
+        assert_eq!(
+            (
+                left().0.intervals,
+                left().0.unended_intervals,
+                left().0.undecided_spans
+            ),
+            (1, 0, 0)
+        );
     });
 }
 
@@ -114,10 +167,18 @@ fn sample() -> &'static [u8] {
     SAMPLE.get_or_init(|| {
         let (folder, hand) = (tempdir().unwrap(), &Hand::default());
         let path = folder.path().join("box");
-        let builder = FlightRecorder::builder().bytes_per_thread(1).with_fields().with_source_locations();
-        let recorder = builder.tracks(Tracks::ThreadsAndRequests).threads_in_file(1).create(&path).unwrap();
+        let builder = FlightRecorder::builder()
+            .bytes_per_thread(1)
+            .with_fields()
+            .with_source_locations();
+        let recorder = builder
+            .tracks(Tracks::ThreadsAndRequests)
+            .threads_in_file(1)
+            .create(&path)
+            .unwrap();
         hand.timed(recorder, || {
-            let _around = info_span!("around", text = "\"\\\n\u{1}ü", number = -7, ratio = 1e300).entered();
+            let _around =
+                info_span!("around", text = "\"\\\n\u{1}ü", number = -7, ratio = 1e300).entered();
             for number in 0..2_000 {
                 hand.advance_ns(1_000);
                 let span = info_span!("inside", number, later = tracing::field::Empty).entered();
@@ -132,11 +193,24 @@ fn sample() -> &'static [u8] {
 #[test]
 fn a_truncated_or_foreign_file_is_an_error() {
     let (left, events) = converted(sample()).unwrap();
-    assert!(left.intervals > 500 && left.dropped_records > 1_000 && left.damaged_records == 0, "{left:?}");
-    assert!(events.iter().any(|event| event["args"]["text"] == "\"\\\n\u{1}ü"));
+    assert!(
+        left.intervals > 500 && left.dropped_records > 1_000 && left.damaged_records == 0,
+        "{left:?}"
+    );
+    assert!(
+        events
+            .iter()
+            .any(|event| event["args"]["text"] == "\"\\\n\u{1}ü")
+    );
     for len in [0, 7, 8, 100, 4_096, sample().len() - 1] {
         let error = converted(&sample()[..len]).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof), "{len}: {error}");
+        assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+            ),
+            "{len}: {error}"
+        );
     }
     assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
 }
@@ -152,7 +226,10 @@ fn long_names_are_an_error() {
     }
     bytes[8 * text..][..1_025].fill(b'x');
     let error = converted(&bytes).unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidData && error.to_string().contains("1,024"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::InvalidData && error.to_string().contains("1,024"),
+        "{error}"
+    );
 }
 
 proptest! {

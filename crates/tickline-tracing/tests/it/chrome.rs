@@ -18,13 +18,19 @@ use tracing::{debug_span, info_span};
 
 /// Runs `run` with a trace, and reads the trace.
 fn traced(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
-    let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
+    let (hand, path) = (
+        Hand::default(),
+        NamedTempFile::new().unwrap().into_temp_path(),
+    );
     let (chrome, guard) = builder.create(&path).unwrap();
     hand.timed(chrome, || run(&hand));
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::from_events(&events);
-    assert_eq!((trace.open().len() as u64, summary.dropped_records), (summary.unended_intervals, 0));
+    assert_eq!(
+        (trace.open().len() as u64, summary.dropped_records),
+        (summary.unended_intervals, 0)
+    );
     (summary, events, trace)
 }
 
@@ -68,7 +74,8 @@ impl Trace {
                 for (name, value) in event["args"].as_object().into_iter().flatten() {
                     begin["args"][name] = value.clone();
                 }
-                self.slices.push(json!([begin["name"], begin["ts"], us, begin["args"]]));
+                self.slices
+                    .push(json!([begin["name"], begin["ts"], us, begin["args"]]));
             }
             "i" => assert!(event["s"] == "p" || event["s"] == "t", "{event}"),
             "b" | "n" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
@@ -78,7 +85,11 @@ impl Trace {
 
     /// The names of the spans that are open at the end.
     fn open(&self) -> Vec<&str> {
-        self.inside.values().flatten().map(|begin| begin["name"].as_str().unwrap()).collect()
+        self.inside
+            .values()
+            .flatten()
+            .map(|begin| begin["name"].as_str().unwrap())
+            .collect()
     }
 }
 
@@ -118,33 +129,53 @@ fn stuck(builder: ChromeBuilder, run: impl FnOnce(Chrome)) -> (TraceSummary, Vec
     run(chrome);
     let read = thread::spawn(|| io::read_to_string(reader));
     let summary = guard.finish().unwrap();
-    (summary, serde_json::from_str(&read.join().unwrap().unwrap()).unwrap())
+    (
+        summary,
+        serde_json::from_str(&read.join().unwrap().unwrap()).unwrap(),
+    )
 }
 
 /// No thread waits for the writer. The summary and the file count missing events. If the beginning
 /// of a span is in the file, its end is there, too.
 #[test]
 fn a_full_ring_drops_and_counts() {
-    let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| tracing::info!("an event")));
-    let (summary, events) =
-        stuck(Chrome::builder(), |chrome| timed(chrome, || info_span!("outer").in_scope(work)));
+    let work =
+        || (0..10_000).for_each(|_| info_span!("work").in_scope(|| tracing::info!("an event")));
+    let (summary, events) = stuck(Chrome::builder(), |chrome| {
+        timed(chrome, || info_span!("outer").in_scope(work))
+    });
     let trace = Trace::from_events(&events);
-    assert_eq!(summary.intervals + summary.events + summary.dropped_records, 20_001);
-    assert!(summary.dropped_records > 0 && summary.intervals > 100, "{summary:?}");
+    assert_eq!(
+        summary.intervals + summary.events + summary.dropped_records,
+        20_001
+    );
+    assert!(
+        summary.dropped_records > 0 && summary.intervals > 100,
+        "{summary:?}"
+    );
     assert_eq!(trace.slices.len() as u64, summary.intervals);
     assert_eq!((summary.unended_intervals, trace.open().len()), (0, 0));
-    let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
+    let marked: u64 = events
+        .iter()
+        .filter_map(|event| event["args"]["dropped"].as_u64())
+        .sum();
     assert_eq!(marked, summary.dropped_records);
 }
 
 /// Symptom: a thread in more spans than its ring has room for waited for ever.
 #[test]
 fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
-    let (chrome, guard) =
-        Chrome::builder().wait_when_full().bytes_per_thread(1).write_to(io::sink()).unwrap();
+    let (chrome, guard) = Chrome::builder()
+        .wait_when_full()
+        .bytes_per_thread(1)
+        .write_to(io::sink())
+        .unwrap();
     let (sender, done) = mpsc::channel();
     // If the thread waits for ever, the timeout drops the guard, which ends the wait.
-    let finish = thread::spawn(move || done.recv_timeout(Duration::from_secs(30)).map(|()| guard.finish()));
+    let finish = thread::spawn(move || {
+        done.recv_timeout(Duration::from_secs(30))
+            .map(|()| guard.finish())
+    });
     timed(chrome, || {
         let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("inside").entered()).collect();
         while inside.pop().is_some() {}
@@ -152,7 +183,14 @@ fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
     sender.send(()).expect("the thread did not wait");
     let summary = finish.join().unwrap().unwrap().unwrap();
     // The ring has room for the ends of 2,047 spans.
-    assert_eq!((summary.intervals, summary.dropped_records, summary.unended_intervals), (2_047, 953, 0));
+    assert_eq!(
+        (
+            summary.intervals,
+            summary.dropped_records,
+            summary.unended_intervals
+        ),
+        (2_047, 953, 0)
+    );
 }
 
 /// Symptom: a trace had no room for the beginning of a request, and the flight recorder beside it
@@ -160,13 +198,21 @@ fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
 #[test]
 fn each_recorder_has_the_ends_of_its_own_requests() {
     let flight = FlightRecorder::builder().tracks(Tracks::Requests).build();
-    let (_, events) = stuck(Chrome::builder().tracks(Tracks::Requests).with_fields(), |chrome| {
-        let layer = SpanTimingLayer::new().with_sink(flight.clone()).with_sink(chrome);
-        with(layer, || (0..1_000).for_each(|_| drop(info_span!("request", text = "x".repeat(4_000)))));
-    });
+    let (_, events) = stuck(
+        Chrome::builder().tracks(Tracks::Requests).with_fields(),
+        |chrome| {
+            let layer = SpanTimingLayer::new()
+                .with_sink(flight.clone())
+                .with_sink(chrome);
+            with(layer, || {
+                (0..1_000).for_each(|_| drop(info_span!("request", text = "x".repeat(4_000))))
+            });
+        },
+    );
     let summary = flight.write_to(io::sink()).unwrap();
     assert_eq!((summary.intervals, summary.unended_intervals), (1_000, 0));
-    let [begun, ended] = ["b", "e"].map(|phase| events.iter().filter(|event| event["ph"] == phase).count());
+    let [begun, ended] =
+        ["b", "e"].map(|phase| events.iter().filter(|event| event["ph"] == phase).count());
     assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
 }
 
@@ -177,7 +223,10 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
     let mut panics = io::Cursor::new(Vec::new());
     panics.set_position(u64::MAX);
     let fails: Box<dyn Write + Send> = Box::new(io::Cursor::new([0; 10]));
-    for (output, error) in [(fails, ErrorKind::WriteZero), (Box::new(panics), ErrorKind::Other)] {
+    for (output, error) in [
+        (fails, ErrorKind::WriteZero),
+        (Box::new(panics), ErrorKind::Other),
+    ] {
         let builder = Chrome::builder().wait_when_full().bytes_per_thread(1);
         let (chrome, guard) = builder.write_to(output).unwrap();
         let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
@@ -186,7 +235,9 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
             timed(chrome, work);
             ended.send(())
         });
-        has_ended.recv_timeout(long).expect("the thread does not wait");
+        has_ended
+            .recv_timeout(long)
+            .expect("the thread does not wait");
         assert!(guard.flusher().flush(long));
         assert_eq!(guard.finish().unwrap_err().kind(), error);
     }
@@ -204,13 +255,18 @@ fn a_file_from_eight_threads_is_balanced() {
     let each = spans / THREADS / 2 * 2;
     timed(chrome, || {
         let shared = info_span!("outer");
-        let work = || (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
-        thread::scope(|scope| (0..THREADS).for_each(|number| _ = spawn(scope, &number.to_string(), work)));
+        let work =
+            || (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
+        thread::scope(|scope| {
+            (0..THREADS).for_each(|number| _ = spawn(scope, &number.to_string(), work))
+        });
     });
     let summary = guard.finish().unwrap();
     // The test reads line by line, because ten million values would take gigabytes.
     let (mut trace, mut names, mut ended) = (Trace::default(), HashMap::new(), BTreeMap::new());
-    let lines = BufReader::new(fs::File::open(&path).unwrap()).lines().map(Result::unwrap);
+    let lines = BufReader::new(fs::File::open(&path).unwrap())
+        .lines()
+        .map(Result::unwrap);
     for line in lines.take_while(|line| line != "]") {
         let event: Value = serde_json::from_str(line.trim_matches(['[', ','])).unwrap();
         let thread = event["tid"].as_u64().unwrap();
@@ -219,22 +275,44 @@ fn a_file_from_eight_threads_is_balanced() {
         }
         trace.add(&event);
         let spans = |inside: &Vec<Value>| ["outer", "inner"].into_iter().take(inside.len());
-        let begun = |inside: &Vec<Value>| inside.iter().map(|begin| &begin["name"]).eq(spans(inside));
+        let begun =
+            |inside: &Vec<Value>| inside.iter().map(|begin| &begin["name"]).eq(spans(inside));
         assert!(trace.inside.values().all(begun));
-        trace.slices.drain(..).for_each(|_| *ended.entry(names[&thread].clone()).or_default() += 1);
+        trace
+            .slices
+            .drain(..)
+            .for_each(|_| *ended.entry(names[&thread].clone()).or_default() += 1);
     }
-    assert_eq!(ended, (0..THREADS).map(|number| (number.to_string(), each)).collect());
+    assert_eq!(
+        ended,
+        (0..THREADS)
+            .map(|number| (number.to_string(), each))
+            .collect()
+    );
     assert_eq!(summary.intervals, each * THREADS);
-    assert_eq!((trace.open().len(), summary.unended_intervals, summary.dropped_records), (0, 0, 0));
+    assert_eq!(
+        (
+            trace.open().len(),
+            summary.unended_intervals,
+            summary.dropped_records
+        ),
+        (0, 0, 0)
+    );
 }
 
 /// Spans that are open when the trace ends are in the file, and counted; later spans are not. After
 /// `flush`, the file has all earlier records. The writer never spins.
 #[test]
 fn open_spans_are_in_the_file_also_after_a_flush() {
-    assert!(format!("{:?}", Chrome::builder().flush_every(Duration::ZERO)).contains("flush_every: 1ms"));
+    assert!(
+        format!("{:?}", Chrome::builder().flush_every(Duration::ZERO)).contains("flush_every: 1ms")
+    );
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (chrome, guard) = Chrome::builder().with_fields().flush_every(Duration::MAX).create(&path).unwrap();
+    let (chrome, guard) = Chrome::builder()
+        .with_fields()
+        .flush_every(Duration::MAX)
+        .create(&path)
+        .unwrap();
     timed(chrome, || {
         let _outer = info_span!("outer", user = 7).entered();
         for round in 1..=5 {
@@ -242,7 +320,10 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
             assert!(guard.flusher().flush(Duration::from_secs(60)));
             let text = fs::read_to_string(&path).unwrap() + "]";
             let trace = Trace::from_events(&serde_json::from_str::<Vec<_>>(&text).unwrap());
-            assert_eq!((trace.open(), trace.slices.len()), (vec!["outer", "work"], round - 1));
+            assert_eq!(
+                (trace.open(), trace.slices.len()),
+                (vec!["outer", "work"], round - 1)
+            );
         }
         let summary = guard.finish().unwrap();
         assert_eq!((summary.intervals, summary.unended_intervals), (6, 1));
@@ -251,7 +332,10 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::from_events(&events);
     assert_eq!((trace.open(), trace.slices.len()), (vec!["outer"], 5));
-    assert_eq!(trace.inside.values().flatten().next().unwrap()["args"], json!({ "user": 7 }));
+    assert_eq!(
+        trace.inside.values().flatten().next().unwrap()["args"],
+        json!({ "user": 7 })
+    );
 }
 
 /// If guards are not dropped in the order of nesting, each span still has its own times.
@@ -296,16 +380,26 @@ fn events_are_instants_and_recorded_values_are_there() {
     assert_eq!(args, [&with("/", 200), &with("/", 500), &with("/b", 500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
     let read = json!(["read \"all\"", 1_000_000.007, { "rows": 3 }]);
-    assert_eq!(json!(["name", "ts", "args"].map(|key| &instants[0][key])), read);
+    assert_eq!(
+        json!(["name", "ts", "args"].map(|key| &instants[0][key])),
+        read
+    );
     assert_eq!(instants[1]["name"], "5");
-    assert!(instants[2]["name"].as_str().unwrap().starts_with("event "), "{}", instants[2]);
+    assert!(
+        instants[2]["name"].as_str().unwrap().starts_with("event "),
+        "{}",
+        instants[2]
+    );
 }
 
 /// All spans and events of a request have its number, on any thread. Two requests have two numbers.
 /// Symptom: a value whose `Debug` sends an event deadlocked.
 #[test]
 fn a_request_is_one_track() {
-    let builder = Chrome::builder().tracks(Tracks::Requests).with_fields().with_source_locations();
+    let builder = Chrome::builder()
+        .tracks(Tracks::Requests)
+        .with_fields()
+        .with_source_locations();
     let (summary, events, _) = traced(builder, |_| {
         let requests = [1, 2].map(|user| info_span!("request", user));
         for request in &requests {
@@ -316,22 +410,38 @@ fn a_request_is_one_track() {
             on_thread(|| child.in_scope(|| ()));
         }
     });
-    assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (6, 0, 4));
+    assert_eq!(
+        (summary.intervals, summary.unended_intervals, summary.events),
+        (6, 0, 4)
+    );
     let mut requests: HashMap<u64, Vec<[&str; 2]>> = HashMap::new();
     for event in events.iter().filter(|event| event["id"].is_u64()) {
         let text = ["ph", "name"].map(|key| event[key].as_str().unwrap());
-        requests.entry(event["id"].as_u64().unwrap()).or_default().push(text);
+        requests
+            .entry(event["id"].as_u64().unwrap())
+            .or_default()
+            .push(text);
     }
     assert_eq!(requests.len(), 2);
     for mut events in requests.into_values() {
         events.sort_unstable();
         let spans = ["elsewhere", "here", "request"];
         let [begins, ends] = ["b", "e"].map(|phase| spans.map(|name| [phase, name]));
-        assert_eq!(events, [&begins[..], &ends, &[["n", "formatted"], ["n", "told"]]].concat());
+        assert_eq!(
+            events,
+            [&begins[..], &ends, &[["n", "formatted"], ["n", "told"]]].concat()
+        );
     }
-    assert!(events.iter().all(|event| event["ph"] != "B"), "no busy intervals were asked for");
-    let with_source = events.iter().filter_map(|event| event["args"]["source"].as_str());
-    let with_source = with_source.filter(|source| source.contains("chrome.rs:")).count() as u64;
+    assert!(
+        events.iter().all(|event| event["ph"] != "B"),
+        "no busy intervals were asked for"
+    );
+    let with_source = events
+        .iter()
+        .filter_map(|event| event["args"]["source"].as_str());
+    let with_source = with_source
+        .filter(|source| source.contains("chrome.rs:"))
+        .count() as u64;
     assert_eq!(with_source, summary.intervals + summary.events);
 }
 
@@ -342,6 +452,11 @@ fn long_fields_are_left_out() {
         let text = "x".repeat(40_000);
         info_span!("work", text).in_scope(|| tracing::info!(text));
     });
-    let left_out = events.iter().filter_map(|event| event["args"]["bytes left out"].as_u64());
-    assert!(left_out.map(|bytes| bytes > 40_000).eq([true; 2]), "{events:?}");
+    let left_out = events
+        .iter()
+        .filter_map(|event| event["args"]["bytes left out"].as_u64());
+    assert!(
+        left_out.map(|bytes| bytes > 40_000).eq([true; 2]),
+        "{events:?}"
+    );
 }

@@ -62,7 +62,11 @@ impl Closed {
 
     /// The times of the only span with this name.
     pub fn one(&self, name: &str) -> SpanTimes {
-        let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
+        let named: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter(|(known, _)| *known == name)
+            .collect();
         assert_eq!(named.len(), 1, "spans called {name}");
         named[0].1
     }
@@ -76,7 +80,10 @@ pub fn spawn<'scope, R: Send + 'scope>(
 ) -> ScopedJoinHandle<'scope, R> {
     let dispatch = dispatcher::get_default(Dispatch::clone);
     let run = move || dispatcher::with_default(&dispatch, run);
-    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, run).unwrap()
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn_scoped(scope, run)
+        .unwrap()
 }
 
 /// Runs `run` on a thread named "a thread", with this thread's subscriber, and waits for it.

@@ -12,7 +12,9 @@ use tickline_tracing::histogram::{Histograms, Measure};
 use tracing::info_span;
 
 fn cpu() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .unwrap()
+        .into()
 }
 
 /// Works until the thread has run for this time.
@@ -27,9 +29,12 @@ fn work(time: Duration) {
 #[test]
 fn time_asleep_is_busy_but_not_running() {
     let ((told, seen), histograms) = (mpsc::channel(), Histograms::new(Measure::Cpu));
-    let layer =
-        SpanTimingLayer::new().with_sink(CpuTimer).with_sink(histograms.clone()).with_callback(move |span| {
-            told.send((span.name(), span.times().busy(), span.cpu_time())).unwrap();
+    let layer = SpanTimingLayer::new()
+        .with_sink(CpuTimer)
+        .with_sink(histograms.clone())
+        .with_callback(move |span| {
+            told.send((span.name(), span.times().busy(), span.cpu_time()))
+                .unwrap();
         });
     let (mut inside, mut around) = (Duration::ZERO, Duration::ZERO);
     with(layer, || {
@@ -62,9 +67,18 @@ fn time_asleep_is_busy_but_not_running() {
     else {
         panic!("{seen:?}")
     };
-    assert!(first.min(second) >= Duration::from_millis(1) && busy >= Duration::from_millis(40), "{seen:?}");
-    assert!(inside <= all && first + second + Duration::from_millis(6) <= all, "{seen:?}, inside {inside:?}");
-    assert!(all + Duration::from_millis(4) <= around, "{seen:?}, around {around:?}");
+    assert!(
+        first.min(second) >= Duration::from_millis(1) && busy >= Duration::from_millis(40),
+        "{seen:?}"
+    );
+    assert!(
+        inside <= all && first + second + Duration::from_millis(6) <= all,
+        "{seen:?}, inside {inside:?}"
+    );
+    assert!(
+        all + Duration::from_millis(4) <= around,
+        "{seen:?}, around {around:?}"
+    );
     let counted = histograms.summaries();
     assert_eq!([counted[0].count, counted[1].count], [2, 1]);
     assert!(counted.len() == 2 && counted[1].max >= all, "{counted:?}");

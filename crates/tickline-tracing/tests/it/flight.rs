@@ -22,7 +22,9 @@ fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
 
 fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
     let in_phase = events.iter().filter(|event| event["ph"] == phase);
-    in_phase.map(|event| event["name"].as_str().unwrap_or_default()).collect()
+    in_phase
+        .map(|event| event["name"].as_str().unwrap_or_default())
+        .collect()
 }
 
 /// The oldest records are overwritten and counted. The outermost 64 spans that were entered before
@@ -32,7 +34,10 @@ fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
 fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     const SPANS: u64 = 100_000;
     let hand = Hand::default();
-    let recorder = FlightRecorder::builder().bytes_per_thread(1 << 17).with_fields().build();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1 << 17)
+        .with_fields()
+        .build();
     hand.timed(recorder.clone(), || {
         hand.set_ns(5_000);
         let _server = info_span!("server", port = 80).entered();
@@ -45,16 +50,31 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
             hand.set_ns(1_000_000_000 - 1_000 * inside.len() as u64);
         }
         let (summary, events) = written(&recorder);
-        let work = names(&events, "B").iter().filter(|name| **name == "work").count() as u64;
+        let work = names(&events, "B")
+            .iter()
+            .filter(|name| **name == "work")
+            .count() as u64;
         let ends = names(&events, "E").len() as u64;
         assert!((1_000..SPANS / 2).contains(&work), "{work}");
-        assert_eq!((summary.intervals, summary.unended_intervals, ends), (work + 64, 1, work + 63));
+        assert_eq!(
+            (summary.intervals, summary.unended_intervals, ends),
+            (work + 64, 1, work + 63)
+        );
         assert_eq!(events[events.len() - 1]["ts"], 2_000_000.0);
         // The ends of the 100 spans are there. The first "work" may have lost its beginning.
         let kept = 2 * SPANS + 101 - summary.dropped_records;
-        assert!((2 * work..=2 * work + 1).contains(&kept), "{summary:?} {work}");
-        let server = events.iter().find(|event| event["name"] == "server").unwrap();
-        assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(1_000_005.0), &Value::from(80)));
+        assert!(
+            (2 * work..=2 * work + 1).contains(&kept),
+            "{summary:?} {work}"
+        );
+        let server = events
+            .iter()
+            .find(|event| event["name"] == "server")
+            .unwrap();
+        assert_eq!(
+            (server["ts"].as_f64(), &server["args"]["port"]),
+            (Some(1_000_005.0), &Value::from(80))
+        );
     });
 }
 
@@ -64,16 +84,25 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
 fn the_size_of_a_ring_follows_the_rate_of_spans() {
     let hand = Hand::default();
     let kept = Duration::from_secs(5);
-    let recorder = FlightRecorder::builder().keep_last(kept).bytes_per_thread(1 << 18).build();
+    let recorder = FlightRecorder::builder()
+        .keep_last(kept)
+        .bytes_per_thread(1 << 18)
+        .build();
     hand.timed(recorder.clone(), || {
-        for (spans, every_ns, bytes) in [(10_000, 1_000_000_000, 1 << 16), (10_000, 1_000_000, 1 << 18)] {
+        for (spans, every_ns, bytes) in [
+            (10_000, 1_000_000_000, 1 << 16),
+            (10_000, 1_000_000, 1 << 18),
+        ] {
             for _ in 0..spans {
                 hand.advance_ns(every_ns);
                 info_span!("work").in_scope(|| ());
             }
             let summary = written(&recorder).0;
             let reaches = summary.complete_since.unwrap().elapsed();
-            assert!(summary.intervals * 40 < bytes && reaches > kept, "{summary:?} {reaches:?}");
+            assert!(
+                summary.intervals * 40 < bytes && reaches > kept,
+                "{summary:?} {reaches:?}"
+            );
         }
     });
 }
@@ -82,7 +111,8 @@ fn the_size_of_a_ring_follows_the_rate_of_spans() {
 #[test]
 fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
     let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
-    let (slot, handle) = reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
+    let (slot, handle) =
+        reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
     tracing::subscriber::with_default(registry().with(slot), || {
         let across = info_span!("across");
         assert_eq!(written(&recorder).0.unended_intervals, 1);
@@ -100,12 +130,16 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
 #[test]
 fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
     let hand = &Hand::default();
-    let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
+    let builder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .tracks(Tracks::Requests);
     let recorder = &builder.with_source_locations().build();
     hand.timed(recorder.clone(), || {
         drop(info_span!("early", user = 7));
         assert_eq!(written(recorder).0.complete_since, None);
-        let requests: Vec<_> = (0..10).map(|_| info_span!(parent: None, "request")).collect();
+        let requests: Vec<_> = (0..10)
+            .map(|_| info_span!(parent: None, "request"))
+            .collect();
         let hangs = info_span!(parent: None, "hangs");
         let [query, hanging_query] = [1_000, 2_000].map(|ns| {
             hand.set_ns(ns);
@@ -124,19 +158,31 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         drop(info_span!("late"));
         let (summary, events) = written(recorder);
         let since_ns = summary.complete_since.unwrap().as_nanos();
-        let marks = events.iter().filter(|event| event["args"]["overwritten"].is_u64());
+        let marks = events
+            .iter()
+            .filter(|event| event["args"]["overwritten"].is_u64());
         let since = json!(Duration::from_nanos(since_ns).as_secs_f64() * 1e6);
-        assert!(marks.map(|event| &event["ts"]).eq([&since]), "{since} {events:?}");
+        assert!(
+            marks.map(|event| &event["ts"]).eq([&since]),
+            "{since} {events:?}"
+        );
         // Records that are missing from before the requested period do not count as missing.
         let path = NamedTempFile::new().unwrap().into_temp_path();
         recorder.write_last(&path, Duration::ZERO).unwrap();
         assert!(!fs::read_to_string(&path).unwrap().contains("overwritten"));
-        let spans: Vec<_> = events.iter().filter(|event| event["cat"] == "request").collect();
+        let spans: Vec<_> = events
+            .iter()
+            .filter(|event| event["cat"] == "request")
+            .collect();
         assert!(spans.is_sorted_by_key(|event| event["ts"].as_f64().unwrap()));
         let source = spans[0]["args"]["source"].as_str().unwrap();
         assert!(source.contains("flight.rs:"), "{source}");
         let (mut begun, ended) = (names(&events, "b"), names(&events, "e"));
-        assert_eq!((summary.unended_intervals, begun.len()), (2, ended.len() + 2), "{summary:?}");
+        assert_eq!(
+            (summary.unended_intervals, begun.len()),
+            (2, ended.len() + 2),
+            "{summary:?}"
+        );
         begun.retain(|name| *name != "flood");
         assert_eq!(begun, ["early", "hangs", "query", "query", "late"]);
         drop((hangs, hanging_query));
@@ -147,8 +193,13 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
 /// A trace of the last period leaves out spans that had ended earlier.
 #[test]
 fn write_last_leaves_out_earlier_spans() {
-    let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
-    let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
+    let recorder = FlightRecorder::builder()
+        .tracks(Tracks::ThreadsAndRequests)
+        .build();
+    let (hand, path) = (
+        Hand::default(),
+        NamedTempFile::new().unwrap().into_temp_path(),
+    );
     hand.timed(recorder.clone(), || {
         let _around = info_span!("around").entered();
         info_span!("early").in_scope(|| info!("early event"));
@@ -161,7 +212,10 @@ fn write_last_leaves_out_earlier_spans() {
             assert_eq!(names(&events, phase), ["around", "late"]);
         }
         assert_eq!(names(&events, "n"), ["late event"]);
-        assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (4, 2, 1));
+        assert_eq!(
+            (summary.intervals, summary.unended_intervals, summary.events),
+            (4, 2, 1)
+        );
     });
 }
 
@@ -183,38 +237,64 @@ fn the_eight_threads_that_ended_last_are_kept() {
         thread::scope(|scope| {
             let all: Vec<_> = (0..BRIEF).map(|_| spawn(scope, "", brief)).collect();
             together.wait();
-            assert_eq!(written(&recorder).0.intervals, BRIEF + 1, "rings of threads that run");
+            assert_eq!(
+                written(&recorder).0.intervals,
+                BRIEF + 1,
+                "rings of threads that run"
+            );
             together.wait();
             all.into_iter().for_each(|thread| thread.join().unwrap());
         });
     };
     timed(recorder.clone(), || on_thread(long));
     let (summary, events) = written(&recorder);
-    assert_eq!((summary.intervals, summary.dropped_records), (8, 2 * (BRIEF + 1 - 8)));
-    assert_eq!(names(&events, "B"), [["long"].as_slice(), &["brief"; 7]].concat());
+    assert_eq!(
+        (summary.intervals, summary.dropped_records),
+        (8, 2 * (BRIEF + 1 - 8))
+    );
+    assert_eq!(
+        names(&events, "B"),
+        [["long"].as_slice(), &["brief"; 7]].concat()
+    );
 }
 
 /// Two threads write at once, as when both panic, while a third thread records. Symptom: half a
 /// file, or a failed rename. A write that fails leaves no file.
 #[test]
 fn two_threads_write_while_another_records() {
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).with_fields().build();
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .with_fields()
+        .build();
     let folder = tempdir().unwrap();
     let (path, stop) = (folder.path().join("trace"), AtomicBool::new(false));
     let work = || {
         // ORDERING: Relaxed, a hint to stop.
         while !stop.load(Ordering::Relaxed) {
-            info_span!("outer", number = 7).in_scope(|| info_span!("inner").in_scope(|| info!("told")));
+            info_span!("outer", number = 7)
+                .in_scope(|| info_span!("inner").in_scope(|| info!("told")));
         }
     };
     // Only the two spans that the thread is in may be open. All ends have their beginnings.
-    let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.unended_intervals <= 2));
+    let write = || {
+        (0..50).all(|_| {
+            recorder
+                .write(&path)
+                .is_ok_and(|summary| summary.unended_intervals <= 2)
+        })
+    };
     thread::scope(|scope| {
         timed(recorder.clone(), || _ = spawn(scope, "", work));
-        let are_whole = [(); 2].map(|()| scope.spawn(write)).map(|thread| thread.join());
+        let are_whole = [(); 2]
+            .map(|()| scope.spawn(write))
+            .map(|thread| thread.join());
         // ORDERING: Relaxed, a hint to stop.
         stop.store(true, Ordering::Relaxed);
-        assert!(are_whole.into_iter().all(|is_whole| matches!(is_whole, Ok(true))));
+        assert!(
+            are_whole
+                .into_iter()
+                .all(|is_whole| matches!(is_whole, Ok(true)))
+        );
     });
     assert!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_ok());
     let in_the_way = folder.path().join("a directory");
@@ -222,5 +302,8 @@ fn two_threads_write_while_another_records() {
     assert!(recorder.write(&in_the_way).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     let (summary, events) = written(&recorder);
-    assert!(summary.intervals > 0 && summary.intervals == names(&events, "B").len() as u64, "{summary:?}");
+    assert!(
+        summary.intervals > 0 && summary.intervals == names(&events, "B").len() as u64,
+        "{summary:?}"
+    );
 }

@@ -15,14 +15,20 @@ fn further_digits_are_truncated_and_more_than_nine_are_nine() {
         (Rfc3339::new().digits(0), ""),
         (Rfc3339::new().digits(10), ".123456789"),
     ] {
-        assert_eq!(timer.format(time), format!("2025-12-31T23:59:59{fraction}Z"));
+        assert_eq!(
+            timer.format(time),
+            format!("2025-12-31T23:59:59{fraction}Z")
+        );
     }
 }
 
 #[test]
 fn the_present_is_by_ticklines_clock() {
     let (_active, mut text) = (MockClock::new().activate(), String::new());
-    Rfc3339::new().digits(3).format_time(&mut Writer::new(&mut text)).unwrap();
+    Rfc3339::new()
+        .digits(3)
+        .format_time(&mut Writer::new(&mut text))
+        .unwrap();
     assert_eq!(text, "2026-01-01T00:00:00.000Z");
 }
 
@@ -42,13 +48,20 @@ mod local {
         }
         let with = |zone: &str| {
             let output = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "formats::local::an_invalid_tz_is_an_error", "--nocapture"])
+                .args([
+                    "--exact",
+                    "formats::local::an_invalid_tz_is_an_error",
+                    "--nocapture",
+                ])
                 .envs([("TZ", zone), (CHILD, "1")])
                 .output();
             String::from_utf8(output.unwrap().stdout).unwrap()
         };
         let nonsense = with("Nowhere/Nonsense");
-        assert!(nonsense.contains("error: no time zone for TZ=Nowhere/Nonsense"), "{nonsense}");
+        assert!(
+            nonsense.contains("error: no time zone for TZ=Nowhere/Nonsense"),
+            "{nonsense}"
+        );
         let given = with("XYZ-3");
         assert!(given.contains("1970-01-01T03:00:00+03:00"), "{given}");
     }

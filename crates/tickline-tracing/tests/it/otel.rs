@@ -31,13 +31,18 @@ fn exported(
     run: impl FnOnce(&TimedTracer<SdkTracer>),
 ) -> Vec<SpanData> {
     let exporter = InMemorySpanExporter::default();
-    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    let provider = SdkTracerProvider::builder()
+        .with_simple_exporter(exporter.clone())
+        .build();
     let tracer = otel::tracer(provider.tracer("test"));
     let layer = tracing_opentelemetry::layer().with_tracer(tracer.clone());
-    let layer = otel::layer(layer.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
+    let layer =
+        otel::layer(layer.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
     let timing = |closed: &Closed| SpanTimingLayer::new().with_sink(closed.sink());
     let _active = clock.0.activate();
-    subscriber::with_default(registry().with(closed.map(timing)).with(layer), || run(&tracer));
+    subscriber::with_default(registry().with(closed.map(timing)).with(layer), || {
+        run(&tracer)
+    });
     exporter.get_finished_spans().unwrap()
 }
 
@@ -50,14 +55,34 @@ fn span<'a>(spans: &'a [SpanData], name: &str) -> &'a SpanData {
 /// Asserts a span's start, its events and its end.
 #[track_caller]
 fn check(span: &SpanData, start_ns: u64, events: &[(&str, u64)], end_ns: u64) {
-    assert_eq!((span.start_time, span.end_time), (at(start_ns), at(end_ns)), "{span:?}");
-    let found: Vec<_> = span.events.iter().map(|event| (&*event.name, event.timestamp)).collect();
-    assert_eq!(found, events.iter().map(|(name, ns)| (*name, at(*ns))).collect::<Vec<_>>());
+    assert_eq!(
+        (span.start_time, span.end_time),
+        (at(start_ns), at(end_ns)),
+        "{span:?}"
+    );
+    let found: Vec<_> = span
+        .events
+        .iter()
+        .map(|event| (&*event.name, event.timestamp))
+        .collect();
+    assert_eq!(
+        found,
+        events
+            .iter()
+            .map(|(name, ns)| (*name, at(*ns)))
+            .collect::<Vec<_>>()
+    );
 }
 
 fn number(span: &SpanData, key: &str) -> u128 {
-    let attribute = span.attributes.iter().find(|attribute| attribute.key.as_str() == key).unwrap();
-    let Value::I64(number) = attribute.value else { panic!("{attribute:?}") };
+    let attribute = span
+        .attributes
+        .iter()
+        .find(|attribute| attribute.key.as_str() == key)
+        .unwrap();
+    let Value::I64(number) = attribute.value else {
+        panic!("{attribute:?}")
+    };
     number.try_into().unwrap()
 }
 
@@ -95,10 +120,19 @@ fn exported_spans_have_ticklines_times() {
         assert_eq!(exported.start_time, SystemTime::from(own.created()));
         assert_eq!(number(exported, "busy_ns"), own.busy().as_nanos());
         assert_eq!(number(exported, "idle_ns"), own.idle().as_nanos());
-        let mut names = exported.attributes.iter().map(|attribute| attribute.key.as_str());
-        assert!(names.all(|name| !name.starts_with("tickline")), "{exported:?}");
+        let mut names = exported
+            .attributes
+            .iter()
+            .map(|attribute| attribute.key.as_str());
+        assert!(
+            names.all(|name| !name.starts_with("tickline")),
+            "{exported:?}"
+        );
     }
-    assert_eq!(["busy_ns", "idle_ns", "user"].map(|key| number(outer, key)), [700, 3_300, 7]);
+    assert_eq!(
+        ["busy_ns", "idle_ns", "user"].map(|key| number(outer, key)),
+        [700, 3_300, 7]
+    );
 }
 
 /// OpenTelemetry starts the parent late. Events that bypass `tracing` keep their times.
@@ -136,14 +170,20 @@ fn the_wrapped_layer_keeps_contexts_parents_and_filters() {
         let remote = Context::new().with_span(tracer.start("remote"));
         let local = info_span!("local");
         local.set_parent(remote.clone()).ok();
-        assert_eq!(local.context().span().span_context().trace_id(), remote.span().span_context().trace_id());
+        assert_eq!(
+            local.context().span().span_context().trace_id(),
+            remote.span().span_context().trace_id()
+        );
         local.in_scope(|| {
             hand.advance_ns(5);
             debug_span!("hidden").in_scope(|| hand.advance_ns(5));
         });
     });
     let [remote, local] = ["remote", "local"].map(|name| span(&spans, name));
-    assert_eq!((spans.len(), local.parent_span_id), (2, remote.span_context.span_id()));
+    assert_eq!(
+        (spans.len(), local.parent_span_id),
+        (2, remote.span_context.span_id())
+    );
     check(local, 0, &[], 10);
     // The tracer's own spans have the SDK's times.
     assert!(remote.start_time >= before && remote.end_time >= remote.start_time);
@@ -155,12 +195,18 @@ fn a_clock_that_is_set_changes_no_duration() {
     let hand = Hand::default();
     let spans = exported(&hand, None, true, |_| {
         info_span!("first").in_scope(|| {
-            hand.0.set_unix_time(UnixTime::from_nanos(UNIX_START_NS - 3_000_000_000));
+            hand.0
+                .set_unix_time(UnixTime::from_nanos(UNIX_START_NS - 3_000_000_000));
             hand.advance_ns(5_000_000_000);
             info!("told");
         });
         info_span!("second").in_scope(|| ());
     });
-    check(span(&spans, "first"), 0, &[("told", 5_000_000_000)], 5_000_000_000);
+    check(
+        span(&spans, "first"),
+        0,
+        &[("told", 5_000_000_000)],
+        5_000_000_000,
+    );
     check(span(&spans, "second"), 2_000_000_000, &[], 2_000_000_000);
 }

@@ -21,18 +21,26 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// A layer of `fmt` that writes its lines to `file`.
 fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(file: &NamedTempFile) -> impl Layer<S> + use<S> {
-    let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).with_ansi(false);
+    let layer = tracing_subscriber::fmt::layer()
+        .without_time()
+        .with_target(false)
+        .with_ansi(false);
     layer.with_writer(file.reopen().unwrap())
 }
 
 #[test]
 fn close_events_are_like_those_of_fmt() {
-    let (hand, [all, few]) = (Hand::default(), [(); 2].map(|()| NamedTempFile::new().unwrap()));
+    let (hand, [all, few]) = (
+        Hand::default(),
+        [(); 2].map(|()| NamedTempFile::new().unwrap()),
+    );
     let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
     let _active = hand.0.activate();
     // The layers of `fmt` are on both sides of the timing layer, and one of them has a filter.
-    let subscriber =
-        registry().with(lines(&all)).with(timing).with(lines(&few).with_filter(LevelFilter::INFO));
+    let subscriber = registry()
+        .with(lines(&all))
+        .with(timing)
+        .with(lines(&few).with_filter(LevelFilter::INFO));
     tracing::subscriber::with_default(subscriber, || {
         let span = info_span!("work");
         span.in_scope(|| {
@@ -43,7 +51,10 @@ fn close_events_are_like_those_of_fmt() {
     });
     let work = " INFO work: close time.busy=1.51\u{b5}s time.idle=2.00ms\n";
     let detail = "TRACE work:detail: close time.busy=12.00ns time.idle=0.00ns\n";
-    assert_eq!([all, few].map(|file| fs::read_to_string(file).unwrap()), [&[detail, work].concat(), work]);
+    assert_eq!(
+        [all, few].map(|file| fs::read_to_string(file).unwrap()),
+        [&[detail, work].concat(), work]
+    );
 }
 
 /// The span's own subscriber gets the event, even if another one is the default where the span
@@ -55,7 +66,10 @@ fn a_close_event_goes_to_the_subscriber_of_its_span() {
     let dispatch = tracing::Dispatch::new(registry().with(timing).with(lines(&home)));
     let span = tracing::dispatcher::with_default(&dispatch, || info_span!("work"));
     tracing::subscriber::with_default(registry().with(lines(&elsewhere)), || drop(span));
-    assert_eq!([home, elsewhere].map(|file| fs::read_to_string(file).unwrap().lines().count()), [1, 0]);
+    assert_eq!(
+        [home, elsewhere].map(|file| fs::read_to_string(file).unwrap().lines().count()),
+        [1, 0]
+    );
 }
 
 /// A callback gets the values that were recorded last. It gets no value for fields that it did not
@@ -65,7 +79,8 @@ fn callbacks_see_the_fields_that_they_chose() {
     let (told, seen) = mpsc::channel();
     let callback = Callback::new(move |span| {
         let field = |name| span.field(name).map(str::to_owned);
-        told.send([field("route"), field("status"), field("user")]).unwrap();
+        told.send([field("route"), field("status"), field("user")])
+            .unwrap();
     });
     timed(callback.keep_fields(&["route", "status"]), || {
         let span = info_span!("request", route = "/", status = 0, user = 7);
@@ -91,10 +106,16 @@ fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
 
 #[test]
 fn each_name_has_the_quantiles_of_its_own_spans() {
-    let (hand, all) = (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
+    let (hand, all) = (
+        Hand::default(),
+        [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new),
+    );
     let _active = hand.0.activate();
-    let layer =
-        all.iter().fold(SpanTimingLayer::new(), |layer, histograms| layer.with_sink(histograms.clone()));
+    let layer = all
+        .iter()
+        .fold(SpanTimingLayer::new(), |layer, histograms| {
+            layer.with_sink(histograms.clone())
+        });
     tracing::subscriber::with_default(registry().with(layer), || {
         for thousand in 1..=1_000 {
             let span = info_span!("even");
@@ -106,8 +127,18 @@ fn each_name_has_the_quantiles_of_its_own_spans() {
     });
     let [busy, total, idle] = all.map(|histograms| histograms.summaries());
     let even = &busy[0];
-    let checks = [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
-    let others = [(busy[1].max, 77.0), (total[1].p50, 77.0), (idle[0].p50, 5.0)];
+    let checks = [
+        (even.p50, 5e5),
+        (even.p90, 9e5),
+        (even.p99, 9.9e5),
+        (even.p999, 9.99e5),
+        (even.max, 1e6),
+    ];
+    let others = [
+        (busy[1].max, 77.0),
+        (total[1].p50, 77.0),
+        (idle[0].p50, 5.0),
+    ];
     for (measured, ns) in checks.into_iter().chain(others) {
         let ratio = measured.as_secs_f64() * 1e9 / ns;
         assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
@@ -141,7 +172,11 @@ fn spans_count_by_target_or_by_the_values_of_fields() {
         }
         let mut kept = Vec::new();
         for (status, records) in [(1, false), (2, true), (2, false), (0, false), (2, false)] {
-            kept.push(info_span!("request", route = true, status = (status > 0).then_some(status)));
+            kept.push(info_span!(
+                "request",
+                route = true,
+                status = (status > 0).then_some(status)
+            ));
             if records {
                 kept[0].record("route", "/d");
             }
@@ -160,8 +195,14 @@ fn spans_count_by_target_or_by_the_values_of_fields() {
         "true,request,: 1",
         "true,request,2: 3",
     ];
-    assert_eq!(counted(labelled(&["route", "span", "status"]), spans), lines);
-    assert_eq!(counted(labelled(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 40")]);
+    assert_eq!(
+        counted(labelled(&["route", "span", "status"]), spans),
+        lines
+    );
+    assert_eq!(
+        counted(labelled(&["target"]), spans),
+        ["elsewhere: 30", concat!(module_path!(), ": 40")]
+    );
     assert_eq!(counted(labelled(&[]), spans), [": 70"]);
 }
 
@@ -172,16 +213,23 @@ fn values_beyond_the_limit_count_together() {
         drop(info_span!("span", thread = "(other)", value = "(other)"));
         thread::scope(|scope| {
             for thread in 0..2 {
-                let span = move |value| (0..2).for_each(|_| drop(info_span!("span", thread, value)));
+                let span =
+                    move |value| (0..2).for_each(|_| drop(info_span!("span", thread, value)));
                 spawn(scope, "", move || (0..700).for_each(span));
             }
         });
     };
     let histograms = labelled(&["thread", "value"]);
     let lines = counted(histograms.clone(), spans);
-    let all: u64 = histograms.summaries().iter().map(|summary| summary.count).sum();
+    let all: u64 = histograms
+        .summaries()
+        .iter()
+        .map(|summary| summary.count)
+        .sum();
     assert_eq!((lines.len(), all), (1_001, 2_801));
-    let others = lines.iter().filter(|line| line.starts_with("(other),(other): "));
+    let others = lines
+        .iter()
+        .filter(|line| line.starts_with("(other),(other): "));
     assert_eq!(others.count(), 1);
 }
 
@@ -197,14 +245,19 @@ fn values_that_two_threads_record_at_once_all_count() {
             });
         }
     };
-    assert_eq!(counted(labelled(&["route", "status"]), record), ["9,9: 100"]);
+    assert_eq!(
+        counted(labelled(&["route", "status"]), record),
+        ["9,9: 100"]
+    );
 }
 
 /// The spans of two subscribers have the same numbers.
 #[test]
 fn spans_of_two_subscribers_are_kept_apart() {
     let (histograms, mut first) = (labelled(&["route"]), None);
-    counted(histograms.clone(), || first = Some(info_span!("request", route = "/a")));
+    counted(histograms.clone(), || {
+        first = Some(info_span!("request", route = "/a"))
+    });
     let second = || {
         let span = info_span!("request", route = "/b");
         assert_eq!(first.take().unwrap().id(), span.id());
@@ -219,7 +272,9 @@ fn spans_of_two_subscribers_are_kept_apart() {
 fn prometheus_gets_buckets_that_only_grow_and_people_get_a_table() {
     let (hand, builder) = (Hand::default(), Histograms::builder(Measure::Total));
     let builder = builder.labels(&["http.route", "status"]);
-    let histograms = builder.buckets([2_000, 1_000, 2_000].map(Duration::from_micros)).build();
+    let histograms = builder
+        .buckets([2_000, 1_000, 2_000].map(Duration::from_micros))
+        .build();
     hand.timed(histograms.clone(), || {
         for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
             histograms.reset();
@@ -251,8 +306,18 @@ fn prometheus_gets_buckets_that_only_grow_and_people_get_a_table() {
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, text).unwrap();
     let stdin = file.reopen().unwrap();
-    let Ok(output) = Command::new("promtool").args(["check", "metrics"]).stdin(stdin).output() else {
+    let Ok(output) = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(stdin)
+        .output()
+    else {
         return eprintln!("SKIPPED: there is no promtool (Debian's package prometheus)");
     };
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
+    assert_eq!(
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        (Some(0), "".into())
+    );
 }

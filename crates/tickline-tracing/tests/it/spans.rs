@@ -24,7 +24,10 @@ fn lived(run: impl FnOnce(&Hand)) -> (SpanTimes, [u128; 2]) {
     hand.timed(closed.sink(), || run(&hand));
     let times = closed.one("work");
     assert_eq!(times.busy() + times.idle(), times.total());
-    (times, [times.busy(), times.idle()].map(|time| time.as_nanos()))
+    (
+        times,
+        [times.busy(), times.idle()].map(|time| time.as_nanos()),
+    )
 }
 
 #[test]
@@ -39,7 +42,10 @@ fn busy_and_idle_are_exact() {
     });
     assert_eq!((ns, times.enters()), ([670, 29], 2));
     let instants = [times.created_instant(), times.closed_instant()];
-    assert_eq!(instants.map(|instant| instant.as_nanos()), [START_NS, START_NS + 699]);
+    assert_eq!(
+        instants.map(|instant| instant.as_nanos()),
+        [START_NS, START_NS + 699]
+    );
     assert_eq!(times.created().as_nanos(), UNIX_START_NS);
     assert_eq!(times.closed().as_nanos(), UNIX_START_NS + 699);
     let never_entered = |hand: &Hand| {
@@ -87,7 +93,14 @@ fn a_callback_that_panics_leaves_no_lock() {
         assert!(catch_unwind(|| drop(info_span!("bad"))).is_err());
         drop(info_span!("good"));
     });
-    assert_eq!(closed.all().iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["bad", "good"]);
+    assert_eq!(
+        closed
+            .all()
+            .iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>(),
+        ["bad", "good"]
+    );
 }
 
 /// A layer that reads the extension when a span is closed.
@@ -105,13 +118,19 @@ fn all_layers_see_the_same_times() {
     let (first, second) = (Closed::default(), Closed::default());
     let ((before, seen_before), (after, seen_after)) = (mpsc::channel(), mpsc::channel());
     let timing = |closed: &Closed| SpanTimingLayer::new().with_sink(closed.sink());
-    let subscriber =
-        registry().with(Reader(before)).with(timing(&first)).with(timing(&second)).with(Reader(after));
+    let subscriber = registry()
+        .with(Reader(before))
+        .with(timing(&first))
+        .with(timing(&second))
+        .with(Reader(after));
     tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| ()));
     let times = first.one("work");
     assert_eq!((times.enters(), second.one("work")), (1, times));
     assert!(seen_after.iter().eq([Some(times)]));
-    assert!(seen_before.iter().eq([None]), "added before, so called before");
+    assert!(
+        seen_before.iter().eq([None]),
+        "added before, so called before"
+    );
 }
 
 /// tracing's issue 3529: the reload of a filter while spans were open unbalanced their counts.
@@ -119,7 +138,9 @@ fn all_layers_see_the_same_times() {
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
-    let timing = SpanTimingLayer::new().with_sink(closed.sink()).with_filter(filter);
+    let timing = SpanTimingLayer::new()
+        .with_sink(closed.sink())
+        .with_filter(filter);
     let _active = hand.0.activate();
     with(timing, || {
         let open = info_span!("open");
@@ -137,7 +158,14 @@ fn a_filter_may_be_reloaded_while_spans_are_open() {
     });
     assert_eq!(closed.all().len(), 2);
     let times = closed.one("open");
-    assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (8_765, 8_765, 3));
+    assert_eq!(
+        (
+            times.busy().as_nanos(),
+            times.total().as_nanos(),
+            times.enters()
+        ),
+        (8_765, 8_765, 3)
+    );
 }
 
 /// The layer itself is added and removed. Spans that it has seen from their creation have the right
@@ -166,7 +194,11 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
     });
     assert_eq!(first.all().len(), 1);
     assert_eq!(first.one("during").enters(), 1);
-    assert_eq!(second.all().len(), 1, "of \"across\", the one that timed it is gone");
+    assert_eq!(
+        second.all().len(),
+        1,
+        "of \"across\", the one that timed it is gone"
+    );
     assert_eq!(second.one("after").enters(), 1);
 }
 
@@ -178,19 +210,30 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
 #[test]
 fn no_span_of_any_thread_is_lost_or_has_a_wrong_time() {
     const THREADS: u32 = 8;
-    const SPANS: u64 = if cfg!(debug_assertions) { 10_000 } else { 1_250_000 };
+    const SPANS: u64 = if cfg!(debug_assertions) {
+        10_000
+    } else {
+        1_250_000
+    };
     static SUMS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
-    let _clock = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+    let _clock = Clock::builder()
+        .interval(Duration::from_millis(1))
+        .start_global()
+        .unwrap();
     let layer = SpanTimingLayer::new().with_callback(|span| {
         thread_local! {
             static LAST: Cell<tickline::Instant> = const { Cell::new(tickline::Instant::ZERO) };
         }
         let times = span.times();
         let steps_back = times.created_instant() < LAST.replace(times.closed_instant());
-        let is_unix = times.created().as_secs() > 1_577_836_800 && times.created() <= times.closed();
+        let is_unix =
+            times.created().as_secs() > 1_577_836_800 && times.created() <= times.closed();
         let is_wrong = steps_back || !is_unix || times.busy() > times.total();
         let total_ns = times.total().as_nanos().try_into().unwrap();
-        for (sum, by) in SUMS.iter().zip([1, times.enters().into(), u64::from(is_wrong), total_ns]) {
+        for (sum, by) in SUMS
+            .iter()
+            .zip([1, times.enters().into(), u64::from(is_wrong), total_ns])
+        {
             // ORDERING: Relaxed: sums, read when the threads are joined.
             sum.fetch_add(by, Ordering::Relaxed);
         }
@@ -220,5 +263,8 @@ fn no_span_of_any_thread_is_lost_or_has_a_wrong_time() {
     let [spans, enters, wrong, total_ns] = SUMS.each_ref().map(|sum| sum.load(Ordering::Relaxed));
     let all = u64::from(THREADS) * SPANS;
     assert_eq!([spans, enters, wrong], [all, 3 * all, 0]);
-    assert!(Duration::from_nanos(total_ns) <= most, "{total_ns} ns in {most:?}");
+    assert!(
+        Duration::from_nanos(total_ns) <= most,
+        "{total_ns} ns in {most:?}"
+    );
 }

@@ -34,12 +34,18 @@ pub(crate) fn at_ms(ms: i64) -> Moment {
 
 /// A moment after the machine has slept for a second.
 fn resumed_at(ms: i64) -> Moment {
-    Moment { suspended_ns: SECOND_NS, ..at_ms(ms) }
+    Moment {
+        suspended_ns: SECOND_NS,
+        ..at_ms(ms)
+    }
 }
 
 /// A moment whose OS clock was set by `ns`.
 fn moment_after_set(ns: i64, seconds: i64) -> Moment {
-    Moment { realtime_ns: moment(seconds).realtime_ns + ns, ..moment(seconds) }
+    Moment {
+        realtime_ns: moment(seconds).realtime_ns + ns,
+        ..moment(seconds)
+    }
 }
 
 /// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
@@ -50,7 +56,10 @@ pub(crate) fn report_of(offset_ns: i64, measurement: u64) -> Answer {
 /// A report like [`report_of`]'s, by `half_ns` more or less.
 fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
     Ok(Report {
-        id: MeasurementId { origin: Origin::Chronyd, number: measurement },
+        id: MeasurementId {
+            origin: Origin::Chronyd,
+            number: measurement,
+        },
         offset_ns: [offset_ns - half_ns, offset_ns + half_ns],
         request_ns: 0,
         rates_ppb: [-WANDER_PPB, WANDER_PPB],
@@ -60,7 +69,13 @@ fn report_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
 }
 
 fn from(origin: Origin, report: Report) -> Report {
-    Report { id: MeasurementId { origin, ..report.id }, ..report }
+    Report {
+        id: MeasurementId {
+            origin,
+            ..report.id
+        },
+        ..report
+    }
 }
 
 /// A report by the kernel, which claims little.
@@ -85,8 +100,19 @@ pub(crate) fn next_claim(
     answer: Answer,
     valid_ns: i64,
 ) -> Option<Claim> {
-    let measurements = [answer, kernel(7)].iter().flatten().map(|report| report.id).collect();
-    maker.next_claim(Answers { moment: *moment, best: answer, measurements }, valid_ns)
+    let measurements = [answer, kernel(7)]
+        .iter()
+        .flatten()
+        .map(|report| report.id)
+        .collect();
+    maker.next_claim(
+        Answers {
+            moment: *moment,
+            best: answer,
+            measurements,
+        },
+        valid_ns,
+    )
 }
 
 /// The source of the next claim, or why readings fail; `None` if the last claim goes on.
@@ -103,7 +129,12 @@ pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer,
     for (moment, answer, expected) in requests {
         let claim = next_claim(maker, moment, *answer, VALID_NS);
         let claim = claim.map(|claim| claim.source.ok_or(claim.failure));
-        assert_eq!(claim, *expected, "{} ms: {answer:?}", moment.raw_ns / 1_000_000);
+        assert_eq!(
+            claim,
+            *expected,
+            "{} ms: {answer:?}",
+            moment.raw_ns / 1_000_000
+        );
     }
 }
 
@@ -111,7 +142,12 @@ pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer,
 pub(crate) fn maker_after(answers: &[Answer]) -> ClaimMaker {
     let mut maker = ClaimMaker::default();
     for (second, answer) in (0..).zip(answers) {
-        assert!(next_claim(&mut maker, &moment(second), *answer, VALID_NS).unwrap().source.is_some());
+        assert!(
+            next_claim(&mut maker, &moment(second), *answer, VALID_NS)
+                .unwrap()
+                .source
+                .is_some()
+        );
     }
     maker
 }
@@ -124,23 +160,52 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let at = |seconds: i64| {
         let moment = moment(seconds);
         let of = |reading: Option<UtcBounds>| reading.map(|reading| bounds_ns(&reading));
-        [of(claim.at_ticks(moment.ticks.unwrap())), of(claim.at_raw(moment.raw_ns))]
+        [
+            of(claim.at_ticks(moment.ticks.unwrap())),
+            of(claim.at_raw(moment.raw_ns)),
+        ]
     };
     for [earliest_ns, latest_ns] in at(2).map(Option::unwrap) {
         let now_ns = moment(2).realtime_ns;
         // 1 us, the width, and a second of 1 ppm for UTC and 1 ppm for the counter.
-        assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
-        assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
+        assert!(
+            (now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns),
+            "{}",
+            now_ns - earliest_ns
+        );
+        assert!(
+            (now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns),
+            "{}",
+            latest_ns - now_ns
+        );
     }
-    assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], NoClaim::Expired));
+    assert_eq!(
+        (at(0), at(4), claim.failure),
+        ([None; 2], [None; 2], NoClaim::Expired)
+    );
     // The source lets its claim hold for a shorter time.
-    let void = report_of(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
-    assert_eq!(next_claim(&mut maker, &moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
+    let void = report_of(0, 0).map(|report| Report {
+        valid_ns: SECOND_NS,
+        ..report
+    });
+    assert_eq!(
+        next_claim(&mut maker, &moment(2), void, VALID_NS)
+            .unwrap()
+            .at_raw(moment(3).raw_ns),
+        None
+    );
     let unsynchronised = Err(NoClaim::Unsynchronised);
     // At first the claim itself says that it has ended.
     assert_claims(
         &mut maker,
-        &[(moment(3), unsynchronised, KEPT), (moment(4), unsynchronised, Some(Err(NoClaim::Unsynchronised)))],
+        &[
+            (moment(3), unsynchronised, KEPT),
+            (
+                moment(4),
+                unsynchronised,
+                Some(Err(NoClaim::Unsynchronised)),
+            ),
+        ],
     );
 }
 
@@ -149,19 +214,35 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 fn a_claim_holds_for_two_and_a_half_periods() {
     let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
     for (interval_ns, last_ms) in [(0, 3_749), (2 * SECOND_NS, 4_999)] {
-        let answers = Answers { moment: moment(0), best: report_of(0, 0), measurements: vec![] };
+        let answers = Answers {
+            moment: moment(0),
+            best: report_of(0, 0),
+            measurements: vec![],
+        };
         maker.publish(answers, interval_ns, &latch);
         let by_raw = |ms| {
-            let now = RawMoment { raw_ns: at_ms(ms).raw_ns, marker: 0, suspended_ns: Some(0) };
+            let now = RawMoment {
+                raw_ns: at_ms(ms).raw_ns,
+                marker: 0,
+                suspended_ns: Some(0),
+            };
             latch.by_raw(|| Some(now)).map(|bounds| bounds.source)
         };
-        assert_eq!([0, 1].map(|ms| by_raw(last_ms + ms)), [Ok(ClaimSource::Chronyd), Err(NoClaim::Expired)]);
+        assert_eq!(
+            [0, 1].map(|ms| by_raw(last_ms + ms)),
+            [Ok(ClaimSource::Chronyd), Err(NoClaim::Expired)]
+        );
     }
 }
 
 #[test]
 fn a_report_must_be_plausible() {
-    let with = |rates_ppb| report_of(0, 0).map(|report| Report { rates_ppb, ..report });
+    let with = |rates_ppb| {
+        report_of(0, 0).map(|report| Report {
+            rates_ppb,
+            ..report
+        })
+    };
     for (answer, is_plausible) in [
         (report_within(MAX_ERROR_NS - 50, 0, 0), true), // the width of the moment
         (report_within(MAX_ERROR_NS, 0, 0), false),
@@ -170,7 +251,11 @@ fn a_report_must_be_plausible() {
         (with([0, MAX_RATE_PPB + 1]), false),
         (with([1, 0]), false),
     ] {
-        let expected = if is_plausible { BY_CHRONYD } else { Some(Err(NoClaim::Unsynchronised)) };
+        let expected = if is_plausible {
+            BY_CHRONYD
+        } else {
+            Some(Err(NoClaim::Unsynchronised))
+        };
         assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);
     }
 }
@@ -180,9 +265,10 @@ fn a_report_must_be_plausible() {
 /// kernel's flag. A claim holds for longer than two requests take, for a thread that is late.
 #[test]
 fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
-    for (why, then) in
-        [(NoClaim::NoSource, NoClaim::Expired), (NoClaim::Unsynchronised, NoClaim::Unsynchronised)]
-    {
+    for (why, then) in [
+        (NoClaim::NoSource, NoClaim::Expired),
+        (NoClaim::Unsynchronised, NoClaim::Unsynchronised),
+    ] {
         let (chronyd, none, fails) = (report_of(0, 0), Err(why), Some(Err(why)));
         let mut maker = ClaimMaker::default();
         assert_claims(
@@ -196,7 +282,10 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
             ],
         );
         let claim = next_claim(&mut maker, &at_ms(5_000), chronyd, VALID_NS).unwrap();
-        assert!(claim.at_raw(at_ms(7_350).raw_ns).is_some(), "it would still hold");
+        assert!(
+            claim.at_raw(at_ms(7_350).raw_ns).is_some(),
+            "it would still hold"
+        );
         assert_claims(
             &mut maker,
             &[
@@ -219,13 +308,23 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
 fn requests_within_half_a_second_are_one_miss() {
     let none = Err(NoClaim::NoSource);
     let expired = Some(Err(NoClaim::Expired));
-    let requests = [(at_ms(2_000), none, KEPT), (at_ms(2_499), none, KEPT), (at_ms(2_500), none, expired)];
+    let requests = [
+        (at_ms(2_000), none, KEPT),
+        (at_ms(2_499), none, KEPT),
+        (at_ms(2_500), none, expired),
+    ];
     assert_claims(&mut maker_after(&[report_of(0, 0); 2]), &requests);
 
     let mut maker = maker_after(&[report_of(0, 0); 2]);
     assert_claims(&mut maker, &[(at_ms(2_000), kernel(7), KEPT)]);
     maker.record_clock_set();
-    assert_claims(&mut maker, &[(at_ms(2_600), kernel(7), KEPT), (at_ms(3_350), kernel(7), DISRUPTED)]);
+    assert_claims(
+        &mut maker,
+        &[
+            (at_ms(2_600), kernel(7), KEPT),
+            (at_ms(3_350), kernel(7), DISRUPTED),
+        ],
+    );
 }
 
 /// chronyd may have lowered the kernel's maximum error without a measurement.
@@ -245,7 +344,10 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
         ],
     );
     // The thread was late, so the claim has ended.
-    let late = [(at_ms(5_000), kernel(7), KEPT), (at_ms(5_010), kernel(7), KEPT)];
+    let late = [
+        (at_ms(5_000), kernel(7), KEPT),
+        (at_ms(5_010), kernel(7), KEPT),
+    ];
     assert_claims(&mut maker_after(&[chronyd; 2]), &late);
 
     let mut maker = maker_after(&[chronyd; 2]);
@@ -302,10 +404,14 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
 /// After some minutes a source's interval has grown so far that a step is small against it.
 #[test]
 fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
-    let grown = |seconds: i64, step_ns: i64| report_within(1_000 + seconds * WANDER_PPB, step_ns, 0);
+    let grown =
+        |seconds: i64, step_ns: i64| report_within(1_000 + seconds * WANDER_PPB, step_ns, 0);
     for step_ns in [10_000, -10_000, 100_000] {
         let before: Vec<_> = (0..300).map(|seconds| grown(seconds, 0)).collect();
-        assert_claims(&mut maker_after(&before), &[(moment(300), grown(300, step_ns), DISRUPTED)]);
+        assert_claims(
+            &mut maker_after(&before),
+            &[(moment(300), grown(300, step_ns), DISRUPTED)],
+        );
     }
 }
 
@@ -331,7 +437,10 @@ fn a_step_during_the_first_request_is_a_disruption() {
     maker.record_clock_set();
     assert_claims(
         &mut maker,
-        &[(moment(0), report_of(0, 0), DISRUPTED), (moment(1), report_of(0, 1), BY_CHRONYD)],
+        &[
+            (moment(0), report_of(0, 0), DISRUPTED),
+            (moment(1), report_of(0, 1), BY_CHRONYD),
+        ],
     );
 }
 
@@ -372,16 +481,29 @@ fn after_a_disruption_each_source_must_measure_again() {
 /// Symptom: a request that was held up made room for each later step, until the next measurement.
 #[test]
 fn a_step_is_noticed_after_a_request_that_was_held_up() {
-    let held_up = report_within(1_001_000, 0, 0).map(|report| Report { request_ns: 1_000_000, ..report });
+    let held_up = report_within(1_001_000, 0, 0).map(|report| Report {
+        request_ns: 1_000_000,
+        ..report
+    });
     for step_ns in [100_000, -100_000] {
         let mut maker = maker_after(&[held_up, report_of(0, 0), report_of(0, 0)]);
         maker.record_clock_set();
-        assert_claims(&mut maker, &[(moment_after_set(step_ns, 3), report_of(0, 0), DISRUPTED)]);
+        assert_claims(
+            &mut maker,
+            &[(moment_after_set(step_ns, 3), report_of(0, 0), DISRUPTED)],
+        );
     }
     // What the requests may have added on either side is no step.
-    let long =
-        |offset_ns| report_within(11_000, offset_ns, 0).map(|old| Report { request_ns: 10_000, ..old });
-    assert_claims(&mut maker_after(&[long(0)]), &[(moment(1), long(19_000), BY_CHRONYD)]);
+    let long = |offset_ns| {
+        report_within(11_000, offset_ns, 0).map(|old| Report {
+            request_ns: 10_000,
+            ..old
+        })
+    };
+    assert_claims(
+        &mut maker_after(&[long(0)]),
+        &[(moment(1), long(19_000), BY_CHRONYD)],
+    );
     assert_claims(
         &mut maker_after(&[report_of(0, 0), long(10_000)]),
         &[(moment(2), report_of(0, 0), BY_CHRONYD)],
@@ -391,18 +513,32 @@ fn a_step_is_noticed_after_a_request_that_was_held_up() {
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
-    let suspended = |seconds| Moment { suspended_ns: SECOND_NS, ..moment(seconds) };
-    let moved = |seconds| Moment { marker: 1, ..moment(seconds) };
-    let by_hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
+    let suspended = |seconds| Moment {
+        suspended_ns: SECOND_NS,
+        ..moment(seconds)
+    };
+    let moved = |seconds| Moment {
+        marker: 1,
+        ..moment(seconds)
+    };
+    let by_hpet = |seconds| Moment {
+        clocksource: Clocksource::Hpet,
+        ..moment(seconds)
+    };
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
-        for first in [Err(NoClaim::NoSource), Err(NoClaim::Unsynchronised), report_of(0, 1)] {
+        for first in [
+            Err(NoClaim::NoSource),
+            Err(NoClaim::Unsynchronised),
+            report_of(0, 1),
+        ] {
             let mut maker = maker_after(&[report_of(0, 0)]);
             assert_claims(&mut maker, &[(after(1), first, DISRUPTED)]);
             assert_eq!(maker.rate.slopes, None, "the counter may have run on");
             assert_claims(&mut maker, &[(after(2), report_of(0, 1), DISRUPTED)]);
             // The time is another one than before.
-            let claim = next_claim(&mut maker, &after(3), report_of(5 * SECOND_NS, 2), VALID_NS).unwrap();
+            let claim =
+                next_claim(&mut maker, &after(3), report_of(5 * SECOND_NS, 2), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(ClaimSource::Chronyd));
             assert!(claim.is_before_suspend(2 * SECOND_NS));
             assert!(!claim.is_before_suspend(after(3).suspended_ns));
@@ -457,11 +593,16 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
 /// maximum error says nothing of the step, nor does version 2 of clock-bound's segment.
 #[test]
 fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
-    let vague =
-        report_of(0, 0).map(|old| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..old });
+    let vague = report_of(0, 0).map(|old| Report {
+        rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB],
+        ..old
+    });
     let mut maker = maker_after(&[vague; 2]);
     maker.record_clock_set();
-    assert_claims(&mut maker, &[(moment_after_set(400_000, 2), vague, DISRUPTED)]);
+    assert_claims(
+        &mut maker,
+        &[(moment_after_set(400_000, 2), vague, DISRUPTED)],
+    );
 }
 
 /// The clock is set after a measurement and before the request that returns it. The thread learns
@@ -473,16 +614,29 @@ fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
     let mut maker = maker_after(&[wide(0)]);
     assert_claims(&mut maker, &[(set(1), wide(1), BY_CHRONYD)]);
     maker.record_clock_set();
-    assert_claims(&mut maker, &[(set(2), wide(1), DISRUPTED), (set(3), wide(2), BY_CHRONYD)]);
+    assert_claims(
+        &mut maker,
+        &[(set(2), wide(1), DISRUPTED), (set(3), wide(2), BY_CHRONYD)],
+    );
 }
 
 #[test]
 fn nothing_is_claimed_around_a_leap_second() {
-    let (mut maker, midnight) = (ClaimMaker::default(), |seconds| moment(MIDNIGHT_S + seconds));
-    let leap = |offset_ns| report_of(offset_ns, 0).map(|report| Report { leap_second_today: true, ..report });
+    let (mut maker, midnight) = (ClaimMaker::default(), |seconds| {
+        moment(MIDNIGHT_S + seconds)
+    });
+    let leap = |offset_ns| {
+        report_of(offset_ns, 0).map(|report| Report {
+            leap_second_today: true,
+            ..report
+        })
+    };
     let claim = next_claim(&mut maker, &midnight(-3), leap(0), VALID_NS).unwrap();
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, MIDNIGHT_S * SECOND_NS - 3 * SECOND_NS);
-    assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
+    assert!(
+        claim.at_raw(margin_ns + last_ns).is_some()
+            && claim.at_raw(margin_ns + SECOND_NS).is_none()
+    );
     assert_eq!(claim.failure, NoClaim::LeapSecond);
     let near = Some(Err(NoClaim::LeapSecond));
     assert_claims(
@@ -504,9 +658,16 @@ fn nothing_is_claimed_around_a_leap_second() {
 /// The source announces it so late that the day may be over.
 #[test]
 fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
-    let wide = Report { leap_second_today: true, ..report_within(5 * SECOND_NS, 0, 0).unwrap() };
+    let wide = Report {
+        leap_second_today: true,
+        ..report_within(5 * SECOND_NS, 0, 0).unwrap()
+    };
     for seconds in [-4, -1] {
-        let announced = (moment(MIDNIGHT_S + seconds), Ok(wide), Some(Err(NoClaim::LeapSecond)));
+        let announced = (
+            moment(MIDNIGHT_S + seconds),
+            Ok(wide),
+            Some(Err(NoClaim::LeapSecond)),
+        );
         assert_claims(&mut ClaimMaker::default(), &[announced]);
     }
 }
@@ -516,8 +677,9 @@ fn small_steps_do_not_add_up() {
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
     let stepped = |seconds| report_of(seconds * 1_050, 1);
     let mut maker = maker_after(&[stepped(0), stepped(1)]);
-    let mut claims =
-        (2..60).map(|seconds| next_claim(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap());
+    let mut claims = (2..60).map(|seconds| {
+        next_claim(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap()
+    });
     assert!(claims.any(|claim| claim.failure == NoClaim::Disrupted));
 }
 
@@ -533,7 +695,10 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
             next_claim(&mut maker, &moment, report_of(0, 0), DAY_NS).unwrap()
         });
         let [last_ns, _] = bounds_ns(&claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap());
-        assert!(last_ns > START_NS + DAY_NS, "by CLOCK_MONOTONIC_RAW it holds for a day");
+        assert!(
+            last_ns > START_NS + DAY_NS,
+            "by CLOCK_MONOTONIC_RAW it holds for a day"
+        );
         claim.by_counter.valid
     };
     assert_eq!(valid_ticks(|ns| 5 * ns), MAX_VALID);

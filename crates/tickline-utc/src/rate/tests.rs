@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::claim_maker::tests::{
-    BY_CHRONYD, DISRUPTED, VALID_NS, assert_claims, at_ms, maker_after, moment, next_claim, report_of,
+    BY_CHRONYD, DISRUPTED, VALID_NS, assert_claims, at_ms, maker_after, moment, next_claim,
+    report_of,
 };
 use crate::source::Report;
 use crate::{ClaimMaker, ClaimSource, NoClaim};
@@ -39,14 +40,23 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         let mut moment = moment(seconds);
         moment.ticks = moment.ticks.and_then(counter);
         let claim = next_claim(&mut maker, &moment, report_of(0, measurement), VALID_NS).unwrap();
-        let holds = moment.ticks.is_some_and(|ticks| claim.at_ticks(ticks).is_some());
-        assert_eq!(claim.source.ok_or(claim.failure).map(|_| holds), expected, "{seconds} s");
+        let holds = moment
+            .ticks
+            .is_some_and(|ticks| claim.at_ticks(ticks).is_some());
+        assert_eq!(
+            claim.source.ok_or(claim.failure).map(|_| holds),
+            expected,
+            "{seconds} s"
+        );
     }
 }
 
 #[test]
 fn a_counter_that_is_set_back_before_its_rate_is_known_is_a_disruption() {
-    let reset = |ms: i64| Moment { ticks: Some(3_000_000 * (ms - 20_000).unsigned_abs()), ..at_ms(ms) };
+    let reset = |ms: i64| Moment {
+        ticks: Some(3_000_000 * (ms - 20_000).unsigned_abs()),
+        ..at_ms(ms)
+    };
     assert_claims(
         &mut ClaimMaker::default(),
         &[
@@ -63,14 +73,22 @@ fn a_rate_follows_the_counter() {
     for change in [-30, 30] {
         let (mut maker, mut ticks) = (ClaimMaker::default(), 0_u64);
         for second in 0..500 {
-            let at = Moment { ticks: Some(ticks), ..moment(second) };
+            let at = Moment {
+                ticks: Some(ticks),
+                ..moment(second)
+            };
             let claim = next_claim(&mut maker, &at, report_of(0, 0), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(ClaimSource::Chronyd), "{second} s");
             let next = (3_000_000_000 + change * second).unsigned_abs();
             ticks += next;
-            let [least_ns, most_ns] =
-                claim.by_counter.slopes.map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
-            assert!(second == 0 || (least_ns..=most_ns + 1).contains(&1_000_000_000), "{second} s");
+            let [least_ns, most_ns] = claim
+                .by_counter
+                .slopes
+                .map(|slope| (u128::from(slope) * u128::from(next)) >> SLOPE_BITS);
+            assert!(
+                second == 0 || (least_ns..=most_ns + 1).contains(&1_000_000_000),
+                "{second} s"
+            );
         }
     }
 }
@@ -79,12 +97,18 @@ fn a_rate_follows_the_counter() {
 fn the_rates_of_a_claim_are_multiplied() {
     let mut maker = ClaimMaker::default();
     next_claim(&mut maker, &moment(0), report_of(0, 0), VALID_NS);
-    let report = Report { rates_ppb: [498_000, 500_000], ..report_of(0, 0).unwrap() };
+    let report = Report {
+        rates_ppb: [498_000, 500_000],
+        ..report_of(0, 0).unwrap()
+    };
     let claim = next_claim(&mut maker, &moment(1), Ok(report), VALID_NS).unwrap();
     let [slowest, fastest] = maker.rate.slopes.unwrap().map(u128::from);
     // The second, to within the width of either moment, is 3,000,000,000 ticks.
     let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
-    assert_eq!([slowest, fastest], [tick(999_999_900), tick(1_000_000_100) + 1]);
+    assert_eq!(
+        [slowest, fastest],
+        [tick(999_999_900), tick(1_000_000_100) + 1]
+    );
     let billion = 1_000_000_000_u128;
     let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
     let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
@@ -96,12 +120,26 @@ fn the_rates_of_a_claim_are_multiplied() {
 #[test]
 fn a_request_is_due_at_once_until_the_rate_is_known() {
     let mut by_os = ClaimMaker::default();
-    next_claim(&mut by_os, &Moment { ticks: None, ..moment(0) }, report_of(0, 0), VALID_NS);
+    next_claim(
+        &mut by_os,
+        &Moment {
+            ticks: None,
+            ..moment(0)
+        },
+        report_of(0, 0),
+        VALID_NS,
+    );
     let mut short = maker_after(&[report_of(0, 0)]);
     assert_claims(&mut short, &[(at_ms(3), report_of(0, 0), BY_CHRONYD)]);
     let known = maker_after(&[report_of(0, 0); 2]);
-    assert_eq!((known.longest_ns(3_000_000), short.longest_ns(1)), (Some(1_000_000), None));
+    assert_eq!(
+        (known.longest_ns(3_000_000), short.longest_ns(1)),
+        (Some(1_000_000), None)
+    );
     let makers = [ClaimMaker::default(), short, known, by_os];
-    assert_eq!(makers.each_ref().map(|maker| maker.is_due(749_999_999)), [true, true, false, false]);
+    assert_eq!(
+        makers.each_ref().map(|maker| maker.is_due(749_999_999)),
+        [true, true, false, false]
+    );
     assert!(makers.iter().all(|maker| maker.is_due(750_000_000)));
 }

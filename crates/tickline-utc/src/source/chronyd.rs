@@ -31,8 +31,17 @@ const PLACES: u32 = 22;
 pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 /// The reply of a daemon at this port of this machine, if it has exactly so many bytes.
-pub fn ask_daemon<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> Option<[u8; BYTES]> {
-    ask_by(&UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?, port, request, timeout)
+pub fn ask_daemon<const BYTES: usize>(
+    port: u16,
+    request: &[u8],
+    timeout: Duration,
+) -> Option<[u8; BYTES]> {
+    ask_by(
+        &UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?,
+        port,
+        request,
+        timeout,
+    )
 }
 
 /// [`ask_daemon`] by a new socket.
@@ -53,7 +62,11 @@ fn ask_by<const BYTES: usize>(
     let (length, sender) = socket.recv_from(&mut reply).ok()?;
     // A datagram that came before `connect` may be from anyone.
     let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    reply.get(..length).filter(|_| is_the_daemons)?.try_into().ok()
+    reply
+        .get(..length)
+        .filter(|_| is_the_daemons)?
+        .try_into()
+        .ok()
 }
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.
@@ -93,7 +106,9 @@ impl Tracking {
     /// 28.
     pub fn parse(reply: &[u8; TRACKING_BYTES]) -> Option<Self> {
         let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
-        let word = |at: usize| u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]]);
+        let word = |at: usize| {
+            u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]])
+        };
         let ns = |at: usize| scaled(word(at), 1_000_000_000);
         let ppb = |at: usize| scaled(word(at), 1_000);
         let (is_success, is_mine) = ((half(6), half(8)) == (5, 0), reply[16..20] == TRACKING[8..]);
@@ -105,7 +120,9 @@ impl Tracking {
             updated_s: u64::from(word(56)) << 32 | u64::from(word(60)),
             correction_ns: ns(68),
             frequency_ppb: ppb(80),
-            unsure_ppb: ppb(84).saturating_abs().saturating_add(ppb(88).saturating_abs()),
+            unsure_ppb: ppb(84)
+                .saturating_abs()
+                .saturating_add(ppb(88).saturating_abs()),
             delay_ns: ns(92).max(0),
             dispersion_ns: ns(96).max(0),
             // The last offset, and the time between the last two updates: both as raw bits, because
@@ -128,7 +145,11 @@ fn scaled(bits: u32, unit: i64) -> i64 {
     // BOUND: below 2^24 * 2^30 * 2^38.
     let value = i128::from(coefficient) * i128::from(unit);
     let places = exponent - 25;
-    let value = if places < 0 { value >> places.unsigned_abs() } else { value << places };
+    let value = if places < 0 {
+        value >> places.unsigned_abs()
+    } else {
+        value << places
+    };
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
@@ -148,21 +169,43 @@ pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, N
     if !tracking.is_synchronised() {
         return Err(NoClaim::Unsynchronised);
     }
-    let Tracking { correction_ns, frequency_ppb, unsure_ppb, delay_ns, dispersion_ns, .. } = *tracking;
+    let Tracking {
+        correction_ns,
+        frequency_ppb,
+        unsure_ppb,
+        delay_ns,
+        dispersion_ns,
+        ..
+    } = *tracking;
     // Each value was rounded twice, by chronyd and to nanoseconds.
     let rounded_ns = [correction_ns, dispersion_ns, delay_ns]
         .iter()
-        .fold(5, |sum: i64, ns| sum.saturating_add(ns.saturating_abs() >> PLACES));
+        .fold(5, |sum: i64, ns| {
+            sum.saturating_add(ns.saturating_abs() >> PLACES)
+        });
     let request_ns = rounded_ns.saturating_add(if tracking.is_clock { phc_bound_ns } else { 0 });
-    let bound_ns = dispersion_ns.saturating_add(delay_ns / 2).saturating_add(request_ns);
+    let bound_ns = dispersion_ns
+        .saturating_add(delay_ns / 2)
+        .saturating_add(request_ns);
     let rounded_ppb = (frequency_ppb.saturating_abs() >> PLACES) + 3;
-    let (rate_ppb, drift_ppb) =
-        (frequency_ppb.saturating_neg(), unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb));
+    let (rate_ppb, drift_ppb) = (
+        frequency_ppb.saturating_neg(),
+        unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb),
+    );
     Ok(Report {
-        id: MeasurementId { origin: Origin::Chronyd, number: tracking.measurement },
-        offset_ns: [correction_ns.saturating_sub(bound_ns), correction_ns.saturating_add(bound_ns)],
+        id: MeasurementId {
+            origin: Origin::Chronyd,
+            number: tracking.measurement,
+        },
+        offset_ns: [
+            correction_ns.saturating_sub(bound_ns),
+            correction_ns.saturating_add(bound_ns),
+        ],
         request_ns,
-        rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
+        rates_ppb: [
+            rate_ppb.saturating_sub(drift_ppb),
+            rate_ppb.saturating_add(drift_ppb),
+        ],
         valid_ns: i64::MAX,
         leap_second_today: matches!(tracking.leap_status, 1 | 2),
     })

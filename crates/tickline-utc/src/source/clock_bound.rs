@@ -115,10 +115,18 @@ impl Segment {
         let line = if origin == Origin::ClockBound2 {
             // The daemon's clock is coarse, so it is never ahead of this one. A segment from the
             // future is from before the last boot.
-            let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
+            let elapsed_ns = monotonic_ns
+                .checked_sub(as_of_ns)
+                .filter(|elapsed_ns| *elapsed_ns >= 0)?;
             // Version 2 does not state the rate of the counter.
             let rates_ppb = unknown_rates_ppb(steered_ppb);
-            Extrapolated { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
+            Extrapolated {
+                elapsed_ns,
+                error_ppb: 0,
+                rounded_ns: 0,
+                offset_ns: 0,
+                rates_ppb,
+            }
         } else {
             // Without the counter's rate the segment says nothing, not even of a disruption.
             self.extrapolated(as_of_ns, drift_ppb, moment, slopes?)?
@@ -128,7 +136,9 @@ impl Segment {
             return None;
         }
         let growth_ns = i128::from(line.elapsed_ns) * i128::from(growth_ppb) / 1_000_000_000 + 1;
-        let bound_ns = bound_ns.checked_add(i64::try_from(growth_ns).ok()?)?.saturating_add(line.rounded_ns);
+        let bound_ns = bound_ns
+            .checked_add(i64::try_from(growth_ns).ok()?)?
+            .saturating_add(line.rounded_ns);
         let left_ns = void_after_ns.saturating_sub(as_of_ns.saturating_add(line.elapsed_ns));
         Some(match status {
             // The daemon has not written for long, so this says nothing of the present, or of other
@@ -139,8 +149,14 @@ impl Segment {
             _ if knows_marker && moment.marker == NO_MARKER => return None,
             _ if knows_marker && moment.marker != marker => Err(NoClaim::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
-                id: MeasurementId { origin, number: as_of_ns.cast_unsigned() },
-                offset_ns: [line.offset_ns.saturating_sub(bound_ns), line.offset_ns.saturating_add(bound_ns)],
+                id: MeasurementId {
+                    origin,
+                    number: as_of_ns.cast_unsigned(),
+                },
+                offset_ns: [
+                    line.offset_ns.saturating_sub(bound_ns),
+                    line.offset_ns.saturating_add(bound_ns),
+                ],
                 request_ns: 0,
                 rates_ppb: line.rates_ppb,
                 valid_ns: left_ns,
@@ -176,14 +192,21 @@ impl Segment {
         // The uncertainty of that rate.
         let width = u128::from(fastest.saturating_sub(slowest));
         let unsure_ppb = i64::try_from(width * 2_000_000_000 / u128::from(slowest.max(1))).ok()?;
-        let drift_ppb =
-            drift_ppb.saturating_add(error_ppb).saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2);
+        let drift_ppb = drift_ppb
+            .saturating_add(error_ppb)
+            .saturating_add(unsure_ppb)
+            .saturating_add(WANDER_PPB + 2);
         Some(Extrapolated {
             elapsed_ns,
             error_ppb,
             rounded_ns: 2,
-            offset_ns: as_of_ns.saturating_add(elapsed_ns).saturating_sub(moment.realtime_ns),
-            rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
+            offset_ns: as_of_ns
+                .saturating_add(elapsed_ns)
+                .saturating_sub(moment.realtime_ns),
+            rates_ppb: [
+                rate_ppb.saturating_sub(drift_ppb),
+                rate_ppb.saturating_add(drift_ppb),
+            ],
         })
     }
 }

@@ -55,10 +55,19 @@ pub(crate) struct KernelSource {
 
 impl KernelSource {
     pub(super) fn report(&mut self, clock: &KernelClock) -> Option<Answer> {
-        let KernelClock { steering_ppb, maxerror_us, esterror_us, .. } = *clock;
-        self.tai_offset_s = u16::try_from(clock.tai_offset_s).ok().and_then(NonZeroU16::new);
+        let KernelClock {
+            steering_ppb,
+            maxerror_us,
+            esterror_us,
+            ..
+        } = *clock;
+        self.tai_offset_s = u16::try_from(clock.tai_offset_s)
+            .ok()
+            .and_then(NonZeroU16::new);
         self.leap_second_today = clock.leap_second_today;
-        if maxerror_us < self.maxerror_us || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0 {
+        if maxerror_us < self.maxerror_us
+            || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0
+        {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
@@ -69,12 +78,22 @@ impl KernelSource {
         if maxerror_us % GROWTH_US == 0 {
             return None;
         }
-        let estimated_us = Some(esterror_us).filter(|us| *us < UNSET_ERROR_US).unwrap_or(0).max(0);
-        let error_us = maxerror_us.saturating_add(estimated_us).saturating_add(GROWTH_US);
+        let estimated_us = Some(esterror_us)
+            .filter(|us| *us < UNSET_ERROR_US)
+            .unwrap_or(0)
+            .max(0);
+        let error_us = maxerror_us
+            .saturating_add(estimated_us)
+            .saturating_add(GROWTH_US);
         // Plus the offset that the kernel has still to slew away.
-        let bound_ns = error_us.saturating_mul(1_000).saturating_add(clock.offset_ns.saturating_abs());
+        let bound_ns = error_us
+            .saturating_mul(1_000)
+            .saturating_add(clock.offset_ns.saturating_abs());
         Some(Ok(Report {
-            id: MeasurementId { origin: Origin::Kernel, number: self.updates },
+            id: MeasurementId {
+                origin: Origin::Kernel,
+                number: self.updates,
+            },
             offset_ns: [-bound_ns, bound_ns],
             request_ns: clock.offset_ns.saturating_abs(), // it shrinks while the kernel slews
             rates_ppb: unknown_rates_ppb(steering_ppb),
@@ -101,24 +120,67 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let mut kernel = KernelSource::default();
     let mut answer = |clock: KernelClock| kernel.report(&clock);
     let claim = answer(USUAL).unwrap().unwrap();
-    assert_eq!((claim.offset_ns, claim.request_ns), ([-1_734_700, 1_734_700], 700));
-    let steered = answer(KernelClock { steering_ppb: -100_000, ..USUAL }).unwrap().unwrap();
+    assert_eq!(
+        (claim.offset_ns, claim.request_ns),
+        ([-1_734_700, 1_734_700], 700)
+    );
+    let steered = answer(KernelClock {
+        steering_ppb: -100_000,
+        ..USUAL
+    })
+    .unwrap()
+    .unwrap();
     assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
     assert!(!claim.leap_second_today);
-    assert!(answer(KernelClock { leap_second_today: true, ..USUAL }).unwrap().unwrap().leap_second_today);
-    let estimated = answer(KernelClock { maxerror_us: 2_234, esterror_us: 5_000, ..USUAL }).unwrap().unwrap();
+    assert!(
+        answer(KernelClock {
+            leap_second_today: true,
+            ..USUAL
+        })
+        .unwrap()
+        .unwrap()
+        .leap_second_today
+    );
+    let estimated = answer(KernelClock {
+        maxerror_us: 2_234,
+        esterror_us: 5_000,
+        ..USUAL
+    })
+    .unwrap()
+    .unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // A daemon has updated it: it is less than before, or has not grown as by itself.
-    let mut measurement =
-        |maxerror_us| answer(KernelClock { maxerror_us, ..USUAL }).unwrap().unwrap().id.number;
+    let mut measurement = |maxerror_us| {
+        answer(KernelClock {
+            maxerror_us,
+            ..USUAL
+        })
+        .unwrap()
+        .unwrap()
+        .id
+        .number
+    };
     assert_eq!([1_234, 1_734, 2_900].map(&mut measurement), [2, 2, 3]);
     // Slewed by a twelfth, and left so.
-    for wrong in
-        [KernelClock { is_synchronised: false, ..USUAL }, KernelClock { steering_ppb: 83_300_000, ..USUAL }]
-    {
+    for wrong in [
+        KernelClock {
+            is_synchronised: false,
+            ..USUAL
+        },
+        KernelClock {
+            steering_ppb: 83_300_000,
+            ..USUAL
+        },
+    ] {
         assert_eq!(answer(wrong), Some(Err(NoClaim::Unsynchronised)));
     }
     // systemd-timesyncd, three seconds after an update.
-    assert_eq!(answer(KernelClock { maxerror_us: 1_500, ..USUAL }), None);
+    assert_eq!(
+        answer(KernelClock {
+            maxerror_us: 1_500,
+            ..USUAL
+        }),
+        None
+    );
     assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
 }

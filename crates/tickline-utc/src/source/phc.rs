@@ -20,9 +20,15 @@ fn largest_ns(classes: &Path) -> i64 {
         Err(error) if error.kind() == ErrorKind::NotFound && classes.exists() => return 0,
         Err(_) => return i64::MAX,
     };
-    let bound =
-        |clock: DirEntry| bound_ns(std::fs::read_to_string(clock.path().join("device/phc_error_bound")));
-    clocks.map(|clock| clock.map_or(i64::MAX, bound)).max().unwrap_or(0)
+    let bound = |clock: DirEntry| {
+        bound_ns(std::fs::read_to_string(
+            clock.path().join("device/phc_error_bound"),
+        ))
+    };
+    clocks
+        .map(|clock| clock.map_or(i64::MAX, bound))
+        .max()
+        .unwrap_or(0)
 }
 
 /// The bound in a file, ns. A bound that cannot be read counts as the largest one.
@@ -37,9 +43,15 @@ fn bound_ns(read: std::io::Result<String>) -> i64 {
 #[test]
 fn a_bound_that_cannot_be_read_is_not_a_small_one() {
     let bound = |text: &str| bound_ns(Ok(text.to_owned()));
-    assert_eq!(["17\n", "-1", "", "4294967296"].map(bound), [17, i64::MAX, i64::MAX, i64::MAX]);
+    assert_eq!(
+        ["17\n", "-1", "", "4294967296"].map(bound),
+        [17, i64::MAX, i64::MAX, i64::MAX]
+    );
     let failed = |kind: ErrorKind| bound_ns(Err(kind.into()));
-    assert_eq!([ErrorKind::NotFound, ErrorKind::ResourceBusy].map(failed), [0, i64::MAX]);
+    assert_eq!(
+        [ErrorKind::NotFound, ErrorKind::ResourceBusy].map(failed),
+        [0, i64::MAX]
+    );
 }
 
 #[test]

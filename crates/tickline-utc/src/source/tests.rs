@@ -32,10 +32,20 @@ fn a_request_returns_all_measurements_unless_the_steering_changed() {
     assert!(ask(1).is_none());
     let answers = ask(0).unwrap();
     let measurements = &answers.measurements;
-    assert!(measurements.iter().any(|id| id.origin == Origin::Kernel), "{measurements:?}");
-    let answers = Answers { best: report_of(0, 0), ..answers };
+    assert!(
+        measurements.iter().any(|id| id.origin == Origin::Kernel),
+        "{measurements:?}"
+    );
+    let answers = Answers {
+        best: report_of(0, 0),
+        ..answers
+    };
     let claim = maker.next_claim(answers, 1).unwrap();
-    assert_eq!(claim.tai_offset_s.map(NonZeroU16::get), Some(37), "by the kernel");
+    assert_eq!(
+        claim.tai_offset_s.map(NonZeroU16::get),
+        Some(37),
+        "by the kernel"
+    );
 }
 
 #[test]
@@ -44,7 +54,13 @@ fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() 
     let measurement = |answers| best(answers, false).map(|report| report.id.number);
     for (first, place) in (0..4).zip(1..) {
         for answer in [None, Some(Err(NoClaim::Expired))] {
-            let answers = core::array::from_fn(|index| if index < first { answer } else { reports[index] });
+            let answers = core::array::from_fn(|index| {
+                if index < first {
+                    answer
+                } else {
+                    reports[index]
+                }
+            });
             assert_eq!(measurement(answers), Ok(place));
             let mut disrupted = answers;
             disrupted[first] = Some(Err(NoClaim::Disrupted));
@@ -59,26 +75,61 @@ fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() 
 /// The answer may have come at any moment between the two moments.
 #[test]
 fn an_answer_is_widened_by_what_may_have_happened_since() {
-    let before = Moment { width_ns: 10, ..moment(0) };
+    let before = Moment {
+        width_ns: 10,
+        ..moment(0)
+    };
     let after = |moved_ns: i64| {
         let realtime_ns = before.realtime_ns + 1_000_000 + moved_ns;
-        Moment { raw_ns: 1_000_000, realtime_ns, ..before }
+        Moment {
+            raw_ns: 1_000_000,
+            realtime_ns,
+            ..before
+        }
     };
     // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
     let rates_ppb = [-2_000, 6_000];
-    let report = Report { offset_ns: [100, 300], request_ns: 3, rates_ppb, ..report_of(0, 0).unwrap() };
+    let report = Report {
+        offset_ns: [100, 300],
+        request_ns: 3,
+        rates_ppb,
+        ..report_of(0, 0).unwrap()
+    };
     let widen = |after: &Moment| widen(&before, after, Ok(report)).map(Result::unwrap);
     for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
         let report = widen(&after(moved_ns)).unwrap();
         assert_eq!(report.offset_ns, offset_ns);
-        assert_eq!(report.request_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
+        assert_eq!(
+            report.request_ns,
+            3 + (100 - offset_ns[0]).max(offset_ns[1] - 300)
+        );
     }
-    let wide = widen(&Moment { width_ns: 1_000_000, ..after(0) }).unwrap();
+    let wide = widen(&Moment {
+        width_ns: 1_000_000,
+        ..after(0)
+    })
+    .unwrap();
     assert_eq!(wide.offset_ns, [100 - 1_000_005, 300 + 1_000_013]);
-    assert!(widen(&Moment { realtime_ns: before.realtime_ns + 15, ..before }).is_some(), "within the width");
-    let suspended = Moment { suspended_ns: 1_000_000, ..after(0) };
-    let moved = Moment { marker: 1, ..after(0) };
-    assert_eq!([after(200_000), after(-200_000), suspended, moved].map(|after| widen(&after)), [None; 4]);
+    assert!(
+        widen(&Moment {
+            realtime_ns: before.realtime_ns + 15,
+            ..before
+        })
+        .is_some(),
+        "within the width"
+    );
+    let suspended = Moment {
+        suspended_ns: 1_000_000,
+        ..after(0)
+    };
+    let moved = Moment {
+        marker: 1,
+        ..after(0)
+    };
+    assert_eq!(
+        [after(200_000), after(-200_000), suspended, moved].map(|after| widen(&after)),
+        [None; 4]
+    );
 }
 
 /// The oscillator is off by more than NTP can steer, and the OS clock is slewed as well.
@@ -92,6 +143,9 @@ fn a_rate_that_a_source_does_not_say_is_near_that_of_the_os_clock_or_of_its_osci
         (-80_000_000, 300_000),
     ] {
         let [slowest_ppb, fastest_ppb] = unknown_rates_ppb(steered_ppb);
-        assert!((slowest_ppb..=fastest_ppb).contains(&rate_ppb), "{steered_ppb} {rate_ppb}");
+        assert!(
+            (slowest_ppb..=fastest_ppb).contains(&rate_ppb),
+            "{steered_ppb} {rate_ppb}"
+        );
     }
 }

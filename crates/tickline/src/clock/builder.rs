@@ -142,9 +142,20 @@ impl ClockBuilder {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let Settings { driver, interval, recent_every, line_per_cpu, probes, .. } = self.settings;
+        let Settings {
+            driver,
+            interval,
+            recent_every,
+            line_per_cpu,
+            probes,
+            ..
+        } = self.settings;
         let (least, most) = INTERVAL_RANGE_NS.into_inner();
-        within("interval", interval, Duration::from_nanos(least)..=Duration::from_nanos(most))?;
+        within(
+            "interval",
+            interval,
+            Duration::from_nanos(least)..=Duration::from_nanos(most),
+        )?;
         if let Some(period) = recent_every {
             within("recent_every", period, RECENT_RANGE)?;
         }
@@ -177,12 +188,17 @@ fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Re
 }
 
 fn incompatible(setting: &str, needs: &str, chosen: impl fmt::Debug) -> Error {
-    Error::new(ErrorKind::IncompatibleSettings, format_args!("{setting} needs {needs}, not {chosen:?}"))
+    Error::new(
+        ErrorKind::IncompatibleSettings,
+        format_args!("{setting} needs {needs}, not {chosen:?}"),
+    )
 }
 
 impl Clock {
     /// A builder with the default settings.
     pub fn builder() -> ClockBuilder {
-        ClockBuilder { settings: Settings::DEFAULT }
+        ClockBuilder {
+            settings: Settings::DEFAULT,
+        }
     }
 }

@@ -124,8 +124,11 @@ impl ClockGuard {
         learn_environment(GLOBAL.probes());
         with_global_thread(|slot| {
             let running = if let Some(running) = slot {
-                if let Some(difference) = chosen.and_then(|wanted| running.settings.difference(&wanted)) {
-                    let text = format!("the global clock's thread already runs, and its {difference}");
+                if let Some(difference) =
+                    chosen.and_then(|wanted| running.settings.difference(&wanted))
+                {
+                    let text =
+                        format!("the global clock's thread already runs, and its {difference}");
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));
                 }
                 running.guards = running.guards.saturating_add(1);
@@ -134,9 +137,15 @@ impl ClockGuard {
                 GLOBAL.apply(&settings);
                 let thread = ClockThread::start(&GLOBAL, settings)
                     .inspect_err(|_| GLOBAL.apply(&Settings::DEFAULT))?;
-                slot.insert(GlobalThread { guards: 1, settings, thread })
+                slot.insert(GlobalThread {
+                    guards: 1,
+                    settings,
+                    thread,
+                })
             };
-            Ok(Self { thread: running.thread.id })
+            Ok(Self {
+                thread: running.thread.id,
+            })
         })
     }
 }
@@ -144,7 +153,9 @@ impl ClockGuard {
 impl Drop for ClockGuard {
     fn drop(&mut self) {
         with_global_thread(|slot| {
-            let running = slot.as_mut().filter(|running| running.thread.id == self.thread);
+            let running = slot
+                .as_mut()
+                .filter(|running| running.thread.id == self.thread);
             let Some(running) = running else { return };
             running.guards = running.guards.saturating_sub(1);
             if running.guards == 0 {

@@ -8,8 +8,12 @@ use crate::options::Driver;
 
 /// A clock with a line, and a clock without.
 fn clocks() -> [Clock; 2] {
-    let [serving, disabled] =
-        [(); 2].map(|()| Clock::builder().driver(Driver::Manual).start().expect("a clock"));
+    let [serving, disabled] = [(); 2].map(|()| {
+        Clock::builder()
+            .driver(Driver::Manual)
+            .start()
+            .expect("a clock")
+    });
     for _ in 0..100 {
         serving.maintain();
     }
@@ -30,8 +34,16 @@ fn a_converted_instant_is_within_its_error() {
             let after = StdInstant::now();
             let error = anchor.bound() + bound + bound;
             let converted = anchor.to_std(now);
-            assert!(before <= converted + error, "{:?} too early, {anchor:?}", before - converted);
-            assert!(converted <= after + error, "{:?} too late, {anchor:?}", converted - after);
+            assert!(
+                before <= converted + error,
+                "{:?} too early, {anchor:?}",
+                before - converted
+            );
+            assert!(
+                converted <= after + error,
+                "{:?} too late, {anchor:?}",
+                converted - after
+            );
         }
     }
 }
@@ -41,13 +53,33 @@ fn a_converted_instant_is_within_its_error() {
 fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
-            let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
-            let bound_ns = || clock.engine().read_bounded().map(|read| read.bounds.unix_bound_ns + 1);
+            let (before, now, after) = (
+                clock.unix_reading(),
+                clock.now_ordered(),
+                clock.unix_reading(),
+            );
+            let bound_ns = || {
+                clock
+                    .engine()
+                    .read_bounded()
+                    .map(|read| read.bounds.unix_bound_ns + 1)
+            };
             let (bound_before, anchor, bound_after) = (bound_ns(), clock.unix_anchor(), bound_ns());
-            assert!(bound_before != bound_after || bound_after.is_none_or(|ns| ns == anchor.bound_ns));
-            let (time, error) = (anchor.to_unix(now), anchor.bound() + clock.reading().width());
-            assert!(time + error >= before.earliest(), "{time:?} + {error:?} is before {before:?}");
-            assert!(time <= after.latest() + error, "{time:?} is after {after:?} + {error:?}");
+            assert!(
+                bound_before != bound_after || bound_after.is_none_or(|ns| ns == anchor.bound_ns)
+            );
+            let (time, error) = (
+                anchor.to_unix(now),
+                anchor.bound() + clock.reading().width(),
+            );
+            assert!(
+                time + error >= before.earliest(),
+                "{time:?} + {error:?} is before {before:?}"
+            );
+            assert!(
+                time <= after.latest() + error,
+                "{time:?} is after {after:?} + {error:?}"
+            );
         }
     }
 }
@@ -63,8 +95,15 @@ fn a_preemption_between_two_clocks_is_in_no_anchor() {
             now_ns.set(now_ns.get() + if count.get() <= late { 8_000_000 } else { 30 });
             Instant::from_nanos(now_ns.get())
         };
-        let Anchor { instant, other, bound_ns } = Anchor::from_bracket(read, read);
+        let Anchor {
+            instant,
+            other,
+            bound_ns,
+        } = Anchor::from_bracket(read, read);
         assert!(bound_ns > 30, "half of the bracket, and the resolution");
-        assert!(instant.as_nanos().abs_diff(other.as_nanos()) <= 15, "{instant:?} {other:?}");
+        assert!(
+            instant.as_nanos().abs_diff(other.as_nanos()) <= 15,
+            "{instant:?} {other:?}"
+        );
     }
 }

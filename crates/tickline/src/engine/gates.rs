@@ -90,14 +90,23 @@ impl Engine {
         if self.clock.keeper.stage() == Stage::Open {
             return true;
         }
-        let Some(mut collector) = self.collector() else { return false };
-        collector.run_one(self.clock.keeper.changes(), self.probes(), compare::result_or_pending())
+        let Some(mut collector) = self.collector() else {
+            return false;
+        };
+        collector.run_one(
+            self.clock.keeper.changes(),
+            self.probes(),
+            compare::result_or_pending(),
+        )
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn needs_comparison(&self) -> bool {
         self.probes() == Probes::Full
-            && self.clock.lock(self).is_some_and(|locked| facts::needs_comparison(&locked.facts))
+            && self
+                .clock
+                .lock(self)
+                .is_some_and(|locked| facts::needs_comparison(&locked.facts))
     }
 
     /// Calls [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
@@ -143,10 +152,14 @@ impl Engine {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
-                let mut resolutions =
-                    found.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
+                let mut resolutions = found
+                    .clocksource
+                    .resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
-                locked.control.begin_anew(Config { resolutions, ..locked.control.config });
+                locked.control.begin_anew(Config {
+                    resolutions,
+                    ..locked.control.config
+                });
                 locked.control.serves_unix_time = found.unix_closed_by.is_none();
                 return Judgement::Open;
             }
@@ -157,7 +170,9 @@ impl Engine {
             // No other reason goes away by itself.
             Some(_) => None,
         };
-        Judgement::Closed { retry_at_ns: wait_ns.map(|ns| OsClock.monotonic_ns().saturating_add(ns)) }
+        Judgement::Closed {
+            retry_at_ns: wait_ns.map(|ns| OsClock.monotonic_ns().saturating_add(ns)),
+        }
     }
 
     pub(crate) fn record(&self, verdict: Verdict) {
@@ -219,13 +234,17 @@ impl Engine {
 impl LineGate for Engine {
     fn close(&self) {
         if let Some(counter) = COUNTER {
-            self.clock.shared.close_gate(&counter, &self.probed_os_clock());
+            self.clock
+                .shared
+                .close_gate(&counter, &self.probed_os_clock());
         }
     }
 
     fn open(&self) {
         if let Some(counter) = COUNTER {
-            self.clock.shared.open_gate(&counter, &self.probed_os_clock());
+            self.clock
+                .shared
+                .open_gate(&counter, &self.probed_os_clock());
         }
     }
 }

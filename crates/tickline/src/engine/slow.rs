@@ -29,7 +29,11 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
-        if self.clock.keeper.line_kind() == Some(LineKind::PerCpu) { self.cpu_lines.get() } else { None }
+        if self.clock.keeper.line_kind() == Some(LineKind::PerCpu) {
+            self.cpu_lines.get()
+        } else {
+            None
+        }
     }
 
     /// The table of the CPUs' lines, which the first call makes. The error says which requirement is
@@ -85,9 +89,15 @@ impl Engine {
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
-        let mut reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
+        let mut reading = self
+            .clock
+            .shared
+            .read_slow(&counter, &self.probed_os_clock());
         if self.maintain_as_reader(&reading) {
-            reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
+            reading = self
+                .clock
+                .shared
+                .read_slow(&counter, &self.probed_os_clock());
         }
         saturating_unsigned(reading.ns)
     }
@@ -99,9 +109,9 @@ impl Engine {
             return ns;
         }
         match self.cpu_lines().filter(|_| !self.os_serves_unix()) {
-            Some(cpu_lines) => {
-                cpu_lines.read_unix_ns().map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned)
-            }
+            Some(cpu_lines) => cpu_lines
+                .read_unix_ns()
+                .map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned),
             None => self.unix_by_common_line(),
         }
     }
@@ -136,7 +146,10 @@ impl Engine {
             Stage::Waiting => false,
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
-            let reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
+            let reading = self
+                .clock
+                .shared
+                .read_slow(&counter, &self.probed_os_clock());
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
                 && !self.os_serves_unix()
@@ -151,7 +164,9 @@ impl Engine {
     /// A separate function, so that its frame is freed before the rest of the slow path.
     #[inline(never)]
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
-        self.backend.as_ref().map(|backend| backend.now_ns(timescale))
+        self.backend
+            .as_ref()
+            .map(|backend| backend.now_ns(timescale))
     }
 
     /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
@@ -195,7 +210,8 @@ impl Engine {
 
     #[inline(never)]
     fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {
-        self.read_bounded_by_cpu().map(|bounded| Reading::from_bounded(&bounded, timescale))
+        self.read_bounded_by_cpu()
+            .map(|bounded| Reading::from_bounded(&bounded, timescale))
     }
 
     pub(crate) fn read_bounded_by_cpu(&self) -> Option<BoundedReading> {
@@ -205,7 +221,10 @@ impl Engine {
     /// A reading with bounds after the slow path, which may have published a line.
     #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        if let Some(bounded) = self.read_bounded().or_else(|| self.read_bounded_while_valid()) {
+        if let Some(bounded) = self
+            .read_bounded()
+            .or_else(|| self.read_bounded_while_valid())
+        {
             return Reading::from_bounded(&bounded, timescale);
         }
         match self.reading_by_cpu(timescale) {
@@ -218,7 +237,11 @@ impl Engine {
     #[inline(never)]
     fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
-        let ns = if timescale == Timescale::Unix { os_ns } else { monotonic_ns };
+        let ns = if timescale == Timescale::Unix {
+            os_ns
+        } else {
+            monotonic_ns
+        };
         Reading::from_os_bracket(ns, [os_ns; 2])
     }
 }

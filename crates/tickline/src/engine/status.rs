@@ -65,7 +65,12 @@ impl Engine {
                 _ => None,
             };
             return each_gate(|gate| {
-                Verdict::new(gate, closed.filter(|closed| closed.0 == gate).map(|closed| closed.1))
+                Verdict::new(
+                    gate,
+                    closed
+                        .filter(|closed| closed.0 == gate)
+                        .map(|closed| closed.1),
+                )
             });
         }
         let state = self.clock.shared.cell.load();
@@ -122,10 +127,14 @@ impl Engine {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();
-        let Some(reading) = self.read_bounded_here() else { return false };
+        let Some(reading) = self.read_bounded_here() else {
+            return false;
+        };
         let after_ns = OsClock.monotonic_ns();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
-        let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));
+        let missed_ns = earliest_ns
+            .saturating_sub(after_ns)
+            .max(before_ns.saturating_sub(latest_ns));
         missed_ns > DISRUPTED_OFFSET_NS
     }
 }

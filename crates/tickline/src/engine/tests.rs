@@ -15,7 +15,10 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
             engine.store_recent(0);
             assert!(engine.recent_ns() >= start_ns);
             (0..100).for_each(|_| _ = engine.now_ns());
-            assert!(COUNTER.is_none() || !engine.is_judged(), "readers iterate beside a thread");
+            assert!(
+                COUNTER.is_none() || !engine.is_judged(),
+                "readers iterate beside a thread"
+            );
         });
     }
 }
@@ -32,7 +35,13 @@ fn a_claim_of_utc_ends_if_the_clock_is_set_or_the_thread_stops() {
     engine.has_minimal_probes.store(true, Ordering::Relaxed);
     let settings = crate::options::Settings::DEFAULT;
     let thread = crate::thread::ClockThread::start(engine.clone(), settings).expect("a thread");
-    let now = || Some(RawMoment { raw_ns: 0, marker: 0, suspended_ns: None });
+    let now = || {
+        Some(RawMoment {
+            raw_ns: 0,
+            marker: 0,
+            suspended_ns: None,
+        })
+    };
     let unknown = || engine.utc.by_raw(now).unwrap_err();
     UtcPolls::default().force_due(&engine);
     assert_eq!(unknown(), NoClaim::Disrupted);

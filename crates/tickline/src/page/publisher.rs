@@ -84,8 +84,16 @@ impl Publisher {
             counter_resolution_ticks: resolution_ticks(&counter).max(1),
             ..WriterConfig::DEFAULT
         };
-        let writer = Writer::start(&page, config).map_err(|PageChanged| Error::page(page.changed_error()))?;
-        Ok(Self { clock, counter, page, writer, is_ending: false, is_off: false })
+        let writer = Writer::start(&page, config)
+            .map_err(|PageChanged| Error::page(page.changed_error()))?;
+        Ok(Self {
+            clock,
+            counter,
+            page,
+            writer,
+            is_ending: false,
+            is_off: false,
+        })
     }
 
     /// Does the work that is due, and returns the time until the next call. Never waits. Once
@@ -116,7 +124,13 @@ impl Publisher {
 
     fn try_maintain(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
-        let basis = basis(engine.state(), || if self.is_ending { None } else { engine.lease_bounds() });
+        let basis = basis(engine.state(), || {
+            if self.is_ending {
+                None
+            } else {
+                engine.lease_bounds()
+            }
+        });
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_)) {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_os_resolution_ns(os_resolution_ns());
@@ -124,7 +138,9 @@ impl Publisher {
         // Rule W10 needs the whole rate, also under a daemon that leaves the slew to the kernel
         // (systemd-timesyncd).
         let rate_ppb = OsClock::whole_rate_ppb().unwrap_or(0);
-        let iteration = self.writer.maintain(&self.page, &self.counter, &OsClock, basis, rate_ppb)?;
+        let iteration =
+            self.writer
+                .maintain(&self.page, &self.counter, &OsClock, basis, rate_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
         Ok(match (iteration.action, basis) {
             (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),
@@ -148,7 +164,11 @@ impl Publisher {
     /// The phase of the page since the last iteration.
     #[must_use]
     pub fn phase(&self) -> LeasePhase {
-        if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }
+        if self.is_off {
+            LeasePhase::Off
+        } else {
+            self.writer.word().phase()
+        }
     }
 
     /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm, or
@@ -194,16 +214,26 @@ impl Engine {
         let bounds = self.read_bounded()?.bounds;
         // The least and the greatest value of Unix time minus monotonic time.
         let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
-        let interval_ns = (ns.saturating_sub_unsigned(bound_ns), ns.saturating_add_unsigned(bound_ns));
+        let interval_ns = (
+            ns.saturating_sub_unsigned(bound_ns),
+            ns.saturating_add_unsigned(bound_ns),
+        );
         let unix_offset_ns = (!self.os_serves_unix()).then_some(interval_ns);
-        Some(OsBounds { lower: bounds.lower, upper: bounds.upper, unix_offset_ns })
+        Some(OsBounds {
+            lower: bounds.lower,
+            upper: bounds.upper,
+            unix_offset_ns,
+        })
     }
 }
 
 /// The resolution of the OS clock, ns.
 fn os_resolution_ns() -> i64 {
     // The counter's own resolution matters only for brackets.
-    sys::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
+    sys::clocksource()
+        .resolutions(HardwareCounter::CLOCKSOURCE, 0)
+        .reference_ns
+        .max(1)
 }
 
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
@@ -227,12 +257,22 @@ mod tests {
     #[test]
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
         let line = Line::default();
-        let bounds = OsBounds { lower: line, upper: line, unix_offset_ns: None };
+        let bounds = OsBounds {
+            lower: line,
+            upper: line,
+            unix_offset_ns: None,
+        };
         for bounds in [None, Some(bounds)] {
-            assert_eq!(basis(ClockState::Fallback(Reason::Unsynchronised), || bounds), Basis::Doubt);
+            assert_eq!(
+                basis(ClockState::Fallback(Reason::Unsynchronised), || bounds),
+                Basis::Doubt
+            );
             assert_eq!(basis(ClockState::Mock, || bounds), Basis::Doubt);
         }
         assert_eq!(basis(ClockState::Fast, || None), Basis::Nothing);
-        assert_eq!(basis(ClockState::Fast, || Some(bounds)), Basis::Bounds(bounds));
+        assert_eq!(
+            basis(ClockState::Fast, || Some(bounds)),
+            Basis::Bounds(bounds)
+        );
     }
 }

@@ -44,7 +44,8 @@ impl PageOs {
     fn find(probes: Probes) -> Self {
         // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter.
         // SAFETY: the call takes a number, and reads no memory that changes.
-        let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
+        let has_coarse =
+            sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
         Self { probes, has_coarse }
     }
 }
@@ -64,7 +65,11 @@ impl Reference for PageOs {
 impl ReaderOs for PageOs {
     #[inline]
     fn coarse_unix_ns(&self) -> Option<i64> {
-        if self.has_coarse { OsClock::coarse_unix_ns() } else { None }
+        if self.has_coarse {
+            OsClock::coarse_unix_ns()
+        } else {
+            None
+        }
     }
 
     fn pause(&self) {
@@ -147,7 +152,11 @@ impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes, token: u64) -> Result<Self, Error> {
         let attached = AttachedFile::open(path).map_err(|error| {
-            let kind = if error.is_not_found() { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
+            let kind = if error.is_not_found() {
+                ErrorKind::PageNotFound
+            } else {
+                ErrorKind::PageUnusable
+            };
             Error::new(kind, error)
         })?;
         let page_offset_ns = attached.page().page_offset_ns();
@@ -167,14 +176,18 @@ impl PageReader {
             file: attached.file,
         };
         // Rule R8: so far the process has read the OS clock.
-        reader.file.attached(page_offset_ns).raise_to_os_clock(&reader.os, &reader.process_high_water);
+        reader
+            .file
+            .attached(page_offset_ns)
+            .raise_to_os_clock(&reader.os, &reader.process_high_water);
         Ok(reader)
     }
 
     /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
     #[inline]
     fn monotonic(&self) -> PageReading {
-        self.read_page().unwrap_or_else(|| os_reading(self.os_monotonic_ns()))
+        self.read_page()
+            .unwrap_or_else(|| os_reading(self.os_monotonic_ns()))
     }
 
     /// `CLOCK_REALTIME`, ns.
@@ -183,7 +196,9 @@ impl PageReader {
         match self.counter_and_offset_ns() {
             None => os_reading(OsClock.unix_ns()),
             Some((counter, offset_ns)) => {
-                self.file.attached(offset_ns).unix(&counter, &self.os, &self.process_high_water)
+                self.file
+                    .attached(offset_ns)
+                    .unix(&counter, &self.os, &self.process_high_water)
             }
         }
     }
@@ -200,7 +215,10 @@ impl PageReader {
     #[inline]
     fn read_page(&self) -> Option<PageReading> {
         let (counter, offset_ns) = self.counter_and_offset_ns()?;
-        let reading = self.file.attached(offset_ns).monotonic(&counter, &self.os, &self.process_high_water);
+        let reading =
+            self.file
+                .attached(offset_ns)
+                .monotonic(&counter, &self.os, &self.process_high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
         // switch has read the counter before the reading that `disable` makes, and is not above
         // that reading. No test sees a weaker one: Miri can't map the file, and on x86_64 this is
@@ -208,7 +226,8 @@ impl PageReader {
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, the fence above orders it.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
-            self.process_high_water.raise(reading.ns.wrapping_sub(offset_ns));
+            self.process_high_water
+                .raise(reading.ns.wrapping_sub(offset_ns));
         }
         Some(reading)
     }
@@ -232,8 +251,13 @@ impl PageReader {
     #[cold]
     fn os_monotonic_ns(&self) -> i64 {
         // Without an offset, the timescale of the high-water mark is unknown.
-        let Some(page_offset_ns) = self.page_offset_ns() else { return OsClock.monotonic_ns() };
-        let ns = OsClock.monotonic_ns().wrapping_sub(page_offset_ns).max(self.process_high_water.ns());
+        let Some(page_offset_ns) = self.page_offset_ns() else {
+            return OsClock.monotonic_ns();
+        };
+        let ns = OsClock
+            .monotonic_ns()
+            .wrapping_sub(page_offset_ns)
+            .max(self.process_high_water.ns());
         self.process_high_water.raise(ns);
         ns.wrapping_add(page_offset_ns)
     }
@@ -277,12 +301,16 @@ impl PageReader {
 
     /// Why the page is not used; `None` if it is.
     fn reason(&self) -> Option<Reason> {
-        self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
+        self.refused
+            .or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
     }
 }
 
 const fn os_reading(ns: i64) -> PageReading {
-    PageReading { ns, source: PageSource::Os }
+    PageReading {
+        ns,
+        source: PageSource::Os,
+    }
 }
 
 impl ClockBackend for PageReader {
@@ -301,7 +329,13 @@ impl ClockBackend for PageReader {
     fn state(&self) -> ClockState {
         match (self.reason(), self.read_page()) {
             (Some(reason), _) => ClockState::Fallback(reason),
-            (None, Some(PageReading { source: PageSource::Line, .. })) => ClockState::Fast,
+            (
+                None,
+                Some(PageReading {
+                    source: PageSource::Line,
+                    ..
+                }),
+            ) => ClockState::Fast,
             (None, _) => ClockState::Calibrating,
         }
     }
@@ -341,12 +375,20 @@ mod tests {
     /// Runs `test` with the path of a page on which this process publishes the clock.
     fn with_page(name: &str, clock: Clock, test: impl FnOnce(&Path, &mut Publisher)) {
         let folder = std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .unwrap();
         let path = folder.join("page");
         let mut publisher = Publisher::start(clock, &path).unwrap();
         for _ in 0..1_000 {
             if publisher.phase() != LeasePhase::Published {
-                std::thread::sleep(publisher.maintain().unwrap().min(core::time::Duration::from_millis(1)));
+                std::thread::sleep(
+                    publisher
+                        .maintain()
+                        .unwrap()
+                        .min(core::time::Duration::from_millis(1)),
+                );
             }
         }
         test(&path, &mut publisher);
@@ -355,20 +397,29 @@ mod tests {
 
     #[test]
     fn rule_r8_a_forked_child_raises_its_high_water() {
-        with_page("r8", Clock::builder().start().unwrap(), |path, publisher| {
-            let reader = PageReader::open(path, Probes::Full, sys::token()).unwrap();
-            let os_ns = OsClock.monotonic_ns();
-            // ORDERING: Relaxed for all: one thread.
-            let high_water_ns =
-                || reader.process_high_water.ns() + reader.page_offset_ns.load(Ordering::Relaxed);
-            assert!(high_water_ns() < os_ns);
-            // The token of a forked child. A reading by a line would leave the process's high-water
-            // mark as it is.
-            // ORDERING: Relaxed, one thread.
-            reader.token.store(0, Ordering::Relaxed);
-            let reading = reader.monotonic();
-            assert!(high_water_ns() >= os_ns, "{reading:?} after {os_ns}, {:?}", publisher.phase());
-        });
+        with_page(
+            "r8",
+            Clock::builder().start().unwrap(),
+            |path, publisher| {
+                let reader = PageReader::open(path, Probes::Full, sys::token()).unwrap();
+                let os_ns = OsClock.monotonic_ns();
+                // ORDERING: Relaxed for all: one thread.
+                let high_water_ns = || {
+                    reader.process_high_water.ns() + reader.page_offset_ns.load(Ordering::Relaxed)
+                };
+                assert!(high_water_ns() < os_ns);
+                // The token of a forked child. A reading by a line would leave the process's high-water
+                // mark as it is.
+                // ORDERING: Relaxed, one thread.
+                reader.token.store(0, Ordering::Relaxed);
+                let reading = reader.monotonic();
+                assert!(
+                    high_water_ns() >= os_ns,
+                    "{reading:?} after {os_ns}, {:?}",
+                    publisher.phase()
+                );
+            },
+        );
     }
 
     /// Otherwise a server would end up to half a second later than its leases.
@@ -378,7 +429,10 @@ mod tests {
             publisher.end();
             while publisher.has_line() {
                 let next_in = publisher.maintain().unwrap();
-                assert!(next_in <= core::time::Duration::from_millis(10), "{next_in:?}");
+                assert!(
+                    next_in <= core::time::Duration::from_millis(10),
+                    "{next_in:?}"
+                );
                 std::thread::sleep(next_in);
             }
         });
@@ -392,12 +446,20 @@ mod tests {
         while !clock.status().is_judged {
             clock.maintain();
         }
-        clock.engine().record(Verdict::new(Gate::UnixCost, Some(Reason::Slow)));
+        clock
+            .engine()
+            .record(Verdict::new(Gate::UnixCost, Some(Reason::Slow)));
         with_page("source", clock, |path, publisher| {
             let clock = Clock::open_page(path, Probes::Full).unwrap();
-            let by_counter = (clock.reading().is_from_counter(), clock.unix_reading().is_from_counter());
+            let by_counter = (
+                clock.reading().is_from_counter(),
+                clock.unix_reading().is_from_counter(),
+            );
             // Without a usable counter there is no line at all.
-            assert_eq!(by_counter, (publisher.phase() == LeasePhase::Published, false));
+            assert_eq!(
+                by_counter,
+                (publisher.phase() == LeasePhase::Published, false)
+            );
         });
     }
 }

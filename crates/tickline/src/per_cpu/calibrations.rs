@@ -22,13 +22,23 @@ pub(crate) struct CpuCalibrations {
 impl CpuCalibrations {
     /// Makes every CPU due, because the OS clock was set.
     pub(crate) fn force_due(&mut self) {
-        self.cpus.iter_mut().flatten().for_each(|control| control.force_due());
+        self.cpus
+            .iter_mut()
+            .flatten()
+            .for_each(|control| control.force_due());
     }
 
     /// One pass over the CPUs: calibrates those that are due, unless `sleep` stops the thread.
     /// Returns the time until the next CPU is due, ns.
-    pub(crate) fn run(&mut self, cpu_lines: &CpuLines, config: &Config, sleep: &StoppableSleep) -> u64 {
-        let Some(mask) = CpuMask::for_current_thread() else { return config.interval_ns };
+    pub(crate) fn run(
+        &mut self,
+        cpu_lines: &CpuLines,
+        config: &Config,
+        sleep: &StoppableSleep,
+    ) -> u64 {
+        let Some(mask) = CpuMask::for_current_thread() else {
+            return config.interval_ns;
+        };
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
@@ -46,7 +56,9 @@ impl CpuCalibrations {
             }
             let control = control.get_or_insert_with(|| {
                 // ORDERING: Relaxed, for display.
-                record.calibrated_since_ns.store(OsClock.monotonic_ns(), Ordering::Relaxed);
+                record
+                    .calibrated_since_ns
+                    .store(OsClock.monotonic_ns(), Ordering::Relaxed);
                 Box::new(CpuControl::new(*config))
             });
             if control.is_ready(OsClock.monotonic_ns()) {
@@ -81,7 +93,9 @@ fn calibrate(
         config,
         |control| {
             // `None` also if the CPU's register has another id than the kernel.
-            u32::try_from(cpu).is_ok_and(sys::pin_this_thread).then_some(())?;
+            u32::try_from(cpu)
+                .is_ok_and(sys::pin_this_thread)
+                .then_some(())?;
             per_cpu::maintain(control, clock, cpu, &cpu_lines.counter, &OsClock)
         },
         |time_ns| {
@@ -91,9 +105,14 @@ fn calibrate(
         || OsClock.monotonic_ns(),
     );
     match iteration {
-        Some(Iteration { outcome: Outcome::Published | Outcome::PublishedFirst, .. }) => {
+        Some(Iteration {
+            outcome: Outcome::Published | Outcome::PublishedFirst,
+            ..
+        }) => {
             // ORDERING: Relaxed, for display.
-            record.published_ns.store(OsClock.monotonic_ns(), Ordering::Relaxed);
+            record
+                .published_ns
+                .store(OsClock.monotonic_ns(), Ordering::Relaxed);
         }
         Some(_) => {}
         None => {

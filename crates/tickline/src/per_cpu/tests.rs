@@ -32,7 +32,11 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let cpu_lines = CpuLines::with_ids(counter, ids + 3);
     let absent = ids + 1;
     cpu_lines.records[absent].report_miss();
-    let records = || (0..ids).filter(|cpu| mask_before.contains(*cpu)).map(|cpu| &cpu_lines.records[cpu]);
+    let records = || {
+        (0..ids)
+            .filter(|cpu| mask_before.contains(*cpu))
+            .map(|cpu| &cpu_lines.records[cpu])
+    };
     records().for_each(CpuRecord::report_miss);
     let config = Config {
         interval_ns: 10_000_000,
@@ -46,15 +50,22 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let mut pass = CpuCalibrations::default();
     let sleep = StoppableSleep::notifying_clock_set();
     let wait_ns = pass.run(&cpu_lines, &config, &sleep);
-    assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
+    assert!(
+        (MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns),
+        "{wait_ns}"
+    );
     // ORDERING: Relaxed: one thread.
     let is_requested = |record: &CpuRecord| record.has_missed.load(Ordering::Relaxed);
-    assert!(!records().any(is_requested), "a request for a CPU that the thread calibrates anyway");
+    assert!(
+        !records().any(is_requested),
+        "a request for a CPU that the thread calibrates anyway"
+    );
     let status = cpu_lines.status();
     for cpu in &status {
         // CPUs of the mask may fail, too, if the kernel numbers them otherwise than the register.
         assert!(
-            mask_before.contains(cpu.cpu as usize) || cpu.cpu as usize == absent && cpu.failures == 1,
+            mask_before.contains(cpu.cpu as usize)
+                || cpu.cpu as usize == absent && cpu.failures == 1,
             "{cpu:?}"
         );
     }
@@ -63,7 +74,10 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         && cpu.age_ns.is_none()));
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
-    assert!((0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)), "the mask was changed");
+    assert!(
+        (0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)),
+        "the mask was changed"
+    );
 
     pass.was_clock_set = true;
     assert_eq!(pass.run(&cpu_lines, &config, &sleep), MIN_INTERVAL_NS);
@@ -74,18 +88,38 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     );
     cpu_lines.records[absent].report_miss();
     pass.run(&cpu_lines, &config, &sleep);
-    assert!(cpu_lines.status().iter().any(|cpu| cpu.cpu as usize == absent), "asked for again");
+    assert!(
+        cpu_lines
+            .status()
+            .iter()
+            .any(|cpu| cpu.cpu as usize == absent),
+        "asked for again"
+    );
 
-    let published = cpu_lines.clocks.iter().filter(|clock| clock.cell.load().is_published());
-    let ends_ns = published.map(|clock| clock.cell.snapshot()).map(|line| line.at(line.end_ticks()));
+    let published = cpu_lines
+        .clocks
+        .iter()
+        .filter(|clock| clock.cell.load().is_published());
+    let ends_ns = published
+        .map(|clock| clock.cell.snapshot())
+        .map(|line| line.at(line.end_ticks()));
     let most_ns = ends_ns.max().unwrap_or(0);
-    assert!(cpu_lines.are_all_at_most(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
-    assert!(most_ns == 0 || !cpu_lines.are_all_at_most(most_ns - 1), "a line that may be read");
+    assert!(
+        cpu_lines.are_all_at_most(most_ns.max(OsClock.monotonic_ns())),
+        "a line that has ended"
+    );
+    assert!(
+        most_ns == 0 || !cpu_lines.are_all_at_most(most_ns - 1),
+        "a line that may be read"
+    );
 }
 
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
 fn set_high_water(clock: &SharedClock, b_ns: i64) {
-    let mark = LineState { b: b_ns, ..LineState::default() };
+    let mark = LineState {
+        b: b_ns,
+        ..LineState::default()
+    };
     while !clock.cell.try_swap(clock.cell.load(), mark) {}
 }
 
@@ -93,7 +127,11 @@ fn set_high_water(clock: &SharedClock, b_ns: i64) {
 /// is impossible here.
 fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &CpuLines)> {
     let interval = Duration::from_millis(10);
-    let settings = Settings { line_per_cpu: LinePerCpu::On, interval, ..Settings::DEFAULT };
+    let settings = Settings {
+        line_per_cpu: LinePerCpu::On,
+        interval,
+        ..Settings::DEFAULT
+    };
     engine.apply(&settings);
     let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
     loop {
@@ -113,12 +151,19 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
 #[test]
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader));
-    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else { return };
+    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else {
+        return;
+    };
     let Some(mask_before) = CpuMask::for_current_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
     };
-    let here = (0..cpu_lines.clocks.len()).find(|cpu| mask_before.contains(*cpu)).expect("this CPU");
-    assert!(u32::try_from(here).is_ok_and(sys::pin_this_thread), "it is in the mask");
+    let here = (0..cpu_lines.clocks.len())
+        .find(|cpu| mask_before.contains(*cpu))
+        .expect("this CPU");
+    assert!(
+        u32::try_from(here).is_ok_and(sys::pin_this_thread),
+        "it is in the mask"
+    );
     let mut most_ns = 0;
     for (cpu, clock) in cpu_lines.clocks.iter().enumerate() {
         let ahead_ns = if cpu == here { 20_000_000 } else { 100_000_000 };
@@ -136,7 +181,10 @@ fn readers_leave_the_cpus_lines_in_order() {
     let now_ns = engine.now_ordered_ns();
     mask_before.restore();
     assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
-    assert!(now_ns.cast_signed() >= most_ns, "{now_ns}, though others may have read {most_ns}");
+    assert!(
+        now_ns.cast_signed() >= most_ns,
+        "{now_ns}, though others may have read {most_ns}"
+    );
 }
 
 /// Symptom: a forked child took the clock's lock over from its parent's thread, and could not judge
@@ -144,12 +192,20 @@ fn readers_leave_the_cpus_lines_in_order() {
 #[test]
 fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let engine = Arc::new(Engine::new(Driver::Reader));
-    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else { return };
-    cpu_lines.clocks.iter().for_each(|clock| set_high_water(clock, 0));
+    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else {
+        return;
+    };
+    cpu_lines
+        .clocks
+        .iter()
+        .for_each(|clock| set_high_water(clock, 0));
     engine.now_ordered_ns();
     assert!(engine.cpu_lines().is_some(), "the thread renews them");
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
-    cpu_lines.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));
+    cpu_lines
+        .clocks
+        .iter()
+        .for_each(|clock| set_high_water(clock, mark_ns));
     drop(thread);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     // The lock stays held, as in a child that is forked while its parent's thread holds the lock.
@@ -158,14 +214,28 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     core::mem::forget(held.expect("a free lock"));
     let others = engine.collector();
     engine.maintain(Cadence::Scheduled);
-    assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "the facts are another thread's");
+    assert_eq!(
+        engine.now_ordered_ns().cast_signed(),
+        mark_ns,
+        "the facts are another thread's"
+    );
     drop(others);
     engine.maintain(Cadence::Scheduled);
-    assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "judged again");
+    assert_eq!(
+        engine.now_ordered_ns().cast_signed(),
+        mark_ns,
+        "judged again"
+    );
 }
 
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
-    assert_eq!([0, 14_999_999_999].map(state_without_line), [ClockState::Calibrating; 2]);
-    assert_eq!(state_without_line(15_000_000_000), ClockState::Fallback(Reason::LineEnded));
+    assert_eq!(
+        [0, 14_999_999_999].map(state_without_line),
+        [ClockState::Calibrating; 2]
+    );
+    assert_eq!(
+        state_without_line(15_000_000_000),
+        ClockState::Fallback(Reason::LineEnded)
+    );
 }

@@ -12,7 +12,11 @@ pub fn ranges(list: &[u8]) -> Option<Vec<RangeInclusive<usize>>> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         Some(number(first)?..=number(last)?).filter(|range| !range.is_empty())
     };
-    list.strip_suffix('\n').unwrap_or(list).split(',').map(range).collect()
+    list.strip_suffix('\n')
+        .unwrap_or(list)
+        .split(',')
+        .map(range)
+        .collect()
 }
 
 /// Parses decimal digits, at least one, and nothing else; `parse` would accept a sign, too.
@@ -28,10 +32,15 @@ fn lists_of_cpus() {
         ("8-11,0-3", &[8..=11, 0..=3]),
         ("0-0,4095", &[0..=0, 4_095..=4_095]),
     ] {
-        assert_eq!(ranges(text.as_bytes()).as_deref(), Some(expected), "{text:?}");
+        assert_eq!(
+            ranges(text.as_bytes()).as_deref(),
+            Some(expected),
+            "{text:?}"
+        );
     }
-    for text in ["", "\n", "-", "0-", "-3", "3-0", "0-1-2", "0,,2", "0,", "0 1", "+1", "0x3", "0\n\n", "x,7"]
-    {
+    for text in [
+        "", "\n", "-", "0-", "-3", "3-0", "0-1-2", "0,,2", "0,", "0 1", "+1", "0x3", "0\n\n", "x,7",
+    ] {
         assert_eq!(ranges(text.as_bytes()), None, "{text:?}");
     }
     for text in [&b"99999999999999999999"[..], b"\xff"] {

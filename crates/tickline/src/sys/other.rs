@@ -20,7 +20,11 @@ pub(crate) use windows::{comparable_cpus, pin_this_thread};
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
 pub(crate) fn token() -> u64 {
-    if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
+    if cfg!(target_family = "wasm") {
+        1
+    } else {
+        u64::from(std::process::id()).max(1)
+    }
 }
 
 /// A number for the locks in this memory. On macOS and Windows it is the [`token`], because no
@@ -29,7 +33,11 @@ pub(crate) fn token() -> u64 {
 /// std does not distinguish them from a forked child. So all processes have the same number, and a
 /// forked child does not take over a lock that was held at the fork, and reads the OS clock.
 pub(crate) fn lock_token() -> u64 {
-    if cfg!(any(target_vendor = "apple", windows)) { token() } else { 1 }
+    if cfg!(any(target_vendor = "apple", windows)) {
+        token()
+    } else {
+        1
+    }
 }
 
 /// Maps nothing: no such device is known on these systems.
@@ -61,7 +69,11 @@ impl StoppableSleep {
             .condition
             .wait_timeout_while(stopped, time, |stopped| !*stopped)
             .unwrap_or_else(PoisonError::into_inner);
-        if *stopped { WakeCause::Stopped } else { WakeCause::Timeout }
+        if *stopped {
+            WakeCause::Stopped
+        } else {
+            WakeCause::Timeout
+        }
     }
 
     pub(crate) fn stop(&self) {
@@ -89,7 +101,9 @@ impl Thread {
         if let Some(name) = name {
             builder = builder.name(name.to_string_lossy().into_owned());
         }
-        builder.spawn(work).map(|thread| Self(ManuallyDrop::new(thread)))
+        builder
+            .spawn(work)
+            .map(|thread| Self(ManuallyDrop::new(thread)))
     }
 
     pub(crate) fn join(self) {
@@ -174,7 +188,11 @@ pub(crate) fn is_accepted() -> Option<bool> {
 /// could block the handler, and `getenv` takes no lock. The reading does not need the variable
 /// there, because readings use the counter only on Linux and Windows.
 pub(crate) fn environment_at_start(_: Probes) -> Option<EnvironmentSwitch> {
-    if cfg!(unix) { None } else { Some(EnvironmentSwitch::through_std()) }
+    if cfg!(unix) {
+        None
+    } else {
+        Some(EnvironmentSwitch::through_std())
+    }
 }
 
 /// The system has no way to deny the counter.

@@ -57,7 +57,9 @@ fn unix_ns_by_std() -> i64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::wrapping_neg),
+        Err(before) => {
+            i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::wrapping_neg)
+        }
     }
 }
 
@@ -81,10 +83,18 @@ impl Reference for ProbedOsClock {
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        if self.0 == Probes::Full { OsClock.steering_ppb() } else { None }
+        if self.0 == Probes::Full {
+            OsClock.steering_ppb()
+        } else {
+            None
+        }
     }
 
     fn suspended_ns(&self) -> Option<i64> {
-        if self.0 == Probes::Full { OsClock.suspended_ns() } else { None }
+        if self.0 == Probes::Full {
+            OsClock.suspended_ns()
+        } else {
+            None
+        }
     }
 }

@@ -73,7 +73,11 @@ fn publish(comparison: CounterComparison) {
     // Other threads hold the lock for nanoseconds. A forked child may wait in vain (`lock_token`).
     for _ in 0..PUBLISH_TRIES {
         if let Some(mut result) = locked_result() {
-            *result = Some(LastResult::after(*result, comparison, OsClock.monotonic_ns()));
+            *result = Some(LastResult::after(
+                *result,
+                comparison,
+                OsClock.monotonic_ns(),
+            ));
             return;
         }
         std::thread::yield_now();
@@ -84,10 +88,16 @@ impl LastResult {
     /// The result after another comparison.
     fn after(before: Option<Self>, comparison: CounterComparison, now_ns: i64) -> Self {
         if comparison != CounterComparison::Impossible {
-            return Self { comparison, failures: 0, due_ns: now_ns.saturating_add(RESULT_LASTS_NS) };
+            return Self {
+                comparison,
+                failures: 0,
+                due_ns: now_ns.saturating_add(RESULT_LASTS_NS),
+            };
         }
         let failures = before.map_or(0, |before| before.failures);
-        let wait_ns = RETRY_NS.saturating_mul(1 << failures.min(30)).min(RESULT_LASTS_NS);
+        let wait_ns = RETRY_NS
+            .saturating_mul(1 << failures.min(30))
+            .min(RESULT_LASTS_NS);
         Self {
             comparison: before.map_or(comparison, |before| before.comparison),
             failures: failures.saturating_add(1),
@@ -104,7 +114,9 @@ pub(crate) struct ComparisonThread(Option<(Thread, Arc<StoppableSleep>)>);
 impl ComparisonThread {
     /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
-        self.0.as_ref().is_some_and(|(_, sleep)| Arc::strong_count(sleep) > 1)
+        self.0
+            .as_ref()
+            .is_some_and(|(_, sleep)| Arc::strong_count(sleep) > 1)
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
@@ -118,7 +130,9 @@ impl ComparisonThread {
         // The process's token, not `lock_token`: a comparison takes up to seconds, and a child that
         // is forked meanwhile must always be able to take the lock over.
         // SAFETY: two processes in this memory may both hold the lock, which protects no data.
-        let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
+        let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else {
+            return;
+        };
         let sleep = Arc::new(StoppableSleep::plain());
         let thread_sleep = Arc::clone(&sleep);
         let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
@@ -146,9 +160,13 @@ impl Drop for ComparisonThread {
 
 /// Compares all CPUs. `None` if `sleep` was stopped.
 fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
-    let Some(counter) = COUNTER else { return Some(CounterComparison::Impossible) };
+    let Some(counter) = COUNTER else {
+        return Some(CounterComparison::Impossible);
+    };
     let cpus = sys::comparable_cpus();
-    let [first, others @ ..] = cpus.as_slice() else { return Some(CounterComparison::Impossible) };
+    let [first, others @ ..] = cpus.as_slice() else {
+        return Some(CounterComparison::Impossible);
+    };
     if others.is_empty() {
         return Some(CounterComparison::Single);
     }
@@ -162,7 +180,11 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
             }
             let from_ns = OsClock.monotonic_ns();
             exchanges += exchange::between(*first, *other);
-            rest_ns = OsClock.monotonic_ns().saturating_sub(from_ns).unsigned_abs().max(REST_NS);
+            rest_ns = OsClock
+                .monotonic_ns()
+                .saturating_sub(from_ns)
+                .unsigned_abs()
+                .max(REST_NS);
             if exchanges.are_enough() {
                 break;
             }
@@ -172,10 +194,16 @@ fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
         }
         let difference = exchanges.difference;
         if difference.size_ticks() > resolution_ticks {
-            return Some(CounterComparison::Unsynchronised { cpu: *first, other_cpu: *other, difference });
+            return Some(CounterComparison::Unsynchronised {
+                cpu: *first,
+                other_cpu: *other,
+                difference,
+            });
         }
     }
-    Some(CounterComparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
+    Some(CounterComparison::Synchronised {
+        cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+    })
 }
 
 #[cfg(test)]

@@ -65,7 +65,14 @@ impl Baton {
         self.given_ticks.store(ticks, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `get`. The exchange fails if the other
         // thread has given up.
-        self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
+        self.turn
+            .compare_exchange(
+                turn.wrapping_sub(1),
+                turn,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .ok();
     }
 
     /// Ends the exchange for both threads.
@@ -88,7 +95,11 @@ impl Baton {
                         // ORDERING: Relaxed, ordered by the load above.
                         let given_ticks = self.given_ticks.load(Ordering::Relaxed);
                         let came_at_once = since_ns.is_none();
-                        return Some(Arrival { given_ticks, got_ticks, came_at_once });
+                        return Some(Arrival {
+                            given_ticks,
+                            got_ticks,
+                            came_at_once,
+                        });
                     }
                     _ => core::hint::spin_loop(),
                 }
@@ -133,7 +144,10 @@ pub struct Exchanges {
 
 impl AddAssign for Exchanges {
     fn add_assign(&mut self, other: Self) {
-        let CounterDifference { min_ticks, max_ticks } = &mut self.difference;
+        let CounterDifference {
+            min_ticks,
+            max_ticks,
+        } = &mut self.difference;
         *min_ticks = other.difference.min_ticks.max(*min_ticks);
         *max_ticks = other.difference.max_ticks.min(*max_ticks);
         self.round_trips = self.round_trips.saturating_add(other.round_trips);
@@ -144,8 +158,12 @@ impl AddAssign for Exchanges {
 
 impl Exchanges {
     /// The result before any exchange.
-    pub const NONE: Self =
-        Self { difference: CounterDifference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
+    pub const NONE: Self = Self {
+        difference: CounterDifference::UNKNOWN,
+        round_trips: 0,
+        count: 0,
+        backward: 0,
+    };
 
     /// Whether there were enough round trips for a result.
     #[must_use]
@@ -158,7 +176,9 @@ impl Exchanges {
     fn add(&mut self, add: fn(&mut CounterDifference, u64, u64), given_ticks: u64, got_ticks: u64) {
         add(&mut self.difference, given_ticks, got_ticks);
         self.count = self.count.saturating_add(1);
-        self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
+        self.backward = self
+            .backward
+            .saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
     }
 }
 
@@ -167,7 +187,9 @@ impl Exchanges {
 /// or if the process may not read a counter.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
-    let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else { return Exchanges::NONE };
+    let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else {
+        return Exchanges::NONE;
+    };
     let baton = Arc::new(Baton::default());
     let start = |cpu, exchange: fn(&Baton, HardwareCounter) -> Exchanges| {
         let (inside, found) = (Arc::clone(&baton), Arc::new(OnceLock::new()));
@@ -178,14 +200,19 @@ pub fn between(here: u32, there: u32) -> Exchanges {
             }
             found_inside.set(exchange(&inside, counter)).ok();
         });
-        thread.inspect_err(|_| baton.give_up()).map(|thread| (thread, found)).ok()
+        thread
+            .inspect_err(|_| baton.give_up())
+            .map(|thread| (thread, found))
+            .ok()
     };
     let found = [start(there, follow), start(here, lead)].map(|peer| {
         let (thread, found) = peer?;
         thread.join();
         found.get().copied()
     });
-    let [Some(mut exchanges), Some(others)] = found else { return Exchanges::NONE };
+    let [Some(mut exchanges), Some(others)] = found else {
+        return Exchanges::NONE;
+    };
     exchanges += others;
     exchanges
 }
@@ -198,7 +225,12 @@ fn lead(baton: &Baton, counter: HardwareCounter) -> Exchanges {
     let mut trips = 0;
     for trip in 0..ROUND_TRIPS {
         baton.give(2 * trip + 1, now());
-        let Some(Arrival { given_ticks, got_ticks, came_at_once }) = baton.get(2 * trip + 2, now) else {
+        let Some(Arrival {
+            given_ticks,
+            got_ticks,
+            came_at_once,
+        }) = baton.get(2 * trip + 2, now)
+        else {
             break;
         };
         exchanges.add(CounterDifference::add_received, given_ticks, got_ticks);
@@ -208,12 +240,18 @@ fn lead(baton: &Baton, counter: HardwareCounter) -> Exchanges {
             continue;
         }
         let now_ns = OsClock.monotonic_ns();
-        let took_ns = clock_read_ns.map_or(i64::MAX, |clock_read_ns| now_ns.saturating_sub(clock_read_ns));
+        let took_ns = clock_read_ns.map_or(i64::MAX, |clock_read_ns| {
+            now_ns.saturating_sub(clock_read_ns)
+        });
         if took_ns <= QUICK_NS.saturating_mul(trips.into()) {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
         (clock_read_ns, trips) = (Some(now_ns), 0);
-        let limit_ns = if exchanges.are_enough() { PAIR_NS } else { MAX_WAIT_NS };
+        let limit_ns = if exchanges.are_enough() {
+            PAIR_NS
+        } else {
+            MAX_WAIT_NS
+        };
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
             baton.give_up();
             break;
@@ -227,7 +265,14 @@ fn follow(baton: &Baton, counter: HardwareCounter) -> Exchanges {
     let now = || counter.now_ordered();
     let mut exchanges = Exchanges::NONE;
     for trip in 0..ROUND_TRIPS {
-        let Some(Arrival { given_ticks, got_ticks, .. }) = baton.get(2 * trip + 1, now) else { break };
+        let Some(Arrival {
+            given_ticks,
+            got_ticks,
+            ..
+        }) = baton.get(2 * trip + 1, now)
+        else {
+            break;
+        };
         exchanges.add(CounterDifference::add_sent, given_ticks, got_ticks);
         baton.give(2 * trip + 2, now());
     }
@@ -246,7 +291,9 @@ pub fn cpus() -> Vec<u32> {
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let pinned = move || sys::pin_this_thread(cpu).then(work);
-        let thread = std::thread::Builder::new().name("tickline-cpus".to_owned()).spawn_scoped(scope, pinned);
+        let thread = std::thread::Builder::new()
+            .name("tickline-cpus".to_owned())
+            .spawn_scoped(scope, pinned);
         thread.ok()?.join().ok()?
     })
 }
@@ -278,7 +325,9 @@ mod tests {
     /// millisecond.
     #[test]
     fn threads_that_never_meet_compare_nothing() {
-        let Some(&here) = cpus().first() else { return eprintln!("SKIPPED: no CPU that is known") };
+        let Some(&here) = cpus().first() else {
+            return eprintln!("SKIPPED: no CPU that is known");
+        };
         if COUNTER.is_none() || !sys::may_read_counter() {
             return eprintln!("SKIPPED: no counter that may be read");
         }
@@ -297,13 +346,22 @@ mod tests {
         more.add(CounterDifference::add_sent, 3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
-        assert_eq!(exchanges.difference, CounterDifference { min_ticks: -70, max_ticks: -10 });
+        assert_eq!(
+            exchanges.difference,
+            CounterDifference {
+                min_ticks: -70,
+                max_ticks: -10
+            }
+        );
     }
 
     #[test]
     fn work_is_done_on_the_cpu_that_was_named_or_not_at_all() {
         assert_eq!(on_cpu(u32::MAX, || ()), None);
-        assert_eq!([between(0, u32::MAX), between(u32::MAX, 0)], [Exchanges::NONE; 2]);
+        assert_eq!(
+            [between(0, u32::MAX), between(u32::MAX, 0)],
+            [Exchanges::NONE; 2]
+        );
         let Some(&cpu) = cpus().last() else {
             return eprintln!(
                 "SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only"

@@ -66,7 +66,11 @@ mod tests {
         };
         assert!(are_current(&facts));
         // Pretend that the counter is usable, and that another clocksource keeps time.
-        (facts.may_read_counter, facts.has_counter, facts.switched_off_by) = (true, true, None);
+        (
+            facts.may_read_counter,
+            facts.has_counter,
+            facts.switched_off_by,
+        ) = (true, true, None);
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,
             _ => Clocksource::Riscv,

@@ -42,13 +42,24 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
         let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
         // Three readings are rounded down: of the first clock, of `CLOCK_REALTIME`, and of the
         // clock by which a reader extrapolates.
-        let width_ns =
-            width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(CPU_DIFFERENCE_NS);
+        let width_ns = width_ns
+            .saturating_add(resolution_ns.saturating_mul(3))
+            .saturating_add(CPU_DIFFERENCE_NS);
         let suspended_ns = OsClock.suspended_ns()?;
         let marker = VMCLOCK.marker();
-        Some(Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, marker, clocksource })
+        Some(Moment {
+            ticks,
+            raw_ns,
+            realtime_ns,
+            width_ns,
+            suspended_ns,
+            marker,
+            clocksource,
+        })
     };
-    (0..TRIES).filter_map(|_| read_once()).min_by_key(|moment| moment.width_ns)
+    (0..TRIES)
+        .filter_map(|_| read_once())
+        .min_by_key(|moment| moment.width_ns)
 }
 
 /// The data that the clock's thread keeps from one request to the next.
@@ -70,8 +81,12 @@ impl UtcPolls {
         if engine.probes() == Probes::Minimal {
             return false;
         }
-        let Some(now_ns) = OsClock::raw_ns() else { return false };
-        let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
+        let Some(now_ns) = OsClock::raw_ns() else {
+            return false;
+        };
+        let since_ns = self
+            .asked_ns
+            .map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
         if !self.claim_maker.is_due(since_ns) {
             return false;
         }
@@ -88,7 +103,9 @@ impl UtcPolls {
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || self.claim_maker.ask(&OsClock, now, OsClock::kernel_clock);
-        let Some(answers) = (0..REQUESTS).find_map(|_| ask()) else { return false };
+        let Some(answers) = (0..REQUESTS).find_map(|_| ask()) else {
+            return false;
+        };
         // A source may have answered about the time before a step. So the timer is asked after the
         // answer. A later step does not concern the claim.
         if sleep.wait(Duration::ZERO) == WakeCause::ClockSet {
@@ -103,12 +120,16 @@ impl UtcPolls {
     /// The largest step of the kernel's clock or of the counter, ns.
     fn resolution_ns(&mut self, engine: &Engine, clocksource: Clocksource) -> i64 {
         // A process that may not read the counter must not try.
-        let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
+        let counter =
+            COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
         if let Some(counter) = counter {
             self.resolution_ticks = Some(resolution_ticks(&counter));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
-        let by_counter_ns = self.claim_maker.longest_ns(ticks).unwrap_or(MAX_RESOLUTION_NS);
+        let by_counter_ns = self
+            .claim_maker
+            .longest_ns(ticks)
+            .unwrap_or(MAX_RESOLUTION_NS);
         let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
     }
@@ -135,6 +156,10 @@ pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcBounds, NoClaim> {
     latch.by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.
-        Some(RawMoment { raw_ns, marker: VMCLOCK.marker(), suspended_ns: OsClock.suspended_ns() })
+        Some(RawMoment {
+            raw_ns,
+            marker: VMCLOCK.marker(),
+            suspended_ns: OsClock.suspended_ns(),
+        })
     })
 }

@@ -41,7 +41,11 @@ pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
 /// Like [`status_of_fork`], but asserts that no signal kills the child, and returns its exit code.
 pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
     let status = status_of_fork(body);
-    assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
+    assert!(
+        libc::WIFEXITED(status),
+        "signal {} killed the child",
+        libc::WTERMSIG(status)
+    );
     libc::WEXITSTATUS(status)
 }
 
@@ -49,7 +53,10 @@ pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
 /// Returns [`CANNOT`] if no namespace can be created.
 #[cfg(target_os = "linux")]
 pub(crate) fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 {
-    let (seconds, nanos) = (ahead_ns.div_euclid(1_000_000_000), ahead_ns.rem_euclid(1_000_000_000));
+    let (seconds, nanos) = (
+        ahead_ns.div_euclid(1_000_000_000),
+        ahead_ns.rem_euclid(1_000_000_000),
+    );
     let table = format!("monotonic {seconds} {nanos}");
     code_of_fork(|| {
         // SAFETY: the call takes numbers; this child has one thread, as a user namespace demands.

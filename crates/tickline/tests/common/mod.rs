@@ -34,7 +34,8 @@ const RUNNER: &str = "TICKLINE_TEST_RUNNER";
 /// lines last. If so, reports that the test is skipped.
 pub(crate) fn skipped_as_too_slow() -> bool {
     const WHY: &str = "an iteration takes longer than the first lines last";
-    cfg!(debug_assertions) && skipped_with_a_runner(&format!("unoptimised code: {WHY}. Add --release"))
+    cfg!(debug_assertions)
+        && skipped_with_a_runner(&format!("unoptimised code: {WHY}. Add --release"))
 }
 
 /// Whether this runs in a user-mode emulator. QEMU accepts `MADV_WIPEONFORK` without effect, and
@@ -74,7 +75,10 @@ pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     }
     let own = std::env::current_exe().expect("this test's path");
     let runner = std::env::var(RUNNER).unwrap_or_default();
-    let mut words = runner.split_whitespace().map(OsStr::new).chain([own.as_os_str()]);
+    let mut words = runner
+        .split_whitespace()
+        .map(OsStr::new)
+        .chain([own.as_os_str()]);
     let output = Command::new(words.next().expect("a program"))
         .args(words)
         .args(alone(name))
@@ -82,12 +86,24 @@ pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
         .envs(environment.iter().copied())
         .output()
         .expect("this test, once more");
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "the child ended with {}:\n{text}", output.status);
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.status.success(),
+        "the child ended with {}:\n{text}",
+        output.status
+    );
     assert!(text.contains("1 passed"), "the child ran no test:\n{text}");
     for (at, _) in text.match_indices(SKIPPED) {
-        skip(text[at + SKIPPED.len()..].lines().next().unwrap_or_default());
+        skip(
+            text[at + SKIPPED.len()..]
+                .lines()
+                .next()
+                .unwrap_or_default(),
+        );
     }
 }
 
@@ -109,7 +125,10 @@ pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     (action.sa_sigaction, action.sa_flags) = (handler as libc::sighandler_t, flags);
     // SAFETY: the action is valid, and the old one is not asked for.
-    assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
+    assert_eq!(
+        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) },
+        0
+    );
 }
 
 /// Runs `body` in a forked child. Panics if `body` panics.
@@ -138,7 +157,9 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
 #[cfg(target_os = "linux")]
 #[track_caller]
 pub(crate) fn until_it_agrees_with_the_os(clock: &Clock) {
-    until(clock, || (0..100).any(|_| Bounded::read(clock).missed_ns() == 0));
+    until(clock, || {
+        (0..100).any(|_| Bounded::read(clock).missed_ns() == 0)
+    });
 }
 
 /// Calls the clock until it is fast. `None`, with a message, behind a closed gate.
@@ -153,7 +174,8 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
         match status.state {
             ClockState::Fast => return Some(()),
             // The clock's thread will compare the CPUs' counters.
-            ClockState::Fallback(Reason::Untested) if patient && status.driver == Driver::Thread => {}
+            ClockState::Fallback(Reason::Untested)
+                if patient && status.driver == Driver::Thread => {}
             ClockState::Fallback(reason) => {
                 skip(&format!("no usable counter here: {reason}"));
                 return None;
@@ -182,7 +204,11 @@ pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
 pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", clock.status());
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            clock.status()
+        );
         std::thread::yield_now();
     }
 }
@@ -191,7 +217,11 @@ pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
 /// status: readers start a line only if calls are frequent, and a status takes longer than many
 /// calls.
 #[track_caller]
-pub(crate) fn read_until<T>(clock: &Clock, read: impl Fn(&Clock) -> T, wanted: impl Fn(Status) -> bool) {
+pub(crate) fn read_until<T>(
+    clock: &Clock,
+    read: impl Fn(&Clock) -> T,
+    wanted: impl Fn(Status) -> bool,
+) {
     until(clock, || {
         (0..100).for_each(|_| _ = std::hint::black_box(read(clock)));
         wanted(clock.status())
@@ -202,5 +232,7 @@ pub(crate) fn read_until<T>(clock: &Clock, read: impl Fn(&Clock) -> T, wanted: i
 pub(crate) fn await_publications(clock: &Clock, count: u64) {
     let publications = |status: Status| status.events.get(Event::Replacement);
     let before = publications(clock.status());
-    read_until(clock, Clock::now, |status| publications(status) >= before + count);
+    read_until(clock, Clock::now, |status| {
+        publications(status) >= before + count
+    });
 }

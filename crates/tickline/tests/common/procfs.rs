@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 pub(crate) fn await_tickline_threads(expected: usize) {
     let start = Instant::now();
     while tickline_threads().len() != expected {
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}, not {expected}", tickline_threads());
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{:?}, not {expected}",
+            tickline_threads()
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -16,7 +20,14 @@ pub(crate) fn await_tickline_threads(expected: usize) {
 /// The `field` in the procfs status of the thread with this folder. `None` if the thread has ended.
 pub(crate) fn status_field(thread: &Path, field: &str) -> Option<String> {
     let status = std::fs::read_to_string(thread.join("status")).ok()?;
-    Some(status.lines().find_map(|line| line.strip_prefix(field)).expect("a field").trim().to_owned())
+    Some(
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(field))
+            .expect("a field")
+            .trim()
+            .to_owned(),
+    )
 }
 
 /// The signals that the status of a thread has in this `field`: bit 0 stands for signal 1.
@@ -32,10 +43,16 @@ pub(crate) fn own_signals(field: &str) -> u64 {
 /// The timer descriptors of this process.
 pub(crate) fn timers() -> Vec<i32> {
     let is_timer = |entry: &std::fs::DirEntry| {
-        std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
+        std::fs::read_link(entry.path())
+            .is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
     };
-    let entries = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten().filter(is_timer);
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let entries = std::fs::read_dir("/proc/self/fd")
+        .expect("procfs")
+        .flatten()
+        .filter(is_timer);
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// The folders in procfs of the threads of this process that are called tickline.
@@ -44,8 +61,12 @@ pub(crate) fn tickline_threads() -> Vec<PathBuf> {
 }
 
 pub(crate) fn threads_named(wanted: &str) -> Vec<PathBuf> {
-    let is_wanted =
-        |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == wanted);
-    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs").flatten().map(|task| task.path());
+    let is_wanted = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == wanted)
+    };
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .expect("procfs")
+        .flatten()
+        .map(|task| task.path());
     tasks.filter(is_wanted).collect()
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{in_child, read_in_order, read_until, until, until_fast};
-use tickline::{Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, LinePerCpu, Probes, Reason};
+use tickline::{
+    Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, LinePerCpu, Probes, Reason,
+};
 
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
@@ -16,17 +18,29 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     let mut last_ns = clock.now_ordered().as_nanos();
     clock.disable();
     assert_eq!(clock.status().state, disabled);
-    assert!(!clock.reading().is_from_counter(), "a reading of a disabled clock");
+    assert!(
+        !clock.reading().is_from_counter(),
+        "a reading of a disabled clock"
+    );
     for _ in 0..100 {
         read_in_order(&clock, &mut last_ns);
         std::hint::black_box(clock.unix_now());
     }
-    assert_eq!(clock.status().state, disabled, "reading must not open the gate");
+    assert_eq!(
+        clock.status().state,
+        disabled,
+        "reading must not open the gate"
+    );
     clock.enable();
-    read_until(&clock, Clock::unix_now, |status| status.state == ClockState::Fast);
+    read_until(&clock, Clock::unix_now, |status| {
+        status.state == ClockState::Fast
+    });
     read_in_order(&clock, &mut last_ns);
     let events = clock.status().events;
-    assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
+    assert_eq!(
+        (events.get(Event::GateClosed), events.get(Event::GateOpened)),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -35,7 +49,10 @@ fn only_maintain_drives_a_manual_clock() {
     for _ in 0..10_000 {
         std::hint::black_box(clock.now());
     }
-    assert!(!clock.status().is_judged, "readers must not drive a manual clock");
+    assert!(
+        !clock.status().is_judged,
+        "readers must not drive a manual clock"
+    );
     clock.disable();
     (0..5).for_each(|_| _ = clock.maintain());
     assert_eq!(
@@ -55,33 +72,66 @@ fn only_maintain_drives_a_manual_clock() {
 fn errors_name_a_bad_setting_its_value_and_its_limits() {
     type Setting = fn(tickline::ClockBuilder) -> tickline::ClockBuilder;
     let cases: [(Setting, &str); 5] = [
-        (|b| b.interval(Duration::ZERO), "interval of 0ns is outside 1ms to 10s"),
-        (|b| b.interval(Duration::from_micros(999)), "interval of 999µs is outside 1ms to 10s"),
+        (
+            |b| b.interval(Duration::ZERO),
+            "interval of 0ns is outside 1ms to 10s",
+        ),
+        (
+            |b| b.interval(Duration::from_micros(999)),
+            "interval of 999µs is outside 1ms to 10s",
+        ),
         (|b| b.interval(Duration::MAX), "is outside 1ms to 10s"),
         (
             |b| b.recent_every(Duration::from_nanos(99_999)),
             "recent_every of 99.999µs is outside 100µs to 10s",
         ),
-        (|b| b.recent_every(Duration::from_secs(11)), "recent_every of 11s is outside 100µs to 10s"),
+        (
+            |b| b.recent_every(Duration::from_secs(11)),
+            "recent_every of 11s is outside 100µs to 10s",
+        ),
     ];
     for (setting, expected) in cases {
         let error = setting(Clock::builder()).start().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfRange);
         assert!(error.to_string().contains(expected), "{error}");
-        assert_eq!(setting(Clock::builder()).start_global().unwrap_err().kind(), ErrorKind::OutOfRange);
+        assert_eq!(
+            setting(Clock::builder()).start_global().unwrap_err().kind(),
+            ErrorKind::OutOfRange
+        );
     }
     for error in [
-        Clock::builder().driver(Driver::Reader).line_per_cpu(LinePerCpu::On).start().unwrap_err(),
-        Clock::builder().driver(Driver::Manual).recent_every(Duration::from_millis(1)).start().unwrap_err(),
-        Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
+        Clock::builder()
+            .driver(Driver::Reader)
+            .line_per_cpu(LinePerCpu::On)
+            .start()
+            .unwrap_err(),
+        Clock::builder()
+            .driver(Driver::Manual)
+            .recent_every(Duration::from_millis(1))
+            .start()
+            .unwrap_err(),
+        Clock::builder()
+            .driver(Driver::Reader)
+            .start_global()
+            .unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
-        assert!(error.to_string().contains(" needs Driver::Thread, not "), "{error}");
+        assert!(
+            error.to_string().contains(" needs Driver::Thread, not "),
+            "{error}"
+        );
     }
-    let error = Clock::builder().probes(Probes::Minimal).line_per_cpu(LinePerCpu::On).start().unwrap_err();
+    let error = Clock::builder()
+        .probes(Probes::Minimal)
+        .line_per_cpu(LinePerCpu::On)
+        .start()
+        .unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
-        (ErrorKind::IncompatibleSettings, "line_per_cpu needs Probes::Full, not Minimal")
+        (
+            ErrorKind::IncompatibleSettings,
+            "line_per_cpu needs Probes::Full, not Minimal"
+        )
     );
 }
 
@@ -89,10 +139,14 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
 /// finds the variable in an environment that is larger than its buffer.
 #[test]
 fn the_environment_switches_the_counter_off() {
-    let filler: Vec<(String, String)> =
-        (0..200).map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7))).collect();
+    let filler: Vec<(String, String)> = (0..200)
+        .map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7)))
+        .collect();
     for value in ["off", "of"] {
-        let mut environment: Vec<_> = filler.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let mut environment: Vec<_> = filler
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
         environment.push(("TICKLINE", value));
         in_child(&environment, || {
             for _ in 0..1_000 {
@@ -100,7 +154,11 @@ fn the_environment_switches_the_counter_off() {
             }
             let is_off = std::env::var("TICKLINE").as_deref() == Ok("off");
             let status = Clock::global().status();
-            let expected = if is_off { EnvironmentSwitch::Off } else { EnvironmentSwitch::Unrecognised };
+            let expected = if is_off {
+                EnvironmentSwitch::Off
+            } else {
+                EnvironmentSwitch::Unrecognised
+            };
             assert_eq!(status.environment, expected);
             assert_eq!(
                 status.state == ClockState::Fallback(Reason::DisabledByEnvironment),
@@ -119,13 +177,21 @@ fn start_global_sets_the_interval() {
         if until_fast(clock).is_none() {
             return;
         }
-        let _guard = Clock::builder().interval(Duration::from_millis(5)).start_global().unwrap();
+        let _guard = Clock::builder()
+            .interval(Duration::from_millis(5))
+            .start_global()
+            .unwrap();
         // A younger clock reaches a longer interval. With that setting, the global clock would,
         // too.
         let younger = Clock::builder().start().unwrap();
-        until(&younger, || younger.status().interval_ns > Some(100_000_000));
+        until(&younger, || {
+            younger.status().interval_ns > Some(100_000_000)
+        });
         // Iterations come more often while the machine is busy and the bound would grow wide.
         let interval_ns = clock.status().interval_ns;
-        assert!(interval_ns.is_some_and(|ns| ns <= 5_000_000), "{interval_ns:?} ns");
+        assert!(
+            interval_ns.is_some_and(|ns| ns <= 5_000_000),
+            "{interval_ns:?} ns"
+        );
     });
 }

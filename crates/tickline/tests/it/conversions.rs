@@ -6,7 +6,11 @@ use tickline::{Anchor, Instant, UnixTime};
 
 /// Times of all sizes, many near both ends.
 fn nanos() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), 0..5_000_000_000_u64, (0..5_000_000_000_u64).prop_map(|ns| u64::MAX - ns)]
+    prop_oneof![
+        any::<u64>(),
+        0..5_000_000_000_u64,
+        (0..5_000_000_000_u64).prop_map(|ns| u64::MAX - ns)
+    ]
 }
 
 proptest! {
@@ -63,7 +67,8 @@ mod linux {
         prop_oneof![
             (0..2_000_000_000_u64).prop_map(Duration::from_nanos),
             any::<u64>().prop_map(Duration::from_nanos),
-            (any::<u64>(), 0..1_000_000_000_u32).prop_map(|(seconds, ns)| Duration::new(seconds, ns)),
+            (any::<u64>(), 0..1_000_000_000_u32)
+                .prop_map(|(seconds, ns)| Duration::new(seconds, ns)),
         ]
     }
 

@@ -14,10 +14,18 @@ fn a_mock_moves_time_by_hand() {
     let start = Instant::now();
     clock.advance(Duration::from_secs(3));
     clock.set_unix_time(UnixTime::MAX);
-    assert_eq!(UnixTime::now(), UnixTime::from_nanos(u64::MAX / 2), "the last time of a mock");
+    assert_eq!(
+        UnixTime::now(),
+        UnixTime::from_nanos(u64::MAX / 2),
+        "the last time of a mock"
+    );
     clock.set_unix_time(UnixTime::UNIX_EPOCH);
     assert_eq!(UnixTime::now(), UnixTime::UNIX_EPOCH);
-    assert_eq!(start.elapsed(), Duration::from_secs(3), "monotonic time does not follow");
+    assert_eq!(
+        start.elapsed(),
+        Duration::from_secs(3),
+        "monotonic time does not follow"
+    );
     clock.advance(Duration::MAX);
     assert_eq!(Instant::now(), Instant::MAX);
     std::thread::scope(|scope| {
@@ -41,18 +49,35 @@ fn a_mock_can_be_injected() {
             });
         }
     });
-    let (now, unix) = (start + Duration::from_secs(4), unix + Duration::from_secs(4));
-    assert_eq!([clock.now(), clock.now_ordered(), clock.recent(), second.now()], [now; 4]);
+    let (now, unix) = (
+        start + Duration::from_secs(4),
+        unix + Duration::from_secs(4),
+    );
+    assert_eq!(
+        [
+            clock.now(),
+            clock.now_ordered(),
+            clock.recent(),
+            second.now()
+        ],
+        [now; 4]
+    );
     assert_eq!(clock.unix_now(), unix);
     let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
     assert_eq!([reading.earliest(), reading.time()], [now; 2]);
     assert_eq!([unix_reading.earliest(), unix_reading.time()], [unix; 2]);
-    assert_eq!([reading.width(), unix_reading.width()], [Duration::from_nanos(1); 2]);
+    assert_eq!(
+        [reading.width(), unix_reading.width()],
+        [Duration::from_nanos(1); 2]
+    );
 
     clock.enable();
     (0..100).for_each(|_| _ = clock.maintain());
     assert_eq!(clock.now(), now);
-    assert_eq!((clock.status().state, clock.status().reason()), (ClockState::Mock, None));
+    assert_eq!(
+        (clock.status().state, clock.status().reason()),
+        (ClockState::Mock, None)
+    );
     assert!(!reading.is_from_counter());
     assert_ne!(Clock::default().now(), clock.now());
     // Activating one does not change what a clock as a value shows.
@@ -86,7 +111,10 @@ fn a_mock_converts_by_its_own_present() {
     assert_eq!(anchor.to_instant(UnixTime::now()), Instant::now());
     let anchor = Anchor::std();
     let ahead = Duration::from_secs(5);
-    assert_eq!(anchor.to_std(Instant::now() + ahead), anchor.to_std(Instant::now()) + ahead);
+    assert_eq!(
+        anchor.to_std(Instant::now() + ahead),
+        anchor.to_std(Instant::now()) + ahead
+    );
 }
 
 /// A test of code that waits for a commit to be past does not hang, and costs no time.
@@ -100,8 +128,14 @@ fn a_mock_has_utc_with_the_error_that_it_was_given() {
     mock.set_utc_bound(bound);
     let clock = mock.clock();
     let (before, unix) = (clock.utc().unwrap(), clock.unix_now());
-    assert_eq!([before.earliest(), before.latest()], [unix - bound, unix + bound]);
-    assert_eq!((before.source(), before.definitely_before(&before)), (UtcSource::Mock, false));
+    assert_eq!(
+        [before.earliest(), before.latest()],
+        [unix - bound, unix + bound]
+    );
+    assert_eq!(
+        (before.source(), before.definitely_before(&before)),
+        (UtcSource::Mock, false)
+    );
     let after = clock.wait_until_past(&before).unwrap();
     assert!(before.definitely_before(&after) && !after.definitely_before(&before));
     let least = unix + before.width() + Duration::from_nanos(1);
@@ -109,5 +143,9 @@ fn a_mock_has_utc_with_the_error_that_it_was_given() {
     assert_eq!(clock.time_until_past(&before), Ok(Duration::ZERO));
     mock.set_utc_bound(Duration::MAX);
     let widest = clock.utc().unwrap();
-    assert_eq!([widest.earliest(), widest.latest()], [UnixTime::UNIX_EPOCH, UnixTime::MAX], "no panic");
+    assert_eq!(
+        [widest.earliest(), widest.latest()],
+        [UnixTime::UNIX_EPOCH, UnixTime::MAX],
+        "no panic"
+    );
 }

@@ -12,10 +12,17 @@ use crate::common::{self, procfs};
 /// Starts a clock with a line for each CPU, and waits until it is fast. `None`, with a message, if
 /// this machine can't have one.
 fn fast_clock(interval: Duration) -> Option<Clock> {
-    let clock = match Clock::builder().interval(interval).line_per_cpu(LinePerCpu::On).start() {
+    let clock = match Clock::builder()
+        .interval(interval)
+        .line_per_cpu(LinePerCpu::On)
+        .start()
+    {
         Ok(clock) => clock,
         Err(error) => {
-            assert!(matches!(error.kind(), ErrorKind::LinePerCpuUnsupported), "{error}");
+            assert!(
+                matches!(error.kind(), ErrorKind::LinePerCpuUnsupported),
+                "{error}"
+            );
             common::skip(&error.to_string());
             return None;
         }
@@ -36,14 +43,18 @@ fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
 /// Whether the bounds were void meanwhile, because the OS clock jumped or changed its rate.
 fn is_void(clock: &Clock) -> bool {
     let events = clock.status().events;
-    [Event::BoundViolation, Event::Disruption].iter().any(|event| events.get(*event) > 0)
+    [Event::BoundViolation, Event::Disruption]
+        .iter()
+        .any(|event| events.get(*event) > 0)
 }
 
 /// Compares every kind of reading with readings of the OS clock around it, on threads that move
 /// between CPUs. So none of their readings steps back by more than the bounds.
 #[test]
 fn readings_are_those_of_the_os_clock() {
-    let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+    let Some(clock) = fast_clock(Duration::from_millis(1)) else {
+        return;
+    };
     let end = Instant::now() + Duration::from_millis(500);
     let fast = AtomicU32::new(0);
     // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another CPU's
@@ -69,7 +80,11 @@ fn readings_are_those_of_the_os_clock() {
         }
     };
     std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(read)));
-    assert!(fast.into_inner() > 0 || is_void(&clock), "by no line: {:?}", clock.status());
+    assert!(
+        fast.into_inner() > 0 || is_void(&clock),
+        "by no line: {:?}",
+        clock.status()
+    );
     assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
 
     clock.disable();
@@ -88,7 +103,9 @@ fn the_global_clock_can_have_a_line_for_each_cpu() {
                 Ok(guard) => guard,
                 Err(error) => return common::skip(&error.to_string()),
             };
-            let Some(()) = until_fast_by(Clock::global(), |lines| lines > 0) else { return };
+            let Some(()) = until_fast_by(Clock::global(), |lines| lines > 0) else {
+                return;
+            };
             drop(guard);
             until_fast_by(Clock::global(), |lines| lines == 0).expect("fast by one line");
         }
@@ -97,7 +114,9 @@ fn the_global_clock_can_have_a_line_for_each_cpu() {
 
 fn own_cpus() -> Vec<usize> {
     let set = sched_getaffinity(None).expect("the CPUs of this thread");
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect()
 }
 
 fn run_on(cpu: usize) {
@@ -114,7 +133,9 @@ fn threads_cpus() -> Option<String> {
 /// A thread that stays on its CPU sees no step back while that CPU's line is replaced.
 #[test]
 fn readings_on_one_cpu_are_in_order() {
-    let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+    let Some(clock) = fast_clock(Duration::from_millis(1)) else {
+        return;
+    };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for cpu in own_cpus().into_iter().take(2) {
@@ -125,7 +146,11 @@ fn readings_on_one_cpu_are_in_order() {
                 // ORDERING: Relaxed, a flag on its own.
                 while !stop.load(Ordering::Relaxed) {
                     for reading in 0..1_000 {
-                        let now = if reading % 3 == 0 { clock.now_ordered() } else { clock.now() };
+                        let now = if reading % 3 == 0 {
+                            clock.now_ordered()
+                        } else {
+                            clock.now()
+                        };
                         assert!(now >= last, "CPU {cpu}: {now:?} after {last:?}");
                         last = now;
                     }
@@ -146,9 +171,17 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
         let cpus = own_cpus();
         let (first, rest) = cpus.split_first().unwrap();
         run_on(*first); // as in a container with a small cpuset
-        let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
+        let Some(clock) = fast_clock(Duration::from_millis(5)) else {
+            return;
+        };
         let table = || clock.status().per_cpu;
-        assert_eq!(table().iter().map(|cpu| cpu.cpu as usize).collect::<Vec<_>>(), [*first]);
+        assert_eq!(
+            table()
+                .iter()
+                .map(|cpu| cpu.cpu as usize)
+                .collect::<Vec<_>>(),
+            [*first]
+        );
         common::until(&clock, || {
             let served = table()[0];
             let has_rate = served.frequency_hz.is_some_and(|hz| hz > 1_000_000);
@@ -163,7 +196,9 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
         run_on(*second);
         common::until(&clock, || {
             core::hint::black_box(clock.now());
-            table().iter().any(|cpu| cpu.cpu as usize == *second && cpu.state == ClockState::Fast)
+            table()
+                .iter()
+                .any(|cpu| cpu.cpu as usize == *second && cpu.state == ClockState::Fast)
         });
         common::until(&clock, || clock.reading().is_from_counter());
         common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
@@ -176,7 +211,9 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
 #[test]
 fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
     common::in_child(&[], || {
-        let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+        let Some(clock) = fast_clock(Duration::from_millis(1)) else {
+            return;
+        };
         common::in_fork(|| {
             let before = clock.now().as_nanos();
             std::thread::sleep(Duration::from_millis(50));

@@ -75,11 +75,29 @@ fn reads_during(calls: impl FnOnce()) -> Option<u32> {
 
 fn every_call(clock: &Clock) {
     for _ in 0..200 {
-        black_box((tickline::now_ns(), tickline::now_ordered_ns(), tickline::unix_ns()));
-        black_box((tickline::recent_ns(), Instant::now().elapsed(), Instant::recent()));
+        black_box((
+            tickline::now_ns(),
+            tickline::now_ordered_ns(),
+            tickline::unix_ns(),
+        ));
+        black_box((
+            tickline::recent_ns(),
+            Instant::now().elapsed(),
+            Instant::recent(),
+        ));
         black_box((Instant::now_ordered(), UnixTime::now()));
-        black_box((clock.now(), clock.now_ordered(), clock.unix_now(), clock.recent()));
-        black_box((clock.reading(), clock.unix_reading(), clock.maintain(), clock.status()));
+        black_box((
+            clock.now(),
+            clock.now_ordered(),
+            clock.unix_now(),
+            clock.recent(),
+        ));
+        black_box((
+            clock.reading(),
+            clock.unix_reading(),
+            clock.maintain(),
+            clock.status(),
+        ));
         clock.disable();
     }
 }
@@ -87,7 +105,9 @@ fn every_call(clock: &Clock) {
 fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
     let clock = Clock::global();
     let fast = until_fast(clock).is_some();
-    let settings = Clock::builder().probes(Probes::Minimal).interval(Duration::from_millis(2));
+    let settings = Clock::builder()
+        .probes(Probes::Minimal)
+        .interval(Duration::from_millis(2));
     let guard = settings.start_global().unwrap();
     // The control: a line in use reads the counter.
     let Some(reads) = reads_during(|| {
@@ -97,7 +117,10 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
     }) else {
         return;
     };
-    assert!(reads > 0 || !fast || clock.status().state != ClockState::Fast, "the denial was not noticed");
+    assert!(
+        reads > 0 || !fast || clock.status().state != ClockState::Fast,
+        "the denial was not noticed"
+    );
     clock.disable();
     let reads = reads_during(|| every_call(clock));
     assert_eq!(reads, Some(0), "with a thread");
@@ -107,7 +130,11 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
         // No thread driver: the thread would inherit the denial, its signals are blocked, and the
         // vDSO reads the counter there as well.
         for driver in [Driver::Reader, Driver::Manual] {
-            let own = Clock::builder().probes(Probes::Minimal).driver(driver).start().unwrap();
+            let own = Clock::builder()
+                .probes(Probes::Minimal)
+                .driver(driver)
+                .start()
+                .unwrap();
             own.disable();
             every_call(&own);
         }

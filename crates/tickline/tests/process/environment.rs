@@ -19,7 +19,10 @@ fn the_environment_is_that_of_the_start() {
         clock.maintain();
         assert_eq!(clock.status().environment, EnvironmentSwitch::Off);
         assert!(
-            matches!(clock.status().state, ClockState::Fallback(Reason::DisabledByEnvironment)),
+            matches!(
+                clock.status().state,
+                ClockState::Fallback(Reason::DisabledByEnvironment)
+            ),
             "{:?}",
             clock.status()
         );
@@ -35,7 +38,11 @@ fn minimal_probes_read_the_variable_through_std() {
         if unsafe { libc::setresuid(65_534, 65_534, 65_534) } == 0 {
             (0..10_000).for_each(|_| _ = std::hint::black_box(tickline::now_ns()));
         }
-        let clock = Clock::builder().driver(Driver::Manual).probes(Probes::Minimal).start().unwrap();
+        let clock = Clock::builder()
+            .driver(Driver::Manual)
+            .probes(Probes::Minimal)
+            .start()
+            .unwrap();
         crate::common::read_until(Clock::global(), Clock::now, |status| {
             status.state == ClockState::Fallback(Reason::DisabledByEnvironment)
         });
@@ -66,20 +73,28 @@ fn a_set_user_id_process_ignores_the_variable() {
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
     let output = Command::new(&program)
-        .args(alone("environment::a_set_user_id_process_ignores_the_variable"))
+        .args(alone(
+            "environment::a_set_user_id_process_ignores_the_variable",
+        ))
         .envs([(PRIVILEGED, "1"), ("TICKLINE", "off")])
         .current_dir("/")
         .uid(65_534)
         .output();
     std::fs::remove_dir_all(&folder).unwrap();
     match output {
-        Err(error) => skip(&format!("nobody may not run a program of the temporary folder: {error}")),
+        Err(error) => skip(&format!(
+            "nobody may not run a program of the temporary folder: {error}"
+        )),
         Ok(output) if output.status.code() == Some(CANNOT) => {
             skip("set-user-id has no effect in the temporary folder");
         }
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
-            assert!(text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                text.contains("1 passed"),
+                "{text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 }
@@ -92,7 +107,13 @@ fn ignores_the_variable() {
     }
     assert_eq!(std::env::var("TICKLINE").as_deref(), Ok("off"));
     std::hint::black_box(tickline::now_ns());
-    assert_eq!(Clock::global().status().environment, EnvironmentSwitch::Unset);
+    assert_eq!(
+        Clock::global().status().environment,
+        EnvironmentSwitch::Unset
+    );
     let _guard = tickline::start().unwrap();
-    assert_eq!(Clock::global().status().environment, EnvironmentSwitch::Unset);
+    assert_eq!(
+        Clock::global().status().environment,
+        EnvironmentSwitch::Unset
+    );
 }

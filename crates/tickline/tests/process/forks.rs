@@ -16,22 +16,33 @@ in_processes! { in_child_of_a_kernel:
 }
 
 fn a_forked_child_goes_on_without_its_parents_thread() {
-    let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
+    let clock = Clock::builder()
+        .interval(Duration::from_millis(5))
+        .start()
+        .unwrap();
     until_fast(&clock);
     for _ in 0..5 {
         let mut last = clock.now_ordered().as_nanos();
         in_fork(|| {
             read_in_order(&clock, &mut last);
-            assert_eq!((clock.status().driver, tickline_threads().len()), (Driver::Reader, 0));
+            assert_eq!(
+                (clock.status().driver, tickline_threads().len()),
+                (Driver::Reader, 0)
+            );
             // Longer than any line of the parent is valid, so that the child makes its own.
             let end = clock.recent().as_nanos() + 300_000_000;
             while last < end {
                 read_in_order(&clock, &mut last);
             }
-            assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
+            assert!(
+                clock.recent().as_nanos() >= end,
+                "the coarse time of a thread that does not exist here"
+            );
             // On a busy machine a thread may be preempted for longer than a line lasts, so this
             // asks for the state again and again.
-            read_until(&clock, Clock::now_ordered, |status| status.state != ClockState::Calibrating);
+            read_until(&clock, Clock::now_ordered, |status| {
+                status.state != ClockState::Calibrating
+            });
         });
     }
 }
@@ -55,7 +66,10 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
         drop((guard.take(), clock.take()));
         // This waits, because a thread that is created for a comparison has this name at first.
         await_tickline_threads(1);
-        assert_eq!((Clock::global().status().driver, timers().len()), (Driver::Thread, 1));
+        assert_eq!(
+            (Clock::global().status().driver, timers().len()),
+            (Driver::Thread, 1)
+        );
     });
     assert_eq!(timers().len(), 2);
 }
@@ -67,12 +81,15 @@ fn a_child_forked_during_a_comparison_compares_for_itself() {
     let start = || Clock::builder().trust(Trust::Measured).start().unwrap();
     let (clock, begun) = (start(), Instant::now());
     while threads_named("tickline-cmp").is_empty() {
-        if clock.status().comparison != CounterComparison::Pending || begun.elapsed().as_secs() > 5 {
+        if clock.status().comparison != CounterComparison::Pending || begun.elapsed().as_secs() > 5
+        {
             return skip("no comparison to fork in");
         }
     }
     in_fork(|| {
         let own = start();
-        until(&own, || own.status().comparison != CounterComparison::Pending);
+        until(&own, || {
+            own.status().comparison != CounterComparison::Pending
+        });
     });
 }

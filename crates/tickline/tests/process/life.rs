@@ -117,7 +117,9 @@ fn daemon(parents_last: u64) -> i32 {
     if !settles(clock, parents_last) {
         return 2;
     }
-    let Ok(guard) = tickline::start() else { return 3 };
+    let Ok(guard) = tickline::start() else {
+        return 3;
+    };
     if !settles(clock, clock.now_ordered().as_nanos()) || clock.status().driver != Driver::Thread {
         return 4;
     }
@@ -143,9 +145,20 @@ fn many_clocks_live_side_by_side_and_leave_nothing() {
     let handled_and_blocked = || ["SigCgt:", "SigBlk:"].map(own_signals);
     let before = (open_descriptors(), handled_and_blocked());
     for _ in 0..3 {
-        let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
-        let drivers = [Driver::Thread, Driver::Reader, Driver::Manual].into_iter().cycle().take(96);
-        let make = |driver| Clock::builder().driver(driver).interval(Duration::from_millis(20)).start();
+        let guard = Clock::builder()
+            .interval(Duration::from_millis(1))
+            .start_global()
+            .unwrap();
+        let drivers = [Driver::Thread, Driver::Reader, Driver::Manual]
+            .into_iter()
+            .cycle()
+            .take(96);
+        let make = |driver| {
+            Clock::builder()
+                .driver(driver)
+                .interval(Duration::from_millis(20))
+                .start()
+        };
         let clocks: Vec<Clock> = drivers.map(make).map(Result::unwrap).collect();
         await_tickline_threads(1 + 32);
         let start = Instant::now();
@@ -205,17 +218,30 @@ fn a_process_that_was_stopped_goes_on_at_the_present_time() {
     let own = std::process::id();
     let stop = format!("kill -STOP {own} && sleep 0.25 && kill -CONT {own}");
     for driver in [Driver::Thread, Driver::Reader] {
-        let clock = Clock::builder().driver(driver).interval(Duration::from_millis(20)).start().unwrap();
+        let clock = Clock::builder()
+            .driver(driver)
+            .interval(Duration::from_millis(20))
+            .start()
+            .unwrap();
         let fast = until_fast(&clock).is_some();
         for _ in 0..3 {
             let (last, stopped_at) = (clock.now_ordered().as_nanos(), monotonic_ns());
             // A shell stops this process, all its threads, and continues it a while later.
-            assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+            assert!(
+                Command::new("sh")
+                    .args(["-c", &stop])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
             let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
             until_it_agrees_with_the_os(&clock);
             let stopped_ns = monotonic_ns() - stopped_at;
-            assert!(stopped_ns > 200_000_000, "the process was not stopped: {stopped_ns} ns");
+            assert!(
+                stopped_ns > 200_000_000,
+                "the process was not stopped: {stopped_ns} ns"
+            );
             assert!(
                 now - last > stopped_ns / 2,
                 "{now} is stale: {last} was {stopped_ns} ns ago, {:?}",
@@ -233,10 +259,16 @@ fn a_process_that_was_stopped_goes_on_at_the_present_time() {
 /// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
 /// behind, and the clock works.
 fn without_a_thread_start_fails_and_the_clock_works() {
-    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut before = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `before` is valid for a write.
     unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut before) };
-    let none = libc::rlimit { rlim_cur: 0, ..before };
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        ..before
+    };
     // SAFETY: lowers this process's own limit; the struct is valid.
     unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
     // The limit does not bind root. 65534 is the user `nobody`.
@@ -253,7 +285,10 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     unsafe { libc::close(first) };
     for refused in [
         tickline::start().err(),
-        Clock::builder().interval(Duration::from_millis(5)).start_global().err(),
+        Clock::builder()
+            .interval(Duration::from_millis(5))
+            .start_global()
+            .err(),
         Clock::builder().start().err(),
     ] {
         let error = refused.expect("no thread, no success");
@@ -262,9 +297,15 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     }
     assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
     let clock = Clock::global();
-    assert!(clock.status().driver == Driver::Reader && settles(clock, 0), "{:?}", clock.status());
+    assert!(
+        clock.status().driver == Driver::Reader && settles(clock, 0),
+        "{:?}",
+        clock.status()
+    );
     until_it_agrees_with_the_os(clock);
-    crate::common::read_until(clock, Clock::now, |status| status.interval_ns.is_none_or(|ns| ns > 5_000_000));
+    crate::common::read_until(clock, Clock::now, |status| {
+        status.interval_ns.is_none_or(|ns| ns > 5_000_000)
+    });
     // SAFETY: restores the old limit, which needs no privilege; the struct is valid.
     unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
     drop(tickline::start().unwrap());
@@ -283,7 +324,11 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
         }
         for driver in [Driver::Reader, Driver::Thread] {
             let mut last = 0;
-            let clock = Clock::builder().driver(driver).interval(Duration::from_millis(50)).start().unwrap();
+            let clock = Clock::builder()
+                .driver(driver)
+                .interval(Duration::from_millis(50))
+                .start()
+                .unwrap();
             while last == 0 || !clock.status().is_judged {
                 for _ in 0..100 {
                     read_in_order(&clock, &mut last);
@@ -292,15 +337,23 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
             }
             // On targets without a counter that gate comes first.
             let reason = clock.status().reason();
-            assert!(matches!(reason, Some(Reason::Denied | Reason::NoCounter)), "{reason:?}");
+            assert!(
+                matches!(reason, Some(Reason::Denied | Reason::NoCounter)),
+                "{reason:?}"
+            );
             clock.disable();
             clock.enable();
             clock.maintain();
             assert!(clock.now_ordered().as_nanos() >= last && clock.unix_now().as_nanos() > 0);
             #[cfg(feature = "page")]
             {
-                let refused = tickline::page::Publisher::start(clock, "/nowhere").unwrap_err().to_string();
-                assert!(reason.is_some_and(|reason| refused.contains(&reason.to_string())), "{refused}");
+                let refused = tickline::page::Publisher::start(clock, "/nowhere")
+                    .unwrap_err()
+                    .to_string();
+                assert!(
+                    reason.is_some_and(|reason| refused.contains(&reason.to_string())),
+                    "{refused}"
+                );
             }
         }
         0
@@ -320,7 +373,11 @@ fn in_time_namespace(ahead_ns: i64, body: impl FnOnce()) {
 }
 
 fn clock_with_driver(driver: Driver) -> Clock {
-    Clock::builder().driver(driver).interval(Duration::from_millis(5)).start().unwrap()
+    Clock::builder()
+        .driver(driver)
+        .interval(Duration::from_millis(5))
+        .start()
+        .unwrap()
 }
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -333,7 +390,11 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     let last = clock.now_ordered().as_nanos();
     in_time_namespace(DAY_NS.cast_signed(), || {
         until_it_agrees_with_the_os(&clock);
-        assert!(settles(&clock, last + DAY_NS / 100 * 99), "{:?}", clock.status());
+        assert!(
+            settles(&clock, last + DAY_NS / 100 * 99),
+            "{:?}",
+            clock.status()
+        );
         for driver in [Driver::Reader, Driver::Thread] {
             let fresh = clock_with_driver(driver);
             assert!(settles(&fresh, last + DAY_NS), "{:?}", fresh.status());
@@ -364,7 +425,11 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
         let most = last + 300_000_000;
         while start.elapsed() < Duration::from_millis(300) || last < most {
             read_in_order(&clock, &mut last);
-            assert!(start.elapsed() < Duration::from_secs(30), "{:?}", clock.status());
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "{:?}",
+                clock.status()
+            );
         }
         // A new clock has no past to be in order with.
         until_it_agrees_with_the_os(&clock_with_driver(Driver::Reader));
@@ -378,7 +443,10 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
 /// one step. Closing all descriptors while threads run would race with the files that the threads
 /// have open for a moment. tickline's files in sysfs are among them.
 fn a_clock_survives_the_loss_of_its_descriptors() {
-    let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
+    let clock = Clock::builder()
+        .interval(Duration::from_millis(5))
+        .start()
+        .unwrap();
     let fast = until_fast(&clock).is_some();
     await_tickline_threads(1);
     let timers = timers();
@@ -396,5 +464,9 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
     // SAFETY: the number is valid for a write.
     let length = unsafe { libc::read(timers[0], (&raw mut expirations).cast(), 8) };
     let error = std::io::Error::last_os_error();
-    assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "another descriptor");
+    assert_eq!(
+        (length, error.kind()),
+        (-1, std::io::ErrorKind::WouldBlock),
+        "another descriptor"
+    );
 }

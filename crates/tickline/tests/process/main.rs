@@ -1,7 +1,11 @@
 //! Tests that change the process they run in: its threads, memory, signals, rights, environment,
 //! descriptors, or the global clock. Each runs in a process of its own, this program started again.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, in functions without the attribute")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests, in functions without the attribute"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -24,7 +28,11 @@ mod denied;
 mod environment;
 mod forks;
 mod life;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
 mod seccomp;
 mod shared_memory;
 mod signal;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::{env, mem};
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    apply_filter_all_threads,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter_all_threads,
 };
 use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
 
@@ -45,7 +45,12 @@ const THREADS: &[libc::c_long] = &[
 ];
 
 /// The calls of libc that end a running thread.
-const END: &[libc::c_long] = &[libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_madvise, libc::SYS_exit];
+const END: &[libc::c_long] = &[
+    libc::SYS_munmap,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_madvise,
+    libc::SYS_exit,
+];
 
 /// The calls of the tests: to sleep, to allocate, and to end.
 const TEST: &[libc::c_long] = &[
@@ -58,7 +63,11 @@ const TEST: &[libc::c_long] = &[
 
 /// `rseq`, which not every libc's crate names: `arch/x86/entry/syscalls/syscall_64.tbl` of the
 /// kernel, and `include/uapi/asm-generic/unistd.h` for newer architectures.
-const RSEQ: libc::c_long = if cfg!(target_arch = "x86_64") { 334 } else { 293 };
+const RSEQ: libc::c_long = if cfg!(target_arch = "x86_64") {
+    334
+} else {
+    293
+};
 
 /// `MADV_DONTNEED`, and the guard pages of newer kernels
 /// (`include/uapi/asm-generic/mman-common.h`): what libc does with a thread's stack. Not
@@ -68,9 +77,15 @@ const STACK_ADVICE: [u64; 3] = [4, 102, 103];
 /// Kills the process at every system call that is not in `lists`, from now on, in all its threads.
 /// Returns whether this machine has such filters.
 fn allow_only(lists: &[&[libc::c_long]]) -> bool {
-    let mut rules: BTreeMap<_, _> = lists.iter().copied().flatten().map(|number| (*number, vec![])).collect();
+    let mut rules: BTreeMap<_, _> = lists
+        .iter()
+        .copied()
+        .flatten()
+        .map(|number| (*number, vec![]))
+        .collect();
     if lists.contains(&THREADS) {
-        let is = |advice| SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, advice);
+        let is =
+            |advice| SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, advice);
         let rule = |advice| SeccompRule::new(vec![is(advice).unwrap()]).unwrap();
         rules.insert(libc::SYS_madvise, STACK_ADVICE.map(rule).to_vec());
     }
@@ -100,7 +115,11 @@ fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
         return skip("this machine has no seccomp filters");
     }
     assert_eq!(signal, killed, "the signal that killed the child");
-    assert!(signal.is_some() || status == 0, "the child found fault {}", libc::WEXITSTATUS(status));
+    assert!(
+        signal.is_some() || status == 0,
+        "the child found fault {}",
+        libc::WEXITSTATUS(status)
+    );
 }
 
 /// Everything that can be asked of a clock. Returns whether its time went on.
@@ -127,11 +146,17 @@ fn minimal_probes_live_under_a_filter_that_kills() {
         for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
             under_a_filter(killed, || {
                 let threads = &[MINIMAL, TEST, PARKING, THREADS];
-                if !allow_only(if driver == Driver::Thread { threads } else { &threads[..2] }) {
+                if !allow_only(if driver == Driver::Thread {
+                    threads
+                } else {
+                    &threads[..2]
+                }) {
                     return CANNOT;
                 }
                 let settings = Clock::builder().probes(probes).driver(driver);
-                let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else { return 1 };
+                let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else {
+                    return 1;
+                };
                 if !use_clock(&clock) {
                     return 2;
                 }
@@ -141,9 +166,15 @@ fn minimal_probes_live_under_a_filter_that_kills() {
                 // On targets without a counter that reason comes first.
                 let is_honest = matches!(
                     status.state,
-                    ClockState::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter)
+                    ClockState::Fallback(
+                        Reason::KernelUnknown | Reason::Untested | Reason::NoCounter
+                    )
                 );
-                if is_honest && status.driver == driver { 0 } else { 3 }
+                if is_honest && status.driver == driver {
+                    0
+                } else {
+                    3
+                }
             });
         }
     }
@@ -152,8 +183,12 @@ fn minimal_probes_live_under_a_filter_that_kills() {
 /// The reader and the manual driver need only the two calls: neither memory nor a futex.
 fn without_a_thread_a_clock_needs_two_system_calls() {
     under_a_filter(None, || {
-        let settings = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader);
-        let Ok(clock) = settings.start() else { return 1 };
+        let settings = Clock::builder()
+            .probes(Probes::Minimal)
+            .driver(Driver::Reader);
+        let Ok(clock) = settings.start() else {
+            return 1;
+        };
         if !allow_only(&[MINIMAL, &[libc::SYS_exit_group]]) {
             return CANNOT;
         }
@@ -178,7 +213,11 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
             others.recv().ok();
         }
         let interval = Duration::from_millis(2);
-        let Ok(guard) = Clock::builder().probes(Probes::Minimal).interval(interval).start_global() else {
+        let Ok(guard) = Clock::builder()
+            .probes(Probes::Minimal)
+            .interval(interval)
+            .start_global()
+        else {
             return 1;
         };
         // Until the thread has stored the time once, and so is past everything that libc does to
@@ -215,7 +254,9 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
 /// Symptom: the drop of the first guard stopped the second one's thread.
 fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
     under_a_filter(None, || {
-        let Ok(first) = tickline::start() else { return 1 };
+        let Ok(first) = tickline::start() else {
+            return 1;
+        };
         let rules = BTreeMap::from([(libc::SYS_ppoll, vec![])]);
         if !install(rules, SeccompAction::Allow, SeccompAction::KillThread) {
             return CANNOT;
@@ -227,10 +268,16 @@ fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
             std::thread::sleep(Duration::from_millis(1));
         }
         // With minimal probes a thread sleeps on a futex.
-        let Ok(second) = Clock::builder().probes(Probes::Minimal).start_global() else { return 2 };
+        let Ok(second) = Clock::builder().probes(Probes::Minimal).start_global() else {
+            return 2;
+        };
         drop(first);
         let after_first = driver();
         drop(second);
-        if (after_first, driver()) == (Driver::Thread, Driver::Reader) { 0 } else { 3 }
+        if (after_first, driver()) == (Driver::Thread, Driver::Reader) {
+            0
+        } else {
+            3
+        }
     });
 }

@@ -46,7 +46,9 @@ fn clone_in_this_memory(
     run: extern "C" fn(*mut libc::c_void) -> libc::c_int,
     argument: *mut libc::c_void,
 ) -> i32 {
-    let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
+    let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16])
+        .as_mut_ptr_range()
+        .end;
     // SAFETY: the stack is the new process's own. It runs a function that uses no thread-local data
     // except for errno, and its argument outlives it.
     unsafe { libc::clone(run, stack.cast(), libc::CLONE_VM | libc::SIGCHLD, argument) }
@@ -62,8 +64,14 @@ extern "C" fn second_process(clock: *mut libc::c_void) -> libc::c_int {
 /// had any other clock. Each of two processes in one memory then took the lock from the other in
 /// the middle of an iteration.
 fn two_processes_in_one_memory_do_not_iterate_at_once() {
-    let _minimal = Clock::builder().probes(Probes::Minimal).driver(Driver::Manual).start().unwrap();
-    let settings = Clock::builder().driver(Driver::Manual).interval(Duration::from_millis(1));
+    let _minimal = Clock::builder()
+        .probes(Probes::Minimal)
+        .driver(Driver::Manual)
+        .start()
+        .unwrap();
+    let settings = Clock::builder()
+        .driver(Driver::Manual)
+        .interval(Duration::from_millis(1));
     let clock = settings.start().unwrap();
     until(&clock, || {
         clock.maintain();
@@ -85,10 +93,19 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
         "the second one ended with {status:#x}"
     );
     let farthest_ns = FARTHEST_NS.load(Ordering::Relaxed);
-    println!("{READINGS:?} readings, {BACK:?} back, {farthest_ns} ns off at most; {:?}", clock.status());
+    println!(
+        "{READINGS:?} readings, {BACK:?} back, {farthest_ns} ns off at most; {:?}",
+        clock.status()
+    );
     assert_eq!(BACK.load(Ordering::Relaxed), 0, "readings stepped back");
     let status = clock.status();
     let lost = status.events.get(Event::GateClosed);
-    assert!(lost == 0 || status.reason().is_some(), "a lock was taken over: {status:?}");
-    assert!(farthest_ns < MAX_OFF_NS, "a reading was {farthest_ns} ns off");
+    assert!(
+        lost == 0 || status.reason().is_some(),
+        "a lock was taken over: {status:?}"
+    );
+    assert!(
+        farthest_ns < MAX_OFF_NS,
+        "a reading was {farthest_ns} ns off"
+    );
 }

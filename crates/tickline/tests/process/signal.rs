@@ -67,7 +67,10 @@ fn a_global_allocator_may_read_the_clock() {
     };
     work();
     for _ in 0..3 {
-        let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
+        let guard = Clock::builder()
+            .interval(Duration::from_millis(1))
+            .start_global()
+            .unwrap();
         std::thread::scope(|scope| {
             scope.spawn(work);
             work();
@@ -88,7 +91,12 @@ extern "C" fn first_reader(_: libc::c_int) {
     let mut last = 0;
     for _ in 0..5_000 {
         STEPS_BACK.fetch_add(u32::from(!goes_on(clock, &mut last)), Ordering::Relaxed);
-        black_box((clock.now(), clock.unix_now(), clock.reading(), clock.unix_reading()));
+        black_box((
+            clock.now(),
+            clock.unix_now(),
+            clock.reading(),
+            clock.unix_reading(),
+        ));
     }
     INSIDE.set(false);
 }
@@ -131,16 +139,21 @@ fn handlers_may_interrupt_every_other_call() {
     // CPU time, so that a busy machine sends fewer signals; real time limits what hangs.
     let interrupt_every_us = |tv_usec| {
         let period = libc::timeval { tv_sec: 0, tv_usec };
-        let timer = libc::itimerval { it_interval: period, it_value: period };
+        let timer = libc::itimerval {
+            it_interval: period,
+            it_value: period,
+        };
         // SAFETY: the timer is valid; the old one is not asked for.
-        let set = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+        let set =
+            unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
         assert_eq!(set, 0);
     };
     interrupt_every_us(200);
     let clock = Clock::global();
     let start = Instant::now();
     // If starting and stopping threads takes most of the time, two seconds contain little CPU time.
-    let enough = || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
+    let enough =
+        || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
     while start.elapsed() < Duration::from_secs(2) || !enough() {
         for _ in 0..200 {
             let now = clock.now_ordered().as_nanos();
@@ -151,10 +164,16 @@ fn handlers_may_interrupt_every_other_call() {
         drop(tickline::start().unwrap());
     }
     interrupt_every_us(0);
-    assert!(INTERRUPTIONS.load(Ordering::Relaxed) > 20, "{INTERRUPTIONS:?}");
+    assert!(
+        INTERRUPTIONS.load(Ordering::Relaxed) > 20,
+        "{INTERRUPTIONS:?}"
+    );
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     let own = Clock::builder().driver(Driver::Reader).start().unwrap();
     until_fast(&own);
-    assert_ne!(Clock::global().status().state, ClockState::Fallback(tickline::Reason::DisabledByProgram));
+    assert_ne!(
+        Clock::global().status().state,
+        ClockState::Fallback(tickline::Reason::DisabledByProgram)
+    );
 }

@@ -37,10 +37,18 @@ fn there_is_a_thread_only_between_start_and_drop() {
     drop(second);
     await_tickline_threads(0); // the last guard takes it along
     assert_eq!(Clock::global().status().driver, Driver::Reader);
-    let other = Clock::builder().interval(Duration::from_millis(2)).start_global().unwrap();
+    let other = Clock::builder()
+        .interval(Duration::from_millis(2))
+        .start_global()
+        .unwrap();
     let error = Clock::builder().start_global().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyRunning, "{error}");
-    assert!(error.to_string().ends_with("its interval is 2ms, not 500ms"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("its interval is 2ms, not 500ms"),
+        "{error}"
+    );
     drop(other);
     drop(Clock::builder().start().unwrap());
     await_tickline_threads(0);
@@ -60,13 +68,19 @@ fn clones_share_the_clock() {
         clone
     });
     let clone = elsewhere.join().unwrap();
-    assert_eq!(clone.clone().status().state, ClockState::Fallback(Reason::DisabledByProgram));
+    assert_eq!(
+        clone.clone().status().state,
+        ClockState::Fallback(Reason::DisabledByProgram)
+    );
     drop(clone);
     await_tickline_threads(0);
 
     let global = Clock::default();
     Clock::global().disable();
-    assert_eq!(global.status().state, ClockState::Fallback(Reason::DisabledByProgram));
+    assert_eq!(
+        global.status().state,
+        ClockState::Fallback(Reason::DisabledByProgram)
+    );
 }
 
 fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
@@ -83,8 +97,14 @@ fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
 fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
     let before = tickline::recent_ns();
     std::thread::sleep(Duration::from_millis(1));
-    assert!(tickline::recent_ns() > before, "without a thread it is the present");
-    let guard = Clock::builder().recent_every(Duration::from_millis(1)).start_global().unwrap();
+    assert!(
+        tickline::recent_ns() > before,
+        "without a thread it is the present"
+    );
+    let guard = Clock::builder()
+        .recent_every(Duration::from_millis(1))
+        .start_global()
+        .unwrap();
     let first = tickline::recent_ns();
     let mut last = first;
     until(Clock::global(), || {
@@ -100,9 +120,15 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
 /// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
 fn errno_survives_a_reading() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: lowers this process's own limit; the struct is valid.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) },
+        0
+    );
     // SAFETY: the call has no precondition.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own errno.
@@ -113,7 +139,10 @@ fn errno_survives_a_reading() {
     // SAFETY: this thread's own errno.
     assert_eq!(unsafe { *errno }, 77);
     let reason = clock.status().reason();
-    assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
+    assert!(
+        reason.is_some(),
+        "a clocksource that cannot be read closes a gate"
+    );
 }
 
 /// A thread compares the counters if the result matters. The result is the process's, and the
@@ -122,25 +151,37 @@ fn the_counters_are_compared_if_the_result_matters() {
     if skipped_as_too_slow() {
         return;
     }
-    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(10)).start().unwrap();
+    let clock = Clock::builder()
+        .trust(Trust::Measured)
+        .interval(Duration::from_millis(10))
+        .start()
+        .unwrap();
     until_fast(&clock);
     let status = clock.status();
     if !status.is_virtual && status.state == ClockState::Fast {
         skip("the kernel has compared the counters of this machine itself");
         return;
     }
-    let closed = [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by);
+    let closed =
+        [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by);
     if closed.iter().any(Option::is_some) {
         skip("no counter to compare, or none that is worth it");
         return;
     }
     let start = Instant::now();
     while clock.status().comparison == CounterComparison::Pending {
-        assert!(start.elapsed() < Duration::from_secs(60), "no comparison was made");
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "no comparison was made"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     let reader = Clock::builder().driver(Driver::Reader).start().unwrap();
-    assert_eq!(reader.status().comparison, clock.status().comparison, "it is the process's");
+    assert_eq!(
+        reader.status().comparison,
+        clock.status().comparison,
+        "it is the process's"
+    );
 }
 
 // ---- starts that meet others ------------------------------------------------------------------
@@ -168,8 +209,14 @@ fn a_start_that_waits_for_another_one_sleeps() {
         let guard = tickline::start().unwrap();
         let waited_ns = monotonic_ns() - start_ns;
         let used_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
-        assert!(waited_ns > 100_000_000, "the other start did not hold the lock: {waited_ns} ns");
-        assert!(used_ns < waited_ns / 20, "{used_ns} ns of CPU time in {waited_ns} ns of waiting");
+        assert!(
+            waited_ns > 100_000_000,
+            "the other start did not hold the lock: {waited_ns} ns"
+        );
+        assert!(
+            used_ns < waited_ns / 20,
+            "{used_ns} ns of CPU time in {waited_ns} ns of waiting"
+        );
         drop(guard);
     });
     await_tickline_threads(0);
@@ -185,7 +232,10 @@ fn a_child_that_is_forked_during_a_start_can_start() {
             drop((guard, tickline::start().unwrap()));
             assert_eq!(Clock::global().status().driver, Driver::Reader);
         });
-        assert!(ASLEEP.load(Ordering::Acquire), "the lock was free before the child had ended");
+        assert!(
+            ASLEEP.load(Ordering::Acquire),
+            "the lock was free before the child had ended"
+        );
     });
 }
 

@@ -24,11 +24,17 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let (start, before_ns) = (Instant::now(), cpu_ns());
     let costs = costs::measure(&calls, args.rounds, progress.part("costs", 0.0, 0.5));
     let long_run = costs::long_run(&calls, args.calls, progress.part("the long run", 0.5, 1.0));
-    let percent = |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
+    let percent =
+        |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
     let cpu_percent = before_ns.zip(cpu_ns()).map(percent);
     let mut document = setup.document("bench", costs, None);
     progress.finish();
-    document.bench = Some(BenchSummary { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
+    document.bench = Some(BenchSummary {
+        rounds: args.rounds,
+        calls: args.calls,
+        long_run,
+        cpu_percent,
+    });
     output.emit(&document, &text(&document))?;
     Ok(document.exit())
 }
@@ -42,17 +48,29 @@ fn text(document: &Document) -> String {
         ("p90_ns", "90 % below"),
         ("ratio_to_counter", "to counter"),
     ];
-    const LONG_RUN: [(&str, &str); 3] =
-        [("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")];
+    const LONG_RUN: [(&str, &str); 3] = [
+        ("clock", "clock"),
+        ("mean_ns", "ns a call"),
+        ("total_s", "s in all"),
+    ];
     let mut screen = Screen::for_stdout();
     document.show_result(&mut screen);
-    let Some(BenchSummary { rounds, calls, long_run, cpu_percent }) = &document.bench else {
+    let Some(BenchSummary {
+        rounds,
+        calls,
+        long_run,
+        cpu_percent,
+    }) = &document.bench
+    else {
         return screen.text;
     };
-    screen
-        .heading(&format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"));
+    screen.heading(&format!(
+        "Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"
+    ));
     screen.table_by_key(&COSTS, &document.costs);
-    screen.heading(&format!("Long run: {calls} calls of each clock, with all interruptions"));
+    screen.heading(&format!(
+        "Long run: {calls} calls of each clock, with all interruptions"
+    ));
     screen.table_by_key(&LONG_RUN, long_run);
     if let Some(warning) = disturbed(&document.costs, *cpu_percent) {
         screen.line("");
@@ -69,15 +87,25 @@ fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
     /// The least share of the CPU without a warning, percent. It is a sign of its own because a
     /// process, once scheduled, keeps its CPU for some ms: most rounds run undisturbed.
     const MIN_PERCENT: f64 = 90.0;
-    let known: Vec<_> = costs.iter().filter_map(|row| row.cost_ns.zip(row.p90_ns)).collect();
+    let known: Vec<_> = costs
+        .iter()
+        .filter_map(|row| row.cost_ns.zip(row.p90_ns))
+        .collect();
     let all = known.len();
-    let slower = known.into_iter().filter(|(fastest_ns, p90_ns)| *p90_ns > SLOWER * fastest_ns).count();
+    let slower = known
+        .into_iter()
+        .filter(|(fastest_ns, p90_ns)| *p90_ns > SLOWER * fastest_ns)
+        .count();
     let slower = (slower > 0 && slower * 4 >= all).then(|| {
         format!("for {slower} of {all} clocks, one round in ten took more than twice as long as the fastest")
     });
     let waited = cpu_percent.filter(|percent| *percent < MIN_PERCENT);
     let waited = waited.map(|percent| format!("it had a CPU for {percent:.0} % of the time"));
-    let signs = slower.into_iter().chain(waited).collect::<Vec<_>>().join("; ");
+    let signs = slower
+        .into_iter()
+        .chain(waited)
+        .collect::<Vec<_>>()
+        .join("; ");
     (!signs.is_empty()).then(|| {
         format!(
             "Warning: something else has used the CPUs during this measurement: {signs}. End it, or measure on an idle CPU \
@@ -94,13 +122,28 @@ mod tests {
     /// Symptom: on a loaded machine, the column had 500 to 19,000 ns beside 10 ns, and no warning.
     #[test]
     fn a_disturbed_measurement_is_told_from_a_quiet_one() {
-        let row = |p90_ns| CostRow { cost_ns: Some(10.0), p90_ns: Some(p90_ns), ..CostRow::default() };
-        let warning =
-            |p90s_ns: &[f64]| disturbed(&p90s_ns.iter().copied().map(row).collect::<Vec<_>>(), Some(99.0));
+        let row = |p90_ns| CostRow {
+            cost_ns: Some(10.0),
+            p90_ns: Some(p90_ns),
+            ..CostRow::default()
+        };
+        let warning = |p90s_ns: &[f64]| {
+            disturbed(
+                &p90s_ns.iter().copied().map(row).collect::<Vec<_>>(),
+                Some(99.0),
+            )
+        };
         assert_eq!(warning(&[]), None);
-        assert_eq!(warning(&[10.0, 11.0, 12.0, 19.0, 500.0]), None, "one clock alone");
+        assert_eq!(
+            warning(&[10.0, 11.0, 12.0, 19.0, 500.0]),
+            None,
+            "one clock alone"
+        );
         let text = warning(&[10.0, 11.0, 12.0, 19_000.0]).expect("a warning");
-        assert!(text.contains("for 1 of 4 clocks") && text.contains("run this again"), "{text}");
+        assert!(
+            text.contains("for 1 of 4 clocks") && text.contains("run this again"),
+            "{text}"
+        );
         // With two busy programs on two CPUs, less than one round in ten was slow.
         let text = disturbed(&[row(10.0)], Some(66.0)).expect("a warning");
         assert!(text.contains("it had a CPU for 66 % of the time"), "{text}");

@@ -71,7 +71,11 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, args.above));
     let found = compare(read(&args.first)?, read(&args.second)?, args.above);
     output.emit(&found, &comparison_text(&found))?;
-    Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
+    Ok(if found.differences.is_empty() {
+        Exit::Success
+    } else {
+        Exit::Negative
+    })
 }
 
 /// Compares figures by their names.
@@ -83,10 +87,24 @@ fn compare(
     let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
     let mut differs = |fact: &Fact, first: Value, second: Value| {
         let known = !first.is_null() && !second.is_null();
-        let ratio = first.as_f64().zip(second.as_f64()).map(|(first, second)| second / first);
+        let ratio = first
+            .as_f64()
+            .zip(second.as_f64())
+            .map(|(first, second)| second / first);
         let ratio = ratio.filter(|ratio| ratio.is_finite());
-        let row = DiffRow { name: fact.name.clone(), unit: fact.unit, first, second, ratio };
-        if known { &mut differences } else { &mut known_once }.push(row);
+        let row = DiffRow {
+            name: fact.name.clone(),
+            unit: fact.unit,
+            first,
+            second,
+            ratio,
+        };
+        if known {
+            &mut differences
+        } else {
+            &mut known_once
+        }
+        .push(row);
     };
     for fact in &left {
         match right.iter().find(|other| other.name == fact.name) {
@@ -95,10 +113,21 @@ fn compare(
             Some(other) => differs(fact, fact.value.clone(), other.value.clone()),
         }
     }
-    for other in right.iter().filter(|other| left.iter().all(|fact| fact.name != other.name)) {
+    for other in right
+        .iter()
+        .filter(|other| left.iter().all(|fact| fact.name != other.name))
+    {
         differs(other, other.absent(), other.value.clone());
     }
-    DocumentDiff { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
+    DocumentDiff {
+        schema: SCHEMA,
+        first,
+        second,
+        above_percent,
+        differences,
+        known_once,
+        equal,
+    }
 }
 
 /// The document's description, and the facts to compare. Costs are equal within `above_percent`.
@@ -115,7 +144,11 @@ fn side(file: &Path, document: &Document, above_percent: f64) -> (Side, Vec<Fact
 /// The comparison as text.
 fn comparison_text(found: &DocumentDiff) -> String {
     let mut screen = Screen::for_stdout();
-    let DocumentDiff { equal, above_percent, .. } = found;
+    let DocumentDiff {
+        equal,
+        above_percent,
+        ..
+    } = found;
     let result = format!(
         "Differences: {}. Equal facts and figures: {equal} (costs within {above_percent} %).",
         found.differences.len()
@@ -123,7 +156,11 @@ fn comparison_text(found: &DocumentDiff) -> String {
     screen.say("", &result);
     for (name, side) in [("A", &found.first), ("B", &found.second)] {
         let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
-        screen.line(&format!("  {name}: {}, {}", plain(&side.file), plain(taken)));
+        screen.line(&format!(
+            "  {name}: {}, {}",
+            plain(&side.file),
+            plain(taken)
+        ));
     }
     rows("Differences", &found.differences, &mut screen);
     rows("Known on one side only", &found.known_once, &mut screen);
@@ -135,9 +172,13 @@ fn rows(title: &str, differences: &[DiffRow], screen: &mut Screen) {
     /// The longest value that fits into a column, characters.
     const SHORT: usize = 16;
     let row = |difference: &DiffRow| {
-        let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
+        let unit = difference
+            .unit
+            .map_or_else(String::new, |unit| format!(", {unit}"));
         let [first, second] = [&difference.first, &difference.second].map(cell);
-        let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        let ratio = difference
+            .ratio
+            .map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         vec![format!("{}{unit}", difference.name), first, second, ratio]
     };
     let is_short = |row: &Vec<String>| row[1..].iter().all(|value| value.chars().count() <= SHORT);
@@ -147,7 +188,12 @@ fn rows(title: &str, differences: &[DiffRow], screen: &mut Screen) {
         screen.table(&[title, "A", "B", "B/A"], &short);
     }
     for row in long {
-        screen.line(&format!("  {}\n      A: {}\n      B: {}", plain(&row[0]), row[1], row[2]));
+        screen.line(&format!(
+            "  {}\n      A: {}\n      B: {}",
+            plain(&row[0]),
+            row[1],
+            row[2]
+        ));
     }
 }
 
@@ -165,26 +211,42 @@ struct Fact {
 const RATE: f64 = 100e-6;
 
 /// Facts that differ from run to run, or from boot to boot.
-const SKIPPED: [&str; 5] =
-    ["kernel_log", "ntp", "counter_difference_ticks", "clock_gettime_difference_ns", "tracer_pid"];
+const SKIPPED: [&str; 5] = [
+    "kernel_log",
+    "ntp",
+    "counter_difference_ticks",
+    "clock_gettime_difference_ns",
+    "tracer_pid",
+];
 
 impl Fact {
     /// A fact, or a figure without a tolerance.
     fn exact(name: impl Into<String>, value: impl Serialize) -> Self {
-        Self { name: name.into(), unit: None, value: json!(value), tolerance: 0.0 }
+        Self {
+            name: name.into(),
+            unit: None,
+            value: json!(value),
+            tolerance: 0.0,
+        }
     }
 
     /// Whether the fact of another document is the same, within the tolerance.
     fn equals(&self, other: &Self) -> bool {
         match (self.value.as_f64(), other.value.as_f64()) {
-            (Some(first), Some(second)) => first.max(second) <= first.min(second) * (1.0 + self.tolerance),
+            (Some(first), Some(second)) => {
+                first.max(second) <= first.min(second) * (1.0 + self.tolerance)
+            }
             _ => self.value == other.value,
         }
     }
 
     /// The value in a document without this fact: null, or "not found" for a finding.
     fn absent(&self) -> Value {
-        if self.name.starts_with("finding ") { "not found".into() } else { Value::Null }
+        if self.name.starts_with("finding ") {
+            "not found".into()
+        } else {
+            Value::Null
+        }
     }
 }
 
@@ -192,7 +254,10 @@ impl Fact {
 /// findings, whichever version wrote the document.
 fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose(document);
-    let mut facts = vec![Fact::exact("health", Health::new(document, &findings).level)];
+    let mut facts = vec![Fact::exact(
+        "health",
+        Health::new(document, &findings).level,
+    )];
     let exact = |found: &Finding| Fact::exact(format!("finding {}", found.code), found.severity);
     facts.extend(findings.iter().map(exact));
     add_facts("", &json!(document.machine), &mut facts);
@@ -200,15 +265,30 @@ fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     facts.push(Fact::exact("NTP synchronised", synchronised));
     facts.push(Fact::exact("counter used", document.counter_used()));
     for gate in &document.gates {
-        let state = if gate.open { Some("open") } else { gate.reason.as_deref() };
+        let state = if gate.open {
+            Some("open")
+        } else {
+            gate.reason.as_deref()
+        };
         facts.push(Fact::exact(format!("gate {}", gate.gate), state));
     }
     let rate = Fact::exact("frequency", document.clock.frequency_hz);
-    facts.push(Fact { unit: Some("Hz"), tolerance: RATE, ..rate });
+    facts.push(Fact {
+        unit: Some("Hz"),
+        tolerance: RATE,
+        ..rate
+    });
     for row in &document.costs {
         let cost = Fact::exact(format!("cost of {}", row.clock), row.cost_ns);
-        facts.push(Fact { unit: Some("ns"), tolerance: above_percent / 100.0, ..cost });
-        facts.push(Fact::exact(format!("answered by, {}", row.clock), row.served_by));
+        facts.push(Fact {
+            unit: Some("ns"),
+            tolerance: above_percent / 100.0,
+            ..cost
+        });
+        facts.push(Fact::exact(
+            format!("answered by, {}", row.clock),
+            row.served_by,
+        ));
     }
     facts.retain(|fact| !fact.value.is_null() && fact.value != "");
     facts
@@ -223,7 +303,10 @@ fn add_facts(prefix: &str, object: &Value, facts: &mut Vec<Fact>) {
         match value {
             Value::Object(_) => add_facts(&format!("{name}, "), value, facts),
             Value::Array(_) => {}
-            _ => facts.push(Fact { unit, ..Fact::exact(name, value) }),
+            _ => facts.push(Fact {
+                unit,
+                ..Fact::exact(name, value)
+            }),
         }
     }
 }
@@ -237,9 +320,14 @@ mod tests {
     /// each fact it has some keys of the result.
     #[test]
     fn what_differs_is_what_the_table_says() {
-        let table: Value = serde_json::from_str(include_str!("../../tests/data/compare_cases.json")).unwrap();
+        let table: Value =
+            serde_json::from_str(include_str!("../../tests/data/compare_cases.json")).unwrap();
         let read = |document: &Value| {
-            side(Path::new("x.json"), &input::parse(document.to_string().as_bytes()).unwrap().1, 10.0)
+            side(
+                Path::new("x.json"),
+                &input::parse(document.to_string().as_bytes()).unwrap().1,
+                10.0,
+            )
         };
         for case in table["cases"].as_array().unwrap() {
             let mut second = table["first"].clone();
@@ -250,8 +338,15 @@ mod tests {
             for list in ["differences", "known_once"] {
                 let found = found[list].as_array().unwrap();
                 let expected = case[list].as_object().cloned().unwrap_or_default();
-                let names: Vec<_> = found.iter().map(|row| row["name"].as_str().unwrap()).collect();
-                assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{case}: {found:?}");
+                let names: Vec<_> = found
+                    .iter()
+                    .map(|row| row["name"].as_str().unwrap())
+                    .collect();
+                assert_eq!(
+                    names,
+                    expected.keys().collect::<Vec<_>>(),
+                    "{case}: {found:?}"
+                );
                 for (row, parts) in found.iter().zip(expected.values()) {
                     for (key, part) in parts.as_object().unwrap() {
                         assert_eq!(&row[key], part, "{case}: {found:?}");

@@ -40,7 +40,11 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     document.diagnose();
     progress.finish();
     let exit = write(destinations, args, &document, &document, document.exit())?;
-    if args.fix { switch_clocksource::fix(&document, args) } else { Ok(exit) }
+    if args.fix {
+        switch_clocksource::fix(&document, args)
+    } else {
+        Ok(exit)
+    }
 }
 
 /// Diagnoses the machine of the file. The JSON output is the file's JSON with the new findings.
@@ -52,7 +56,11 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["max_error_ns"] = document.max_error_ns.into();
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
-    let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
+    let exit = if document.is_bad() {
+        Exit::Negative
+    } else {
+        Exit::Success
+    };
     document.result = "This machine was recorded: nothing is measured here.".to_owned();
     write(destinations, args, &document, &json, exit)
 }
@@ -66,7 +74,9 @@ struct Destinations {
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
     let document = JsonOutput::open(&args.json)?;
     let figures = args.openmetrics.as_deref();
-    let figures = figures.map(|path| document.find_second("--openmetrics", path)?.tried()).transpose()?;
+    let figures = figures
+        .map(|path| document.find_second("--openmetrics", path)?.tried())
+        .transpose()?;
     Ok(Destinations { document, figures })
 }
 
@@ -78,7 +88,11 @@ fn write(
     json: &impl Serialize,
     exit: Exit,
 ) -> io::Result<Exit> {
-    let (mut output, exit) = if args.check { check(document) } else { (text::text(document), exit) };
+    let (mut output, exit) = if args.check {
+        check(document)
+    } else {
+        (text::text(document), exit)
+    };
     if let Some(destination) = destinations.figures {
         let figures = openmetrics::text(document);
         match destination.is_stdout() {
@@ -115,10 +129,13 @@ fn check(document: &Document) -> (String, Exit) {
         ("tickline", document.cost_ns(NOW_NS)),
     ];
     // The guidelines have no unit below the microsecond.
-    let cost = |(name, ns): (&str, Option<f64>)| Some(format!(" {name}={:.4}us;;;0", ns? / 1_000.0));
+    let cost =
+        |(name, ns): (&str, Option<f64>)| Some(format!(" {name}={:.4}us;;;0", ns? / 1_000.0));
     let seconds = |ns: i64| format!("{:.6}", signed_f64(ns) / 1e9);
     let most = document.max_error_ns.map(seconds).unwrap_or_default();
-    let error = document.utc_bound().map(|bound| format!(" utc_error={}s;{most};;0", seconds(bound.ns)));
+    let error = document
+        .utc_bound()
+        .map(|bound| format!(" utc_error={}s;{most};;0", seconds(bound.ns)));
     let figures: String = costs.into_iter().filter_map(cost).chain(error).collect();
     let bar = if figures.is_empty() { "" } else { " |" };
     (format!("{line}{bar}{figures}\n"), exit)

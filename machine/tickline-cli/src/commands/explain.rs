@@ -11,7 +11,9 @@ const TEXT: &str = include_str!("../../explain.md");
 
 /// Each code with its section.
 pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TEXT.split("\n## ").skip(1).filter_map(|section| section.split_once("\n\n"))
+    TEXT.split("\n## ")
+        .skip(1)
+        .filter_map(|section| section.split_once("\n\n"))
 }
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
@@ -31,7 +33,10 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
 fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
     let Some((_, text)) = sections().find(|(known, _)| *known == code) else {
         let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
-        let text = format!("{code} is not the code of a finding; all: {}", codes.join(", "));
+        let text = format!(
+            "{code} is not the code of a finding; all: {}",
+            codes.join(", ")
+        );
         return Err(io::Error::other(text));
     };
     screen.line(&bold(code));

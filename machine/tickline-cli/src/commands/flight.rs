@@ -12,14 +12,19 @@ use crate::output::{Destination, to_stdout, with_path};
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let destination = Destination::find(&args.out)?;
     if destination.is_at(&args.file) {
-        let error = io::Error::other("the trace would replace the recorder's file: choose another --out");
+        let error =
+            io::Error::other("the trace would replace the recorder's file: choose another --out");
         return Err(with_path(&args.out, &error));
     }
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
     let found = flight::convert(file, &mut trace).map_err(|error| with_path(&args.file, &error))?;
     let (spans, open, events) = (found.intervals, found.unended_intervals, found.events);
-    let (undecided, older, damaged) = (found.undecided_spans, found.dropped_records, found.damaged_records);
+    let (undecided, older, damaged) = (
+        found.undecided_spans,
+        found.dropped_records,
+        found.damaged_records,
+    );
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
          have ended, {older} older records that were overwritten, {damaged} that are damaged"
@@ -31,5 +36,9 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     } else {
         to_stdout(format!("{}: {text}\n", destination.name()))?;
     }
-    Ok(if damaged == 0 { Exit::Success } else { Exit::Negative })
+    Ok(if damaged == 0 {
+        Exit::Success
+    } else {
+        Exit::Negative
+    })
 }

@@ -33,17 +33,30 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
             Some(command) => command.clone(),
             None => {
                 let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
-                return Err(io::Error::other(format!("{name} is not a command; all: {}", known.join(", "))));
+                return Err(io::Error::other(format!(
+                    "{name} is not a command; all: {}",
+                    known.join(", ")
+                )));
             }
         },
     };
-    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let full_name = command.get_display_name().unwrap_or("tickline").to_uppercase();
+    let help = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let full_name = command
+        .get_display_name()
+        .unwrap_or("tickline")
+        .to_uppercase();
     let man = clap_mangen::Man::new(command);
     let mut manual = Vec::new();
     // The manual shows the version instead of a date. Without an empty date, `Man` would print the
     // next field as the date.
-    writeln!(manual, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
+    writeln!(
+        manual,
+        ".TH {full_name} 1 \"\" \"tickline {}\" tickline",
+        env!("CARGO_PKG_VERSION")
+    )?;
     man.render_name_section(&mut manual)?;
     man.render_synopsis_section(&mut manual)?;
     man.render_description_section(&mut manual)?;
@@ -61,7 +74,8 @@ fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for paragraph in help.split("\n\n") {
         let (title, text) = paragraph.split_once(":\n").unwrap_or(("Notes", paragraph));
-        roff.control("SH", [title.to_uppercase().as_str()]).control("nf", []);
+        roff.control("SH", [title.to_uppercase().as_str()])
+            .control("nf", []);
         for line in text.lines() {
             roff.text([roman(line)]);
         }
@@ -78,17 +92,26 @@ mod tests {
     fn no_part_of_the_help_is_missing_in_the_manual() {
         let mut program = Args::command();
         program.build();
-        let names = program.get_subcommands().map(Command::get_name).filter(|name| *name != "help");
+        let names = program
+            .get_subcommands()
+            .map(Command::get_name)
+            .filter(|name| *name != "help");
         for name in std::iter::once(None).chain(names.map(Some)) {
             let manual = String::from_utf8(manual(name).unwrap()).unwrap();
             let command = name.map_or(&program, |name| program.find_subcommand(name).unwrap());
-            let help =
-                command.get_after_help().unwrap_or_else(|| panic!("{name:?} has no examples")).to_string();
+            let help = command
+                .get_after_help()
+                .unwrap_or_else(|| panic!("{name:?} has no examples"))
+                .to_string();
             assert!(help.contains("Examples:\n  tickline"), "{help}");
             assert!(manual.contains(".SH EXAMPLES"), "{manual}");
             // The manual without roff's escapes.
             let plain = manual.replace('\\', "");
-            for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
+            for line in help
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty() && !line.ends_with(':'))
+            {
                 assert!(plain.contains(line), "{line} is missing in:\n{manual}");
             }
         }

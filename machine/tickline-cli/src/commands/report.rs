@@ -61,24 +61,44 @@ mod tests {
     /// diagnosis came before the comparison of the counters.
     #[test]
     fn unsynchronised_counters_are_a_finding_of_the_report() {
-        const PAIR: &str =
-            "<th scope=\"row\">0 and 48</th><td>0</td><td>0</td><td>48000.0</td><td>-30.0 to +40.0</td>";
+        const PAIR: &str = "<th scope=\"row\">0 and 48</th><td>0</td><td>0</td><td>48000.0</td><td>-30.0 to +40.0</td>";
         let mut document = example::document();
         let unsynchronised = document.warp.take();
         // Nothing but the counters may be wrong. The kernel is not known to use them.
         document.fast = true;
-        (document.machine.clocksource, document.machine.clock_gettime_file) = (None, None);
-        document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
-        for (warp, exit, is_shown) in [(None, Exit::Success, false), (unsynchronised, Exit::Negative, true)] {
+        (
+            document.machine.clocksource,
+            document.machine.clock_gettime_file,
+        ) = (None, None);
+        document
+            .costs
+            .iter_mut()
+            .for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
+        for (warp, exit, is_shown) in [
+            (None, Exit::Success, false),
+            (unsynchronised, Exit::Negative, true),
+        ] {
             (document.warp, document.result) = (warp, String::new());
             conclude(&mut document);
             assert_eq!(document.exit(), exit, "{document:?}");
-            let has_finding = document.findings().iter().any(|found| found.code == "counters_unsynchronised");
+            let has_finding = document
+                .findings()
+                .iter()
+                .any(|found| found.code == "counters_unsynchronised");
             assert_eq!(has_finding, is_shown, "{:?}", document.findings);
-            assert_eq!(document.result.contains("The counters are unsynchronised: "), is_shown);
+            assert_eq!(
+                document
+                    .result
+                    .contains("The counters are unsynchronised: "),
+                is_shown
+            );
             let report = html::html(&document);
             let parts = [" CPUs are unsynchronised.</h1>", PAIR];
-            assert_eq!(parts.map(|part| report.contains(part)), [is_shown; 2], "{report}");
+            assert_eq!(
+                parts.map(|part| report.contains(part)),
+                [is_shown; 2],
+                "{report}"
+            );
         }
     }
 }

@@ -5,7 +5,10 @@
 //! traces the exec (`tracer`) and maps the library (`inject`). Then the program replaces this
 //! process.
 
-#![allow(unsafe_code, reason = "undoes what the standard library does before `main`; one thread")]
+#![allow(
+    unsafe_code,
+    reason = "undoes what the standard library does before `main`; one thread"
+)]
 
 mod image;
 mod inject;
@@ -30,7 +33,8 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::LeasePhase;
 use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::program::{
-    ALWAYS, LIBRARY, OFF, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
+    ALWAYS, LIBRARY, OFF, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE,
+    kernels_clock_is_fast,
 };
 use tickline_page::{Counter as _, HardwareCounter};
 
@@ -63,8 +67,14 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     restore_inherited_signal_actions();
     let (program, arguments) = args.command.split_first().expect("clap demands one");
     let file = resolve_program(program).filter(|file| is_executable(file));
-    let kind = file.as_deref().map_or(ProgramKind::Unknown, ProgramKind::detect);
-    let reporter = Reporter { name: program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
+    let kind = file
+        .as_deref()
+        .map_or(ProgramKind::Unknown, ProgramKind::detect);
+    let reporter = Reporter {
+        name: program.to_string_lossy().into_owned(),
+        is_quiet: args.quiet,
+        kind,
+    };
     let mut command = Command::new(program);
     command.args(arguments);
     let mut helper = None;
@@ -81,11 +91,18 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
         helper.kill();
         // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
         if error.kind() == io::ErrorKind::PermissionDenied && file.is_some() {
-            reporter.say_why(&format!("the kernel refuses to execute it while tickline traces it: {error}"));
+            reporter.say_why(&format!(
+                "the kernel refuses to execute it while tickline traces it: {error}"
+            ));
             error = command.exec();
         }
     }
-    writeln!(io::stderr(), "{}", message(&format!("{}: {error}", reporter.name))).ok();
+    writeln!(
+        io::stderr(),
+        "{}",
+        message(&format!("{}: {error}", reporter.name))
+    )
+    .ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
@@ -117,7 +134,9 @@ fn restore_inherited_signal_actions() {
     // ORDERING: Relaxed, because this process has one thread.
     let pipe = (!INHERITED_SIGPIPE_IGNORED.load(Ordering::Relaxed)).then_some(libc::SIGPIPE);
     // The standard library leaves an ignored SIGSEGV or SIGBUS alone.
-    let handled = [libc::SIGSEGV, libc::SIGBUS].into_iter().filter(|signal| !is_ignored(*signal));
+    let handled = [libc::SIGSEGV, libc::SIGBUS]
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal));
     for signal in handled.chain(pipe) {
         // SAFETY: the default action runs no code of this process.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -154,11 +173,14 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         reporter.say_unserved(&format!("{SWITCH_VARIABLE}={OFF}"));
         return Ok(None);
     }
-    let mut is_always = args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS);
+    let mut is_always =
+        args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS);
     if !is_always && kernels_clock_is_fast() {
         let clocksource = machine::clocksource().unwrap_or_default();
         if !is_kvm_clock_slow(&clocksource) {
-            reporter.say_unserved(&format!("it needs no system call here (clocksource {clocksource})"));
+            reporter.say_unserved(&format!(
+                "it needs no system call here (clocksource {clocksource})"
+            ));
             return Ok(None);
         }
         is_always = true; // The library judges by the name alone.
@@ -167,7 +189,10 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         return Err(io::Error::other(why.clone()));
     }
     let image = Image::read(&find_library(args)?)?;
-    let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
+    let named = args
+        .page
+        .clone()
+        .or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
         Some(page) => std::path::absolute(page)?,
         None => machine::page::find()?,
@@ -175,10 +200,15 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     // The library would find the same faults in the page, but could not report them.
     let file = AttachedFile::open(&page).map_err(io::Error::other)?.file;
     if machine::kernel_admits_counter() == Some(false) {
-        return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
+        return Err(io::Error::other(
+            "this process may not read the counter (PR_SET_TSC)",
+        ));
     }
     // If the environment has the variable more than once, ld.so reads the last one.
-    let old = env::vars_os().filter(|(name, _)| name == PRELOAD_VARIABLE).last().map(|(_, value)| value);
+    let old = env::vars_os()
+        .filter(|(name, _)| name == PRELOAD_VARIABLE)
+        .last()
+        .map(|(_, value)| value);
     let libraries = preload_value(&image.path, old.as_deref())?;
     // `Command::env` would sort the environment, and would drop variables that occur twice.
     set_variable(PRELOAD_VARIABLE, &libraries);
@@ -195,7 +225,11 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         ProgramKind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
-    let payload = Payload { image: &image, page: &page, resume_flags: resume_flags() };
+    let payload = Payload {
+        image: &image,
+        page: &page,
+        resume_flags: resume_flags(),
+    };
     let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, reason))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
@@ -213,7 +247,9 @@ fn is_kvm_clock_slow(clocksource: &str) -> bool {
 /// system call, or less. Where the vDSO has to make the system call, it takes longer than that.
 fn is_cheaper(call: &str, other: &str) -> bool {
     const BRACKETS: u32 = 64;
-    let Some(counter) = HardwareCounter::if_present() else { return true };
+    let Some(counter) = HardwareCounter::if_present() else {
+        return true;
+    };
     let calls = calls::all(Some(counter));
     let ticks = |name| {
         let call = calls.iter().find(|call| call.name == name)?.run.as_ref()?;
@@ -226,16 +262,26 @@ fn is_cheaper(call: &str, other: &str) -> bool {
 
 /// Flags for the library's `resume`, which undoes the helper's effects on the program's signals.
 fn resume_flags() -> i32 {
-    let ignore_trap = if is_ignored(libc::SIGTRAP) { ResumeFlag::IgnoreTrap as i32 } else { 0 };
+    let ignore_trap = if is_ignored(libc::SIGTRAP) {
+        ResumeFlag::IgnoreTrap as i32
+    } else {
+        0
+    };
     // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)
     // has set (Linux, `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
     let is_pending = pending().contains(Signal::SIGCHLD);
     // The SIGCHLD of another child would be lost with the helper's.
-    let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
+    let ends =
+        WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
     let takes_child = is_blocked && !is_pending && !has_children;
-    ignore_trap | if takes_child { ResumeFlag::TakeChild as i32 } else { 0 }
+    ignore_trap
+        | if takes_child {
+            ResumeFlag::TakeChild as i32
+        } else {
+            0
+        }
 }
 
 /// The signals that are pending for this thread.
@@ -265,10 +311,15 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     let candidates = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
-    let found = candidates.iter().find(|path| path.is_file()).ok_or_else(|| {
-        let folder = folder.display();
-        io::Error::other(format!("no {LIBRARY} in {folder} or {folder}/../lib; name it with --library"))
-    });
+    let found = candidates
+        .iter()
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            let folder = folder.display();
+            io::Error::other(format!(
+                "no {LIBRARY} in {folder} or {folder}/../lib; name it with --library"
+            ))
+        });
     fs::canonicalize(found?)
 }
 
@@ -276,8 +327,16 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
 /// So a library such as libfaketime still replaces libc's functions.
 fn preload_value(library: &Path, old: Option<&OsStr>) -> io::Result<OsString> {
     // ld.so(8): spaces and colons separate paths, and `$` begins a token.
-    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
-        let text = format!("{}: LD_PRELOAD takes no path with a space, `:` or `$`", library.display());
+    if library
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| b" :$".contains(byte))
+    {
+        let text = format!(
+            "{}: LD_PRELOAD takes no path with a space, `:` or `$`",
+            library.display()
+        );
         return Err(io::Error::other(text));
     }
     let mut value = old.map_or_else(OsString::new, OsStr::to_owned);
@@ -302,7 +361,9 @@ fn resolve_program(program: &OsStr) -> Option<PathBuf> {
         return Some(PathBuf::from(program));
     }
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| is_executable(file))
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| is_executable(file))
 }
 
 /// Whether `file` is a regular file that this process may execute.
@@ -325,13 +386,18 @@ impl Reporter {
 
     /// Prints why this command does not serve the program.
     fn say_why(&self, why: &str) {
-        let (name, libraries) = (&self.name, env::var_os(PRELOAD_VARIABLE).unwrap_or_default());
+        let (name, libraries) = (
+            &self.name,
+            env::var_os(PRELOAD_VARIABLE).unwrap_or_default(),
+        );
         match self.kind {
             _ if !libraries.to_string_lossy().contains(LIBRARY) => self.say_unserved(why),
             ProgramKind::Static | ProgramKind::Foreign => {
                 self.say_unserved(&format!("{why}; {LIBRARY} is in LD_PRELOAD"));
             }
-            _ => self.say(&format!("{name} may be served by {LIBRARY} in LD_PRELOAD alone: {why}")),
+            _ => self.say(&format!(
+                "{name} may be served by {LIBRARY} in LD_PRELOAD alone: {why}"
+            )),
         }
     }
 
@@ -339,13 +405,17 @@ impl Reporter {
     fn say_served(&self, page: &Path, reason: Option<&str>) {
         let (name, page) = (&self.name, page.display());
         if let Some(why) = reason {
-            return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
+            return self.say(&format!(
+                "{name} asks the kernel until {page} is served: {why}"
+            ));
         }
         let has = match self.kind {
             ProgramKind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
             _ => format!("{name} has the clock of {page}"),
         };
-        self.say(&format!("{has}; dynamic programs that it starts with LD_PRELOAD have it, too"));
+        self.say(&format!(
+            "{has}; dynamic programs that it starts with LD_PRELOAD have it, too"
+        ));
     }
 
     /// Prints the result of the helper's work.
@@ -353,7 +423,9 @@ impl Reporter {
         match start {
             Ok(Outcome::Served) => self.say_served(page, reason),
             Ok(Outcome::NotServed(why)) => self.say_why(&why),
-            Ok(Outcome::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
+            Ok(Outcome::Unrestored(why)) => {
+                Self::say_always(&format!("{} is killed: {why}", self.name))
+            }
             Err(error) => self.say_why(&error.to_string()),
         }
     }
@@ -378,7 +450,9 @@ impl Reporter {
         text.push(b'\n');
         // A write can raise SIGPIPE (no reader), SIGXFSZ (file size limit) or SIGTTOU (background
         // job). Block these signals, and take those that the write has raised.
-        let raised: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
+        let raised: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU]
+            .into_iter()
+            .collect();
         let (before, mask) = (pending(), raised.thread_swap_mask(SigmaskHow::SIG_BLOCK));
         nix::unistd::write(&stderr, &text).ok();
         let is_new = |signal: &Signal| pending().contains(*signal) && !before.contains(*signal);
@@ -416,7 +490,8 @@ mod tests {
     fn a_call_without_the_vdso_is_not_cheaper_than_a_system_call() {
         assert!(!is_cheaper(SYSTEM_CALL, SYSTEM_CALL));
         // With any clocksource the vDSO answers this one.
-        let is_mapped = fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("[vdso]"));
+        let is_mapped =
+            fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("[vdso]"));
         assert!(!is_mapped || is_cheaper("clock_gettime MONOTONIC_COARSE", SYSTEM_CALL));
     }
 
@@ -429,10 +504,17 @@ mod tests {
             (Some("/lib/other.so"), "/lib/other.so:/lib/ours.so"),
             // A program under `run` may start another program by `run`.
             (Some("/lib/ours.so"), "/lib/ours.so"),
-            (Some("/lib/ours.so /lib/other.so"), "/lib/ours.so /lib/other.so"),
+            (
+                Some("/lib/ours.so /lib/other.so"),
+                "/lib/ours.so /lib/other.so",
+            ),
             (Some("/lib/ours.so.1"), "/lib/ours.so.1:/lib/ours.so"),
         ] {
-            assert_eq!(preload_value(library, old.map(OsStr::new)).unwrap(), expected, "{old:?}");
+            assert_eq!(
+                preload_value(library, old.map(OsStr::new)).unwrap(),
+                expected,
+                "{old:?}"
+            );
         }
         assert!(preload_value(Path::new("/my lib/ours.so"), None).is_err());
     }

@@ -23,7 +23,9 @@ use crate::words::plain_path;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
-        return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
+        return Err(io::Error::other(
+            "--json is for status: tickline serve status --json FILE",
+        ));
     }
     let page = &match (&args.page, args.action) {
         (Some(page), _) => page.clone(),
@@ -43,7 +45,11 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             let output = JsonOutput::open(&args.json)?;
             let status = status::PageReport::read(page)?;
             output.emit(&status, &status.text())?;
-            Ok(if status.serving { Exit::Success } else { Exit::Negative })
+            Ok(if status.serving {
+                Exit::Success
+            } else {
+                Exit::Negative
+            })
         }
         Some(ServeAction::Off) => off(page),
         Some(ServeAction::On) => on(page),
@@ -72,7 +78,14 @@ fn off(page: &Path) -> io::Result<Exit> {
 
 fn on(page: &Path) -> io::Result<Exit> {
     let was_off = page_file::switch_on(page).map_err(page_error)?;
-    say(page, if was_off { "a server may serve it again; start one" } else { "was not switched off" })
+    say(
+        page,
+        if was_off {
+            "a server may serve it again; start one"
+        } else {
+            "was not switched off"
+        },
+    )
 }
 
 fn say(page: &Path, text: &str) -> io::Result<Exit> {

@@ -53,8 +53,17 @@ const ROWS: usize = 28;
 
 /// The result in one sentence.
 pub(crate) fn result(warp: &WarpTest) -> String {
-    let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
-    let count = |synchronised| warp.pairs.iter().filter(|pair| pair.synchronised == synchronised).count();
+    let cpus = format!(
+        "{} {}",
+        if warp.cpus.len() == 1 { "CPU" } else { "CPUs" },
+        ranges(&warp.cpus)
+    );
+    let count = |synchronised| {
+        warp.pairs
+            .iter()
+            .filter(|pair| pair.synchronised == synchronised)
+            .count()
+    };
     match (&warp.unknown, warp.synchronised) {
         (Some(why), _) => format!("The counters could not be compared: {why}."),
         (None, None) if warp.pairs.is_empty() => match &warp.untested_cpus {
@@ -65,11 +74,15 @@ pub(crate) fn result(warp: &WarpTest) -> String {
                 "Untested: this process may use {cpus} alone, and it is unknown which others are online."
             ),
         },
-        (None, Some(true)) if warp.pairs.is_empty() => format!("{cpus} alone: there is nothing to compare."),
+        (None, Some(true)) if warp.pairs.is_empty() => {
+            format!("{cpus} alone: there is nothing to compare.")
+        }
         (None, Some(true)) => {
             let (from, to, ns) = widest(warp);
             let others = warp.untested_cpus.as_ref();
-            let others = others.map_or_else(String::new, |cpus| format!(" CPUs {cpus} were not compared."));
+            let others = others.map_or_else(String::new, |cpus| {
+                format!(" CPUs {cpus} were not compared.")
+            });
             format!(
                 "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to}).{others}"
             )
@@ -100,8 +113,13 @@ fn widest(warp: &WarpTest) -> (u32, u32, f64) {
 fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
     screen.say("", &document.result);
-    let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return screen.text };
-    let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
+    let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else {
+        return screen.text;
+    };
+    let (hz, resolution_ns) = (
+        warp.frequency_hz.unwrap_or_default(),
+        warp.resolution_ns.unwrap_or_default(),
+    );
     let counter = format!(
         "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6
@@ -114,7 +132,14 @@ fn text(document: &Document) -> String {
 }
 
 /// The headings of [`pairs`].
-pub(crate) const HEADS: [&str; 6] = ["CPUs", "exchanges", "warps", "largest warp ns", "offset ns", ""];
+pub(crate) const HEADS: [&str; 6] = [
+    "CPUs",
+    "exchanges",
+    "warps",
+    "largest warp ns",
+    "offset ns",
+    "",
+];
 
 /// The table of the pairs: its title, and its rows.
 pub(crate) fn pairs(warp: &WarpTest) -> (String, Vec<Vec<String>>) {
@@ -125,9 +150,16 @@ pub(crate) fn pairs(warp: &WarpTest) -> (String, Vec<Vec<String>>) {
     };
     let mut title = format!("Pairs: {pattern}");
     if pairs.len() > ROWS {
-        pairs.sort_by(|a, b| severity_key(b).partial_cmp(&severity_key(a)).unwrap_or(Ordering::Equal));
+        pairs.sort_by(|a, b| {
+            severity_key(b)
+                .partial_cmp(&severity_key(a))
+                .unwrap_or(Ordering::Equal)
+        });
         pairs.truncate(ROWS);
-        title += &format!("; the worst {ROWS} of {} (the JSON has them all)", warp.pairs.len());
+        title += &format!(
+            "; the worst {ROWS} of {} (the JSON has them all)",
+            warp.pairs.len()
+        );
     }
     (title, pairs.into_iter().map(row).collect())
 }
@@ -137,7 +169,11 @@ fn row(pair: &WarpPair) -> Vec<String> {
         (Some(least), Some(most)) => format!("{least:+.1} to {most:+.1}"),
         _ => "too few exchanges".to_owned(),
     };
-    let found = if pair.synchronised == Some(false) { "unsynchronised" } else { "" };
+    let found = if pair.synchronised == Some(false) {
+        "unsynchronised"
+    } else {
+        ""
+    };
     vec![
         format!("{} and {}", pair.from_cpu, pair.to_cpu),
         pair.exchanges.to_string(),
@@ -166,7 +202,11 @@ pub(crate) mod tests {
         let is_off = synchronised == Some(false);
         let pair = |to_cpu| WarpPair {
             to_cpu,
-            largest_warp_ns: if is_off { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if is_off {
+                f64::from(to_cpu) * 1_000.0
+            } else {
+                0.0
+            },
             offset_least_ns: synchronised.map(|_| -30.0),
             offset_most_ns: synchronised.map(|_| 40.0),
             synchronised,
@@ -176,7 +216,11 @@ pub(crate) mod tests {
             cpus: (0..=pairs).collect(),
             pattern: Pattern::Star,
             synchronised,
-            largest_warp_ns: if is_off { f64::from(pairs) * 1_000.0 } else { 0.0 },
+            largest_warp_ns: if is_off {
+                f64::from(pairs) * 1_000.0
+            } else {
+                0.0
+            },
             pairs: (1..=pairs).map(pair).collect(),
             ..WarpTest::default()
         }
@@ -185,20 +229,44 @@ pub(crate) mod tests {
     #[test]
     fn the_result_of_warp_says_what_was_compared_and_what_was_not() {
         for (synchronised, pairs, part) in [
-            (Some(true), 3, "CPUs 0-3 are synchronised: they differ by 40 ns at most"),
-            (Some(false), 3, "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns"),
+            (
+                Some(true),
+                3,
+                "CPUs 0-3 are synchronised: they differ by 40 ns at most",
+            ),
+            (
+                Some(false),
+                3,
+                "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns",
+            ),
             (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
             (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
         ] {
             let text = result(&warp(synchronised, pairs));
             assert!(text.contains(part), "{text}");
         }
-        let some = WarpTest { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
+        let some = WarpTest {
+            untested_cpus: Some("4-7".to_owned()),
+            ..warp(Some(true), 3)
+        };
         assert!(result(&some).ends_with("CPUs 4-7 were not compared."));
-        let alone = WarpTest { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
-        assert!(result(&alone).starts_with("Untested: "), "{}", result(&alone));
-        let none = WarpTest { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
-        assert_eq!(result(&none), "The counters could not be compared: no counter.");
+        let alone = WarpTest {
+            untested_cpus: Some("1".to_owned()),
+            ..warp(None, 0)
+        };
+        assert!(
+            result(&alone).starts_with("Untested: "),
+            "{}",
+            result(&alone)
+        );
+        let none = WarpTest {
+            unknown: Some("no counter".to_owned()),
+            ..warp(None, 0)
+        };
+        assert_eq!(
+            result(&none),
+            "The counters could not be compared: no counter."
+        );
     }
 
     #[test]

@@ -61,14 +61,23 @@ fn watch(
     mut table: Option<Table>,
 ) -> io::Result<WatchSummary> {
     // If standard output carries the table or the JSON, no lines go there.
-    let is_shown = [&args.csv, &args.json.target].into_iter().flatten().all(|path| !is_stdout(path));
+    let is_shown = [&args.csv, &args.json.target]
+        .into_iter()
+        .flatten()
+        .all(|path| !is_stdout(path));
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
     let ended_by = loop {
         let sample = sampler.sample();
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
-        let shown = written.and_then(|()| if is_shown { show(&sample, &sampler.summary) } else { Ok(()) });
+        let shown = written.and_then(|()| {
+            if is_shown {
+                show(&sample, &sampler.summary)
+            } else {
+                Ok(())
+            }
+        });
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,

@@ -5,7 +5,11 @@
 #![cfg_attr(
     not(all(
         target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )
     )),
     allow(dead_code, reason = "nothing is counted there")
 )]
@@ -14,7 +18,11 @@ mod clocks;
 #[cfg_attr(
     not(all(
         target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )
     )),
     path = "who/unsupported.rs"
 )]
@@ -47,16 +55,33 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
     // Measure the costs after the count, because tracepoints make each system call costlier.
     costs::settle();
-    let costs = costs::measure(&setup.calls(), costs::ROUNDS, progress.part("costs", 0.8, 1.0));
+    let costs = costs::measure(
+        &setup.calls(),
+        costs::ROUNDS,
+        progress.part("costs", 0.8, 1.0),
+    );
     let mut document = setup.document("who", costs, None);
     document.diagnose();
-    let exit = if counted.is_ok() { Exit::Success } else { Exit::Negative };
-    let who = counted.map(|counted| counted.into_summary(&document)).unwrap_or_else(|obstacle| {
-        let instead = obstacle.instead(args.process, args.time.as_secs());
-        WhoSummary { obstacle: Some(obstacle.to_string()), instead, ..WhoSummary::default() }
-    });
+    let exit = if counted.is_ok() {
+        Exit::Success
+    } else {
+        Exit::Negative
+    };
+    let who = counted
+        .map(|counted| counted.into_summary(&document))
+        .unwrap_or_else(|obstacle| {
+            let instead = obstacle.instead(args.process, args.time.as_secs());
+            WhoSummary {
+                obstacle: Some(obstacle.to_string()),
+                instead,
+                ..WhoSummary::default()
+            }
+        });
     progress.finish();
-    document.who = Some(WhoSummary { process: args.process, ..who });
+    document.who = Some(WhoSummary {
+        process: args.process,
+        ..who
+    });
     output.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
@@ -72,9 +97,14 @@ fn check_process(pid: u32) -> io::Result<()> {
         return Err(io::Error::other(format!("there is no process {pid}")));
     }
     let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-    match status.lines().find_map(|line| line.strip_prefix("Tgid:\t")).filter(|tgid| *tgid != pid.to_string())
+    match status
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:\t"))
+        .filter(|tgid| *tgid != pid.to_string())
     {
-        Some(tgid) => Err(io::Error::other(format!("{pid} is a thread of process {tgid}: name the process"))),
+        Some(tgid) => Err(io::Error::other(format!(
+            "{pid} is a thread of process {tgid}: name the process"
+        ))),
         None => Ok(()),
     }
 }
@@ -92,30 +122,47 @@ struct CallCounts {
 impl CallCounts {
     /// Adds a sample. `name` reads the name of a process.
     fn add(&mut self, pid: u32, call: TimeCall, name: impl FnOnce(u32) -> Option<String>) {
-        self.samples.entry((pid, call)).or_insert_with(|| (name(pid), 0)).1 += 1;
+        self.samples
+            .entry((pid, call))
+            .or_insert_with(|| (name(pid), 0))
+            .1 += 1;
     }
 
     fn into_summary(self, facts: &Document) -> WhoSummary {
-        let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
-        let callers = self.samples.into_iter().map(|((pid, call), (process, samples))| {
-            let calls_per_second = as_f64(samples * every) / seconds;
-            let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
-            let cost_ns = call.cost_ns(facts);
-            let fixed_ns = call.fixed_ns(cost_ns, facts);
-            Caller {
-                pid,
-                process,
-                clock: call.name(),
-                calls_per_second,
-                cost_ns,
-                core_percent: cost_ns.map(percent),
-                fixed_ns,
-                fixed_core_percent: fixed_ns.map(percent),
-            }
-        });
+        let (seconds, every) = (
+            self.who.counted_s.unwrap_or(1.0),
+            self.who.sampled_every.unwrap_or(1),
+        );
+        let callers = self
+            .samples
+            .into_iter()
+            .map(|((pid, call), (process, samples))| {
+                let calls_per_second = as_f64(samples * every) / seconds;
+                let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
+                let cost_ns = call.cost_ns(facts);
+                let fixed_ns = call.fixed_ns(cost_ns, facts);
+                Caller {
+                    pid,
+                    process,
+                    clock: call.name(),
+                    calls_per_second,
+                    cost_ns,
+                    core_percent: cost_ns.map(percent),
+                    fixed_ns,
+                    fixed_core_percent: fixed_ns.map(percent),
+                }
+            });
         let mut callers: Vec<Caller> = callers.collect();
-        let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
-        callers.sort_by(|a, b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
-        WhoSummary { callers, ..self.who }
+        let weight =
+            |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
+        callers.sort_by(|a, b| {
+            weight(b)
+                .partial_cmp(&weight(a))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        WhoSummary {
+            callers,
+            ..self.who
+        }
     }
 }

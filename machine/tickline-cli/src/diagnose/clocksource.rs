@@ -23,9 +23,12 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
         (Some(finding), _) => finding,
         (None, current) => slow_clocksource(current, facts),
     };
-    let asked =
-        served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
-    let words = facts.clocksource_parameters().map(|word| format!("the kernel's command line has {word}"));
+    let asked = served
+        .filter(|_| by_call)
+        .map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
+    let words = facts
+        .clocksource_parameters()
+        .map(|word| format!("the kernel's command line has {word}"));
     Some(
         finding
             .with_evidence(words)
@@ -38,7 +41,9 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
-    let name = facts.paravirtual_clock().filter(|_| facts.is_answered_by_vdso())?;
+    let name = facts
+        .paravirtual_clock()
+        .filter(|_| facts.is_answered_by_vdso())?;
     if facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
         return None;
     }
@@ -54,7 +59,10 @@ fn may_use_tsc(facts: &Document) -> bool {
 /// The finding that the vDSO could read another clocksource on offer. A switch to it is the fix.
 fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
     let other = facts.other_for_vdso()?;
-    let finding = Finding::new("clocksource_not_chosen", &[("clocksource", &name), ("other", &other)]);
+    let finding = Finding::new(
+        "clocksource_not_chosen",
+        &[("clocksource", &name), ("other", &other)],
+    );
     Some(finding.with_fix(fix::switch_to(other, facts)))
 }
 
@@ -80,8 +88,19 @@ fn slow_clocksource(current: Option<&str>, facts: &Document) -> Finding {
 /// A slow clocksource on a machine that is not x86 and offers no better clocksource.
 fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
     // Before ARMv7, Linux lets programs read no processor's counter.
-    let is_armv6 = facts.machine.cpu.as_deref().is_some_and(|cpu| cpu.contains("ARMv6"));
-    named(if is_armv6 { "clocksource_slow/no_counter" } else { "clocksource_slow" }, name)
+    let is_armv6 = facts
+        .machine
+        .cpu
+        .as_deref()
+        .is_some_and(|cpu| cpu.contains("ARMv6"));
+    named(
+        if is_armv6 {
+            "clocksource_slow/no_counter"
+        } else {
+            "clocksource_slow"
+        },
+        name,
+    )
 }
 
 fn unreadable(key: &'static str) -> Finding {
@@ -108,7 +127,9 @@ fn vdso_bypassed(facts: &Document) -> Option<Finding> {
         return None;
     }
     // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
-    let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
+    let words = ["vdso=0", "vdso32=0"]
+        .into_iter()
+        .filter(|word| *word == "vdso=0" || facts.is_x86_32());
     // If the vDSO is mapped in spite of the parameter, it is not off.
     let word = words.into_iter().find(|word| facts.has_parameter(word));
     if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
@@ -116,8 +137,11 @@ fn vdso_bypassed(facts: &Document) -> Option<Finding> {
     }
     // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
     // from the vDSO if the vDSO cannot read a counter (PLATFORM.md).
-    let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
-    (coarse == Some(ServedBy::SystemCall)).then(|| named("vdso_unused", name).with_evidence(mapping(facts)))
+    let name = facts
+        .clocksource()
+        .filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
+    (coarse == Some(ServedBy::SystemCall))
+        .then(|| named("vdso_unused", name).with_evidence(mapping(facts)))
 }
 
 /// The finding that a parameter of the kernel's command line, to be removed, disables the vDSO.
@@ -127,8 +151,11 @@ fn parameter_finding(key: &'static str, word: &'static str) -> Finding {
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
 fn vdso_unused(name: &str, facts: &Document) -> Finding {
-    let arm =
-        if facts.is_x86() { "" } else { ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)" };
+    let arm = if facts.is_x86() {
+        ""
+    } else {
+        ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)"
+    };
     let finding = |key| Finding::new(key, &[("clocksource", &name), ("arm", &arm)]);
     match facts.coarse_served_by() {
         // The vDSO answers the coarse clock, so the process uses the vDSO.
@@ -151,12 +178,18 @@ fn kvm_clock(facts: &Document) -> Finding {
     }
     // A 64-bit vDSO reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT (PLATFORM.md).
     let in_use = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
-    let key = if in_use { "kvm_clock_unstable/in_use" } else { "kvm_clock_unstable" };
+    let key = if in_use {
+        "kvm_clock_unstable/in_use"
+    } else {
+        "kvm_clock_unstable"
+    };
     let finding = Finding::new(key, &[]).with_evidence(rejection_evidence(facts));
     if may_use_tsc(facts) {
         return with_switch_to_tsc(finding, facts);
     }
-    let host = fix::host_fix(facts).or_else(|| fix::fix_for_hypervisor("kvm", facts)).unwrap_or_default();
+    let host = fix::host_fix(facts)
+        .or_else(|| fix::fix_for_hypervisor("kvm", facts))
+        .unwrap_or_default();
     finding.with_fix(host.reworded(|host| {
         format!("{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself")
     }))
@@ -165,13 +198,17 @@ fn kvm_clock(facts: &Document) -> Finding {
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
 fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
     let evidence = "available_clocksource has tsc".to_owned();
-    finding.with_evidence([evidence]).with_fix(fix::use_tsc(facts))
+    finding
+        .with_evidence([evidence])
+        .with_fix(fix::use_tsc(facts))
 }
 
 fn xen(facts: &Document) -> Finding {
     let finding = Finding::new("xen_clocksource", &[]);
     if facts.are_unsynchronised() {
-        return finding.with_fix(Fix::none("the counters are unsynchronised; use another type of instance"));
+        return finding.with_fix(Fix::none(
+            "the counters are unsynchronised; use another type of instance",
+        ));
     }
     let finding = finding.with_evidence(rejection_evidence(facts));
     if facts.accepts_tsc() == Some(true) {
@@ -213,21 +250,34 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
     if let Some(finding) = not_chosen(name, facts) {
         return finding;
     }
-    if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.has_parameter(word)) {
-        return Finding::new("tsc_switched_off", &[("clocksource", &name), ("word", &word)])
-            .with_fix(remove_parameter(word, facts));
+    if let Some(word) = ["notsc", "tsc=unstable"]
+        .into_iter()
+        .find(|word| facts.has_parameter(word))
+    {
+        return Finding::new(
+            "tsc_switched_off",
+            &[("clocksource", &name), ("word", &word)],
+        )
+        .with_fix(remove_parameter(word, facts));
     }
     let offered = facts.machine.available_clocksources.as_deref();
     let missing = offered.map(|list| match facts.lists("tsc") {
         true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
         false => format!("available_clocksource has no tsc: {list}"),
     });
-    let Some(rejection) = facts.rejection() else { return unexplained(name, missing, facts) };
-    let finding = Finding::new(rejection.key, &[("clocksource", &name), ("reason", &rejection.reason)]);
+    let Some(rejection) = facts.rejection() else {
+        return unexplained(name, missing, facts);
+    };
+    let finding = Finding::new(
+        rejection.key,
+        &[("clocksource", &name), ("reason", &rejection.reason)],
+    );
     // The kernel's verdict may be old, so also show the present comparison.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.with_evidence(missing.into_iter().chain(rejection.messages).chain(today)).with_fix(tsc_fix(facts))
+    finding
+        .with_evidence(missing.into_iter().chain(rejection.messages).chain(today))
+        .with_fix(tsc_fix(facts))
 }
 
 /// The finding if the log does not say why the kernel does not use the TSC.
@@ -245,13 +295,24 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
     let then = if has_log || then.is_none {
         then
     } else {
-        format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}", then.text).into()
+        format!(
+            "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}",
+            then.text
+        )
+        .into()
     };
     if missing.is_none() {
         return offer_unknown(name, facts, then);
     }
-    let key = if facts.lists("tsc") { "tsc_unstable" } else { "tsc_missing" };
-    named(key, name).with_evidence(missing).with_evidence([why.to_owned()]).with_fix(then)
+    let key = if facts.lists("tsc") {
+        "tsc_unstable"
+    } else {
+        "tsc_missing"
+    };
+    named(key, name)
+        .with_evidence(missing)
+        .with_evidence([why.to_owned()])
+        .with_fix(then)
 }
 
 /// The kernel's messages about its rejection of the TSC. Without a message, the position of the TSC
@@ -291,7 +352,10 @@ fn offer_unknown(name: &str, facts: &Document, then: Fix) -> Finding {
 /// The fix for a TSC that the kernel has rejected. Without a message, the watchdog has probably
 /// rejected it, because the kernel had registered the TSC before.
 fn tsc_fix(facts: &Document) -> Fix {
-    match facts.rejection().map_or("tsc_watchdog", |rejection| rejection.key) {
+    match facts
+        .rejection()
+        .map_or("tsc_watchdog", |rejection| rejection.key)
+    {
         // A comparison agrees with the kernel, so do not override the kernel's verdict.
         _ if facts.are_unsynchronised() => fix::host_or_firmware_fix(facts),
         "tsc_warp" if fix::host_fix(facts).is_none() => texts::phrase("firmware").into(),
@@ -314,6 +378,12 @@ fn remove_parameter(word: &str, facts: &Document) -> Fix {
     if !facts.may_have_good_tsc() {
         return fix::invariant_tsc(facts);
     }
-    let steps = facts.has_parameter(word).then(|| steps::remove_parameter(word));
-    Fix { text: format!("take `{word}` off the kernel's command line"), steps, is_none: false }
+    let steps = facts
+        .has_parameter(word)
+        .then(|| steps::remove_parameter(word));
+    Fix {
+        text: format!("take `{word}` off the kernel's command line"),
+        steps,
+        is_none: false,
+    }
 }

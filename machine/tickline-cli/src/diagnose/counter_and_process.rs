@@ -19,8 +19,16 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
     if facts.machine.counter_readable != Some(false) {
         return None;
     }
-    let killed = facts.costs.iter().filter(|row| row.served_by == Some(ServedBy::Nobody)).count();
-    let key = if killed > 0 { "counter_denied/deadly" } else { "counter_denied" };
+    let killed = facts
+        .costs
+        .iter()
+        .filter(|row| row.served_by == Some(ServedBy::Nobody))
+        .count();
+    let key = if killed > 0 {
+        "counter_denied/deadly"
+    } else {
+        "counter_denied"
+    };
     Some(Finding::new(key, &[("killed", &killed)]))
 }
 
@@ -35,9 +43,17 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // CPU's parameters.
     let used = facts.clocksource().is_some_and(is_counter)
         || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
-    let key = if used { "counters_unsynchronised/used" } else { "counters_unsynchronised" };
+    let key = if used {
+        "counters_unsynchronised/used"
+    } else {
+        "counters_unsynchronised"
+    };
     let host = fix::host_or_firmware_fix(facts);
-    let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
+    let others = facts
+        .machine
+        .available_clocksources
+        .as_deref()
+        .unwrap_or_default();
     let is_other = |name: &&str| !is_counter(name) && facts.clocksource() != Some(name);
     let other = others.split_whitespace().find(is_other).filter(|_| used);
     let fix = match other {
@@ -46,15 +62,21 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         }
         None => host,
     };
-    let evidence = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
-        // Facts that a person has written may lack this text.
-        "" => "a comparison of the CPUs' counters".to_owned(),
-        words => words.to_owned(),
-    });
+    let evidence =
+        facts
+            .are_unsynchronised_by_clock()
+            .then(|| match facts.machine.counters.as_str() {
+                // Facts that a person has written may lack this text.
+                "" => "a comparison of the CPUs' counters".to_owned(),
+                words => words.to_owned(),
+            });
     let forced = facts.has_parameter("tsc=reliable").then(|| {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
-    let evidence = evidence.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
+    let evidence = evidence
+        .into_iter()
+        .chain(facts.unsynchronised_pairs())
+        .chain(forced);
     Some(Finding::new(key, &[]).with_evidence(evidence).with_fix(fix))
 }
 
@@ -73,13 +95,25 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
         _ => "counter_trapped",
     };
     let finding = Finding::new(key, &[]);
-    let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| key == "counter_trapped");
-    let fix = host.and_then(|host| host.untrapped.clone()).map_or_else(|| finding.fix.clone(), Into::into);
-    let evidence =
-        format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
+    let host = TEXTS
+        .hosts
+        .get(facts.hypervisor())
+        .filter(|_| key == "counter_trapped");
+    let fix = host
+        .and_then(|host| host.untrapped.clone())
+        .map_or_else(|| finding.fix.clone(), Into::into);
+    let evidence = format!(
+        "{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns"
+    );
     let clock = facts.precise_ns().zip(facts.precise_served_by());
-    let clock = clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
-    Some(finding.with_evidence([evidence]).with_evidence(clock).with_fix(fix))
+    let clock =
+        clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
+    Some(
+        finding
+            .with_evidence([evidence])
+            .with_evidence(clock)
+            .with_fix(fix),
+    )
 }
 
 /// CPUID does not state that the counter runs at a constant rate.
@@ -115,17 +149,28 @@ pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
 
 /// `TICKLINE=off` switches the counter off.
 pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
-    (facts.reason.as_deref() == Some("disabled_by_environment")).then(|| Finding::new("switched_off", &[]))
+    (facts.reason.as_deref() == Some("disabled_by_environment"))
+        .then(|| Finding::new("switched_off", &[]))
 }
 
 /// `TICKLINE` is neither `on` nor `off`.
 pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
-    facts.clock.environment_unrecognised.then(|| Finding::new("environment_unrecognised", &[]))
+    facts
+        .clock
+        .environment_unrecognised
+        .then(|| Finding::new("environment_unrecognised", &[]))
 }
 
 /// The beginnings of the file names of libraries that provide `clock_gettime`: glibc (up to 2.16 in
 /// librt), musl, and Android's libc.
-const LIBRARIES: [&str; 6] = ["libc.so", "libc-", "libc.musl", "ld-musl", "librt.so", "librt-"];
+const LIBRARIES: [&str; 6] = [
+    "libc.so",
+    "libc-",
+    "libc.musl",
+    "ld-musl",
+    "librt.so",
+    "librt-",
+];
 
 /// The least difference that shows a faked time, ns. It is longer than an interruption between the
 /// two calls.
@@ -140,9 +185,20 @@ pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
     }
     let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
     let faked = difference_ns.unsigned_abs() > FAKED_NS;
-    let key = if faked { "clock_interposed/faked" } else { "clock_interposed" };
+    let key = if faked {
+        "clock_interposed/faked"
+    } else {
+        "clock_interposed"
+    };
     let difference_s = difference_ns / 1_000_000_000;
-    Some(Finding::new(key, &[("name", &name), ("file", &file), ("difference_s", &difference_s)]))
+    Some(Finding::new(
+        key,
+        &[
+            ("name", &name),
+            ("file", &file),
+            ("difference_s", &difference_s),
+        ],
+    ))
 }
 
 /// A tracer, such as a debugger, stops the process at system calls or signals.
@@ -153,5 +209,8 @@ pub(super) fn traced(facts: &Document) -> Option<Finding> {
 
 /// tickline's clock could not start its thread.
 pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
-    Some(Finding::new("no_thread", &[("error", facts.clock.thread_error.as_ref()?)]))
+    Some(Finding::new(
+        "no_thread",
+        &[("error", facts.clock.thread_error.as_ref()?)],
+    ))
 }

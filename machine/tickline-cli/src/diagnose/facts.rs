@@ -30,19 +30,29 @@ fn by_name(name: &str) -> Clocksource {
 
 /// Whether this clocksource is the counter, read directly.
 pub(super) fn is_plain_counter(name: &str) -> bool {
-    matches!(by_name(name), Clocksource::Tsc | Clocksource::ArchSysCounter | Clocksource::Riscv)
+    matches!(
+        by_name(name),
+        Clocksource::Tsc | Clocksource::ArchSysCounter | Clocksource::Riscv
+    )
 }
 
 /// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it, and
 /// it has the counter's differences between CPUs.
 pub(super) fn is_counter(name: &str) -> bool {
-    is_plain_counter(name) || matches!(by_name(name), Clocksource::TscEarly | Clocksource::HypervPage)
+    is_plain_counter(name)
+        || matches!(
+            by_name(name),
+            Clocksource::TscEarly | Clocksource::HypervPage
+        )
 }
 
 /// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
 /// the timer tick.
 pub(super) fn is_slow(name: &str) -> bool {
-    matches!(by_name(name), Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Jiffies) || name == "pit"
+    matches!(
+        by_name(name),
+        Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Jiffies
+    ) || name == "pit"
 }
 
 impl Document {
@@ -56,17 +66,21 @@ impl Document {
 
     /// The name and the cost, ns, of the bare read of the counter.
     pub(super) fn counter(&self) -> Option<(&'static str, f64)> {
-        BARE.into_iter().find_map(|name| Some((name, self.cost_ns(name)?)))
+        BARE.into_iter()
+            .find_map(|name| Some((name, self.cost_ns(name)?)))
     }
 
     /// The first precise clock with a known answerer, and the answerer.
     pub(crate) fn precise_served_by(&self) -> Option<(&str, ServedBy)> {
-        PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
+        PRECISE
+            .into_iter()
+            .find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
     }
 
     /// Whether the vDSO answers a precise clock.
     pub(super) fn is_answered_by_vdso(&self) -> bool {
-        self.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
+        self.precise_served_by()
+            .is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
     }
 
     /// The answerer of the coarse clock: the vDSO if the process uses it, whatever the clocksource.
@@ -78,8 +92,12 @@ impl Document {
     /// clock plus the cost of an ordered counter read, because the coarse clock does all the work
     /// of a precise clock except the read of the counter. Both costs were measured on the machine.
     pub(crate) fn attainable_ns(&self) -> Option<f64> {
-        let coarse = self.row(COARSE).filter(|row| row.served_by == Some(ServedBy::Vdso))?;
-        let counter = ORDERED.into_iter().find_map(|counter| self.cost_ns(counter))?;
+        let coarse = self
+            .row(COARSE)
+            .filter(|row| row.served_by == Some(ServedBy::Vdso))?;
+        let counter = ORDERED
+            .into_iter()
+            .find_map(|counter| self.cost_ns(counter))?;
         Some(coarse.cost_ns? + counter)
     }
 
@@ -93,7 +111,9 @@ impl Document {
     pub(super) fn avoidable_cost_ns(&self) -> Option<(f64, f64)> {
         /// The least ratio of two costs that counts.
         const DEARER: f64 = 1.5;
-        self.precise_ns().zip(self.attainable_ns()).filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
+        self.precise_ns()
+            .zip(self.attainable_ns())
+            .filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
     }
 
     pub(super) fn clocksource(&self) -> Option<&str> {
@@ -102,42 +122,60 @@ impl Document {
 
     /// The clocksource, if it is the hypervisor's clock.
     pub(super) fn paravirtual_clock(&self) -> Option<&str> {
-        self.clocksource().filter(|name| matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen))
+        self.clocksource()
+            .filter(|name| matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen))
     }
 
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
     /// may still name a TSC that it has rejected.
     pub(super) fn accepts_tsc(&self) -> Option<bool> {
         let list = self.machine.available_clocksources.as_deref()?;
-        Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.rejection().is_none())
+        Some(
+            Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true)
+                && self.rejection().is_none(),
+        )
     }
 
     /// Whether the list of available clocksources names this clocksource, accepted or not.
     pub(super) fn lists(&self, clocksource: &str) -> bool {
-        let list = self.machine.available_clocksources.as_deref().unwrap_or_default();
+        let list = self
+            .machine
+            .available_clocksources
+            .as_deref()
+            .unwrap_or_default();
         list.split_whitespace().any(|name| name == clocksource)
     }
 
     /// The best clocksource on offer that the vDSO reads, except the TSC and the present
     /// clocksource.
     pub(super) fn other_for_vdso(&self) -> Option<&'static str> {
-        const READ: [&str; 4] =
-            ["arch_sys_counter", "riscv_clocksource", "hyperv_clocksource_tsc_page", "kvm-clock"];
+        const READ: [&str; 4] = [
+            "arch_sys_counter",
+            "riscv_clocksource",
+            "hyperv_clocksource_tsc_page",
+            "kvm-clock",
+        ];
         let mut offered = READ.into_iter().filter(|name| self.lists(name));
         offered.find(|name| self.clocksource() != Some(name) && !self.are_unsynchronised())
     }
 
     /// The words of the kernel's command line.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
-        self.machine.kernel_command_line.as_deref().unwrap_or_default().split_whitespace()
+        self.machine
+            .kernel_command_line
+            .as_deref()
+            .unwrap_or_default()
+            .split_whitespace()
     }
 
     /// The words of the kernel's command line that keep the kernel from another clocksource.
     pub(super) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
         let chosen = |word: &str| {
-            word.strip_prefix("clocksource=").is_some_and(|name| self.clocksource() == Some(name))
+            word.strip_prefix("clocksource=")
+                .is_some_and(|name| self.clocksource() == Some(name))
         };
-        self.parameters().filter(move |word| chosen(word) || *word == "no-kvmclock")
+        self.parameters()
+            .filter(move |word| chosen(word) || *word == "no-kvmclock")
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
@@ -148,7 +186,9 @@ impl Document {
     /// Whether the kernel's release is at least this version; `None` if the release is unknown.
     pub(crate) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
         let release = self.machine.kernel.as_deref()?;
-        let mut numbers = release.split(|character: char| !character.is_ascii_digit()).map(str::parse::<u32>);
+        let mut numbers = release
+            .split(|character: char| !character.is_ascii_digit())
+            .map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(first)), Some(Ok(second))) => Some((first, second) >= (major, minor)),
             _ => None,
@@ -164,7 +204,10 @@ impl Document {
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
-            None => matches!(self.clocksource().map(by_name), Some(Clocksource::Hpet | Clocksource::AcpiPm)),
+            None => matches!(
+                self.clocksource().map(by_name),
+                Some(Clocksource::Hpet | Clocksource::AcpiPm)
+            ),
         }
     }
 
@@ -196,8 +239,9 @@ impl Document {
     /// Whether the counters of all CPUs were compared and found synchronised.
     pub(super) fn are_synchronised(&self) -> bool {
         let online = self.machine.online_cpus.as_deref();
-        let all =
-            |warp: &WarpTest| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
+        let all = |warp: &WarpTest| {
+            warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str())
+        };
         // tickline's clock compares only the CPUs that its process may use.
         let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
         let clock = online.is_some() && online == self.machine.synchronised_cpus;
@@ -211,14 +255,21 @@ impl Document {
 
     /// Whether the comparison by tickline's clock has found unsynchronised counters.
     pub(super) fn are_unsynchronised_by_clock(&self) -> bool {
-        self.machine.counter_difference_ticks.is_some() || self.reason.as_deref() == Some("unsynchronised")
+        self.machine.counter_difference_ticks.is_some()
+            || self.reason.as_deref() == Some("unsynchronised")
     }
 
     /// The worst unsynchronised pair of CPUs that `warp` or `report` has found, in words.
     pub(super) fn unsynchronised_pairs(&self) -> Option<String> {
         let warp = self.unsynchronised()?;
-        let found: Vec<_> = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).collect();
-        let worst = found.iter().max_by(|a, b| a.largest_warp_ns.total_cmp(&b.largest_warp_ns));
+        let found: Vec<_> = warp
+            .pairs
+            .iter()
+            .filter(|pair| pair.synchronised == Some(false))
+            .collect();
+        let worst = found
+            .iter()
+            .max_by(|a, b| a.largest_warp_ns.total_cmp(&b.largest_warp_ns));
         Some(match worst {
             Some(worst) => format!(
                 "CPU {} and CPU {} are unsynchronised by at least {:.0} ns (unsynchronised pairs: {} of {})",
@@ -234,7 +285,9 @@ impl Document {
 
     /// The result of the comparisons of the counters, in words.
     pub(crate) fn counters(&self) -> String {
-        let by_pairs = self.unsynchronised_pairs().filter(|_| !self.are_unsynchronised_by_clock());
+        let by_pairs = self
+            .unsynchronised_pairs()
+            .filter(|_| !self.are_unsynchronised_by_clock());
         by_pairs.unwrap_or_else(|| self.machine.counters.clone())
     }
 }

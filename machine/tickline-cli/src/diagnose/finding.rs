@@ -63,7 +63,9 @@ impl Finding {
             severity,
             what: words.what,
             evidence: words.evidence,
-            fix: words.no_fix.map_or_else(|| words.fix.into(), |why| Fix::none(&why)),
+            fix: words
+                .no_fix
+                .map_or_else(|| words.fix.into(), |why| Fix::none(&why)),
             gain_ratio: None,
             who: (severity == Severity::Slow).then_some("sudo tickline who"),
         }
@@ -71,17 +73,33 @@ impl Finding {
 
     /// The labels and texts below the finding's sentence, in text and HTML.
     pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
-        let gain = self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
-        let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
+        let gain = self
+            .gain_ratio
+            .map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
+        let who = self
+            .who
+            .map(|command| format!("{command} (counts the calls of each program)"));
         let texts = self.evidence.iter().map(|text| ("seen", text.clone()));
         let texts = texts.chain(self.fix.parts().into_iter().map(|part| ("fix", part)));
-        let is_host = self.fix.steps.as_ref().is_some_and(|steps| steps.place == Place::Host);
-        let texts = texts.chain(is_host.then(|| ("run", "the following commands on the host".to_owned())));
+        let is_host = self
+            .fix
+            .steps
+            .as_ref()
+            .is_some_and(|steps| steps.place == Place::Host);
+        let texts =
+            texts.chain(is_host.then(|| ("run", "the following commands on the host".to_owned())));
         let commands = self.fix.steps.iter().flat_map(Steps::named);
         let commands = commands.map(|(name, command)| (name, Detail::Command(command.to_owned())));
-        let last = gain.map(|gain| ("gain", gain)).into_iter().chain(who.map(|who| ("who", who)));
+        let last = gain
+            .map(|gain| ("gain", gain))
+            .into_iter()
+            .chain(who.map(|who| ("who", who)));
         let text = |(name, text)| (name, Detail::Text(text));
-        texts.map(text).chain(commands).chain(last.map(text)).collect()
+        texts
+            .map(text)
+            .chain(commands)
+            .chain(last.map(text))
+            .collect()
     }
 
     /// Adds evidence: any number of texts, such as an `Option`.
@@ -93,18 +111,27 @@ impl Finding {
     /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
     /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
     pub(super) fn with_gain(self, facts: &Document) -> Self {
-        let target = self.fix.steps.as_ref().and_then(|steps| steps.clocksource.as_deref());
+        let target = self
+            .fix
+            .steps
+            .as_ref()
+            .and_then(|steps| steps.clocksource.as_deref());
         let is_counters = match target.or(facts.clocksource()) {
             _ if self.code.starts_with("tsc_") => true,
             Some("xen") => facts.invariant() != Some(false),
             name => name.is_none_or(is_plain_counter),
         };
-        let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
+        let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else {
+            return self;
+        };
         let gain_ratio = (!self.fix.is_none).then_some(now_ns / then_ns);
         let evidence = format!(
             "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is attainable"
         );
-        Self { gain_ratio, ..self.with_evidence([evidence]) }
+        Self {
+            gain_ratio,
+            ..self.with_evidence([evidence])
+        }
     }
 
     pub(super) fn with_fix(mut self, fix: impl Into<Fix>) -> Self {

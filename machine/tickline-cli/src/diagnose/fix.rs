@@ -24,19 +24,29 @@ pub(crate) struct Fix {
 
 impl From<String> for Fix {
     fn from(text: String) -> Self {
-        Self { text, ..Self::default() }
+        Self {
+            text,
+            ..Self::default()
+        }
     }
 }
 
 impl Fix {
     /// States that there is no fix, for this reason.
     pub(super) fn none(why: &str) -> Self {
-        Self { text: format!("none: {why}"), steps: None, is_none: true }
+        Self {
+            text: format!("none: {why}"),
+            steps: None,
+            is_none: true,
+        }
     }
 
     /// The fix with another text and the same commands.
     pub(super) fn reworded(self, words: impl FnOnce(&str) -> String) -> Self {
-        Self { text: words(&self.text), ..self }
+        Self {
+            text: words(&self.text),
+            ..self
+        }
     }
 
     /// The parts of the text. A long text is split at its semicolons outside of brackets.
@@ -56,7 +66,10 @@ impl Fix {
         if self.text.len() < LONG || parts.len() == 1 {
             return vec![self.text.clone()];
         }
-        (1..).zip(parts).map(|(number, part): (u32, _)| format!("{number}. {part}")).collect()
+        (1..)
+            .zip(parts)
+            .map(|(number, part): (u32, _)| format!("{number}. {part}"))
+            .collect()
     }
 }
 
@@ -68,10 +81,16 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
             format!("{now}; the kernel's command line has `{word}` already, for the next start")
         }
         // Without any such parameter, the kernel would choose a clocksource by its own preferences.
-        Some(word) => format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`"),
+        Some(word) => {
+            format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`")
+        }
         None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
     };
-    Fix { text, steps: steps::switch(clocksource, facts), is_none: false }
+    Fix {
+        text,
+        steps: steps::switch(clocksource, facts),
+        is_none: false,
+    }
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
@@ -81,12 +100,20 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be
     // compared first. For a TSC that is not invariant, the text below contains that condition.
     let needs_no_warp = facts.invariant() == Some(false) || facts.are_synchronised();
-    let warp = facts.paravirtual_clock().filter(|_| !needs_no_warp).map(|_| phrase("warp_first"));
-    let log = facts.machine.kernel_log.is_none().then(|| phrase("log_first"));
+    let warp = facts
+        .paravirtual_clock()
+        .filter(|_| !needs_no_warp)
+        .map(|_| phrase("warp_first"));
+    let log = facts
+        .machine
+        .kernel_log
+        .is_none()
+        .then(|| phrase("log_first"));
     let checks: Vec<String> = warp.into_iter().chain(log).collect();
     let mut switch = switch_to("tsc", facts);
     if !checks.is_empty() {
-        switch = switch.reworded(|switch| format!("check first {}; then: {switch}", checks.join(", and ")));
+        switch = switch
+            .reworded(|switch| format!("check first {}; then: {switch}", checks.join(", and ")));
     }
     if facts.invariant() != Some(false) {
         return switch;
@@ -103,7 +130,9 @@ pub(super) fn invariant_tsc(facts: &Document) -> Fix {
     let cpuid = facts.machine.cpuid.as_ref();
     host_fix(facts).unwrap_or_else(|| match cpuid.and_then(|cpuid| cpuid.hypervisor) {
         Some(true) => phrase("show_invariant").into(),
-        _ => Fix::none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
+        _ => Fix::none(
+            "the processor has no invariant TSC; leave the choice of clocksource to the kernel",
+        ),
     })
 }
 
@@ -115,13 +144,21 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
     }
     // Older kernels compare the counters in spite of the parameter (`unsynchronized_tsc` in
     // `arch/x86/kernel/tsc.c`).
-    let kernel =
-        match facts.machine.kernel.as_deref().filter(|_| facts.is_kernel_at_least(3, 3) == Some(false)) {
-            Some(older) => format!("with a kernel 3.3 or later: this one is {older}"),
-            None => "kernel 3.3 or later".to_owned(),
-        };
+    let kernel = match facts
+        .machine
+        .kernel
+        .as_deref()
+        .filter(|_| facts.is_kernel_at_least(3, 3) == Some(false))
+    {
+        Some(older) => format!("with a kernel 3.3 or later: this one is {older}"),
+        None => "kernel 3.3 or later".to_owned(),
+    };
     // `Documentation/admin-guide/kernel-parameters.txt`
-    format!("boot with tsc=reliable clocksource=tsc ({kernel}), {}", phrase("reliable_only_where")).into()
+    format!(
+        "boot with tsc=reliable clocksource=tsc ({kernel}), {}",
+        phrase("reliable_only_where")
+    )
+    .into()
 }
 
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
@@ -129,7 +166,12 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
 pub(super) fn no_watchdog(facts: &Document) -> Fix {
     match facts.invariant() {
         Some(false) => trust_tsc(facts),
-        _ => format!("{}, {}", phrase("no_watchdog"), phrase("reliable_only_where")).into(),
+        _ => format!(
+            "{}, {}",
+            phrase("no_watchdog"),
+            phrase("reliable_only_where")
+        )
+        .into(),
     }
 }
 
@@ -141,7 +183,11 @@ pub(super) fn check_tsc(facts: &Document) -> Fix {
         return host_fix_or(trust_tsc, facts);
     }
     let (check, repair) = (phrase("check_rate"), host_or_firmware_fix(facts).text);
-    format!("{check}; {repair}; only if the rate is steady then: {}", no_watchdog(facts).text).into()
+    format!(
+        "{check}; {repair}; only if the rate is steady then: {}",
+        no_watchdog(facts).text
+    )
+    .into()
 }
 
 /// The fix on the host, or the fix in the kernel. If the TSC is not invariant, only the host can
@@ -162,23 +208,47 @@ pub(super) fn host_or_firmware_fix(facts: &Document) -> Fix {
 
 /// The cloud provider's own recommendation; `None` outside of the known clouds.
 pub(super) fn provider(facts: &Document) -> Option<String> {
-    Some(TEXTS.clouds.get(facts.machine.cloud.as_deref()?)?.advice.clone())
+    Some(
+        TEXTS
+            .clouds
+            .get(facts.machine.cloud.as_deref()?)?
+            .advice
+            .clone(),
+    )
 }
 
 /// The fix that lets a guest's kernel trust the TSC, for the host's administrator or for the
 /// customer of a cloud. `None` without a known hypervisor or cloud.
 pub(super) fn host_fix(facts: &Document) -> Option<Fix> {
-    let cloud = facts.machine.cloud.as_deref().and_then(|name| TEXTS.clouds.get(name));
-    cloud.map(|cloud| cloud.tsc.clone().into()).or_else(|| fix_for_hypervisor(facts.hypervisor(), facts))
+    let cloud = facts
+        .machine
+        .cloud
+        .as_deref()
+        .and_then(|name| TEXTS.clouds.get(name));
+    cloud
+        .map(|cloud| cloud.tsc.clone().into())
+        .or_else(|| fix_for_hypervisor(facts.hypervisor(), facts))
 }
 
 /// The fix on a host with this hypervisor that lets a guest's kernel trust the TSC.
 pub(super) fn fix_for_hypervisor(hypervisor: &str, facts: &Document) -> Option<Fix> {
     let host = TEXTS.hosts.get(hypervisor)?;
     // A cloud with QEMU may put its own product name into the firmware.
-    let is_qemu = facts.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"));
-    let text = if is_qemu { host.tsc.clone() } else { format!("{}{}", host.tsc, host.unless_qemu) };
+    let is_qemu = facts
+        .machine
+        .product
+        .as_deref()
+        .is_some_and(|product| product.contains("QEMU"));
+    let text = if is_qemu {
+        host.tsc.clone()
+    } else {
+        format!("{}{}", host.tsc, host.unless_qemu)
+    };
     // In a cloud, the customer has no commands for the host.
     let steps = host.steps.clone().filter(|_| facts.machine.cloud.is_none());
-    Some(Fix { text, steps, is_none: false })
+    Some(Fix {
+        text,
+        steps,
+        is_none: false,
+    })
 }

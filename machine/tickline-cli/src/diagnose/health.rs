@@ -42,7 +42,11 @@ impl Health {
     /// The health that these findings show. They must be sorted by severity.
     pub(crate) fn new(facts: &Document, findings: &[Finding]) -> Self {
         let first = |severity| findings.iter().find(|finding| finding.severity == severity);
-        let (wrong, slow, unsure) = (first(Severity::Wrong), first(Severity::Slow), first(Severity::Unsure));
+        let (wrong, slow, unsure) = (
+            first(Severity::Wrong),
+            first(Severity::Slow),
+            first(Severity::Unsure),
+        );
         let right = facts.utc();
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
@@ -53,10 +57,18 @@ impl Health {
             _ => Level::Unknown,
         };
         let cost = cost(facts, slow);
-        let time = wrong.or(unsure).map(|finding| finding.what.clone()).or(right);
-        let time =
-            time.unwrap_or_else(|| "whether Unix time is right is unknown: no NTP state was read".to_owned());
-        let text = if wrong.is_some() { format!("{time}; {cost}") } else { format!("{cost}; {time}") };
+        let time = wrong
+            .or(unsure)
+            .map(|finding| finding.what.clone())
+            .or(right);
+        let time = time.unwrap_or_else(|| {
+            "whether Unix time is right is unknown: no NTP state was read".to_owned()
+        });
+        let text = if wrong.is_some() {
+            format!("{time}; {cost}")
+        } else {
+            format!("{cost}; {time}")
+        };
         Self { level, text }
     }
 
@@ -68,7 +80,9 @@ impl Health {
 
     /// The sentence, with the level and a hint at the fix.
     pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
-        let is_unsure = findings.iter().any(|finding| finding.severity == Severity::Unsure);
+        let is_unsure = findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Unsure);
         let level = match self.level {
             Level::Unsure => "FAST, NOT KNOWN RIGHT".to_owned(),
             Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
@@ -85,25 +99,37 @@ impl Health {
 
 /// The most severe finding that needs a fix, if the findings are sorted by severity.
 pub(crate) fn worst(findings: &[Finding]) -> Option<&Finding> {
-    findings.first().filter(|finding| finding.severity != Severity::Note)
+    findings
+        .first()
+        .filter(|finding| finding.severity != Severity::Note)
 }
 
 /// The cost of a call for the time, and the reason if it is slow.
 fn cost(facts: &Document, slow: Option<&Finding>) -> String {
-    let clocksource = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
+    let clocksource = facts
+        .clocksource()
+        .map_or_else(String::new, |name| format!(" ({name})"));
     match (facts.precise_served_by(), slow) {
         (Some((clock, ServedBy::SystemCall)), _) => {
             let has_gain = slow.is_some_and(|found| found.gain_ratio.is_some());
-            let costs = match (facts.precise_ns(), facts.avoidable_cost_ns().filter(|_| has_gain)) {
+            let costs = match (
+                facts.precise_ns(),
+                facts.avoidable_cost_ns().filter(|_| has_gain),
+            ) {
                 (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
                 (Some(now), None) => format!(": {now:.0} ns"),
                 (None, None) => String::new(),
             };
-            format!("every {} is a system call{costs}{clocksource}", clock.split(' ').next().unwrap_or(clock))
+            format!(
+                "every {} is a system call{costs}{clocksource}",
+                clock.split(' ').next().unwrap_or(clock)
+            )
         }
         (_, Some(finding)) => finding.what.clone(),
         (Some((clock, ServedBy::Vdso)), None) => {
-            let cost = facts.precise_ns().map_or_else(String::new, |ns| format!(": {ns:.0} ns a call"));
+            let cost = facts
+                .precise_ns()
+                .map_or_else(String::new, |ns| format!(": {ns:.0} ns a call"));
             format!("the vDSO answers {clock}{cost}{clocksource}")
         }
         _ => format!("it is unknown who answers the clocks{clocksource}"),

@@ -13,11 +13,20 @@
 /// The finding's key in `texts.json`, and two parts of the message that states this reason.
 const MESSAGES: [(&str, [&str; 2]); 6] = [
     ("tsc_warp", ["cycles TSC warp", "between CPUs"]),
-    ("tsc_skew", ["clocksource 'tsc", "as unstable because the skew is too large"]),
+    (
+        "tsc_skew",
+        [
+            "clocksource 'tsc",
+            "as unstable because the skew is too large",
+        ],
+    ),
     ("tsc_skew", ["Clocksource 'tsc", "skewed"]),
     ("tsc_skew", ["Clocksource tsc", "unstable (delta ="]),
     // The kernel also logs delays that it tolerates, without these words.
-    ("tsc_watchdog_delay", ["read-back delay of", "marking unstable"]),
+    (
+        "tsc_watchdog_delay",
+        ["read-back delay of", "marking unstable"],
+    ),
     ("tsc_watchdog_delay", ["read-back delay of", "marking tsc"]),
 ];
 
@@ -36,13 +45,19 @@ pub(super) struct Rejection {
 pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     let messages_of = |key: &str| -> Vec<String> {
         let kinds = MESSAGES.iter().filter(|(its_key, _)| *its_key == key);
-        let messages = kinds
-            .flat_map(|(_, parts)| log.iter().filter(|line| parts.iter().all(|part| line.contains(part))));
+        let messages = kinds.flat_map(|(_, parts)| {
+            log.iter()
+                .filter(|line| parts.iter().all(|part| line.contains(part)))
+        });
         messages.cloned().collect()
     };
     // A measured skew says more than a failed measurement.
-    let watchdog = ["tsc_skew", "tsc_watchdog_delay"].into_iter().find(|key| !messages_of(key).is_empty());
-    let marked = log.iter().find(|line| line.contains("Marking TSC unstable due to"));
+    let watchdog = ["tsc_skew", "tsc_watchdog_delay"]
+        .into_iter()
+        .find(|key| !messages_of(key).is_empty());
+    let marked = log
+        .iter()
+        .find(|line| line.contains("Marking TSC unstable due to"));
     let reason = marked.and_then(|line| line.split("unstable due to").nth(1));
     let reason = reason.map(|reason| reason.trim_matches([':', ' ', '.']));
     let key = match reason {
@@ -56,8 +71,15 @@ pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
         None if !messages_of("tsc_warp").is_empty() => "tsc_warp",
         None => watchdog?,
     };
-    let messages = messages_of(key).into_iter().chain(marked.cloned()).collect();
-    Some(Rejection { key, reason: reason.unwrap_or_default().to_owned(), messages })
+    let messages = messages_of(key)
+        .into_iter()
+        .chain(marked.cloned())
+        .collect();
+    Some(Rejection {
+        key,
+        reason: reason.unwrap_or_default().to_owned(),
+        messages,
+    })
 }
 
 /// A shell command that fails in three cases:
@@ -74,5 +96,7 @@ pub(super) fn check(then: &str) -> String {
 
 /// The kernel's messages that firmware has written to the TSC.
 pub(super) fn firmware_writes_tsc(log: &[String]) -> Vec<&String> {
-    log.iter().filter(|line| line.contains("[Firmware Bug]: TSC ADJUST")).collect()
+    log.iter()
+        .filter(|line| line.contains("[Firmware Bug]: TSC ADJUST"))
+        .collect()
 }

@@ -52,7 +52,9 @@ impl Steps {
             ("keep", &self.keep),
             ("undo keep", &self.undo_keep),
         ];
-        steps.into_iter().filter_map(|(name, command)| Some((name, command.as_deref()?)))
+        steps
+            .into_iter()
+            .filter_map(|(name, command)| Some((name, command.as_deref()?)))
     }
 }
 
@@ -64,13 +66,18 @@ pub(crate) fn switch_command(clocksource: &str) -> String {
 /// Whether this may be the name of a clocksource. Any other text from a recorded file must not
 /// reach a shell.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
 /// The switch of the kernel to another clocksource that it accepts. `None` if the present
 /// clocksource is unknown, because no command could undo the switch.
 pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
-    let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
+    let present = facts
+        .clocksource()
+        .filter(|name| is_name(name) && is_name(clocksource))?;
     let word = format!("clocksource={clocksource}");
     let kept = match facts.parameter_of("clocksource=") {
         // The command line names this clocksource already.
@@ -101,27 +108,43 @@ pub(super) fn remove_parameter(word: &str) -> Steps {
 
 /// A setting that the command `now` makes, and `undo` undoes.
 pub(super) fn setting(now: &str, undo: &str) -> Steps {
-    Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
+    Steps {
+        now: Some(now.to_owned()),
+        undo: Some(undo.to_owned()),
+        ..Steps::default()
+    }
 }
 
 /// The commands that replace a parameter of the kernel's command line, and that undo this, for the
 /// next start.
 fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
     let (keep, undo_keep) = (replace_command(former, new), replace_command(new, former));
-    Steps { keep: Some(keep), undo_keep: Some(undo_keep), ..Steps::default() }
+    Steps {
+        keep: Some(keep),
+        undo_keep: Some(undo_keep),
+        ..Steps::default()
+    }
 }
 
 /// The command that replaces the parameter: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
 /// form, or be in another file: the command changes nothing unless it finds what it edits.
 fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
-    let part =
-        |word: Option<&str>, text: &str| word.map(|word| text.replace("WORD", word)).unwrap_or_default();
+    let part = |word: Option<&str>, text: &str| {
+        word.map(|word| text.replace("WORD", word))
+            .unwrap_or_default()
+    };
     let options = part(former, " --remove-args=WORD") + &part(new, " --args=WORD");
     let checks = part(former, " && grep -q '^GRUB.*\\bWORD\\b' /etc/default/grub")
-        + &part(new, " && grep -q '^GRUB_CMDLINE_LINUX=\"[^\"]*\"' /etc/default/grub");
+        + &part(
+            new,
+            " && grep -q '^GRUB_CMDLINE_LINUX=\"[^\"]*\"' /etc/default/grub",
+        );
     let edits = part(former, " -e 's/ *\\bWORD\\b//'")
-        + &part(new, " -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 WORD\"/'");
+        + &part(
+            new,
+            " -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 WORD\"/'",
+        );
     format!(
         "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{options}; \
          elif test -f /etc/default/grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
@@ -157,11 +180,23 @@ mod tests {
     #[test]
     fn each_step_can_be_taken_back() {
         let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
-        assert_eq!((steps.now, steps.undo), (Some(switch_command("tsc")), Some(switch_command("hpet"))));
+        assert_eq!(
+            (steps.now, steps.undo),
+            (Some(switch_command("tsc")), Some(switch_command("hpet")))
+        );
         let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
-        assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
-        assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");
-        assert!(switch("acpi_pm", &facts("")).unwrap().check.is_none(), "a timer needs no comparison");
+        assert!(
+            keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"),
+            "{keep}"
+        );
+        assert!(
+            undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"),
+            "{undo}"
+        );
+        assert!(
+            switch("acpi_pm", &facts("")).unwrap().check.is_none(),
+            "a timer needs no comparison"
+        );
         // Symptom: `keep` added the word to a command line that had it.
         let kept = switch("tsc", &facts("quiet clocksource=tsc")).unwrap();
         assert_eq!((kept.keep, kept.undo_keep), (None, None));
@@ -176,7 +211,10 @@ mod tests {
         hostile.machine.clocksource = Some("hpet|sh".to_owned());
         assert!(switch("tsc", &hostile).is_none());
         hostile.machine.clocksource = None;
-        assert!(switch("tsc", &hostile).is_none(), "nothing could be taken back");
+        assert!(
+            switch("tsc", &hostile).is_none(),
+            "nothing could be taken back"
+        );
     }
 
     /// Symptom: the check passed after "Clocksource tsc unstable", and for an unreadable log.
@@ -185,24 +223,42 @@ mod tests {
         const GOOD: &str = "clocksource: Switched to clocksource tsc";
         const EXECUTABLE: u32 = 0o755;
         let folder = tempfile::tempdir().unwrap();
-        for (name, script) in
-            [("sudo", "exec \"$@\""), ("dmesg", "exec printenv LOG"), ("tickline", "exit $WARP")]
-        {
+        for (name, script) in [
+            ("sudo", "exec \"$@\""),
+            ("dmesg", "exec printenv LOG"),
+            ("tickline", "exit $WARP"),
+        ] {
             let file = folder.path().join(name);
             std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(EXECUTABLE)).unwrap();
         }
         let check = switch("tsc", &facts("")).unwrap().check.unwrap();
-        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            folder.path().display(),
+            std::env::var("PATH").unwrap()
+        );
         let passes = |variables: &[(&str, &str)]| {
             let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", &check]).env_clear().env("PATH", &path).envs(variables.iter().copied());
+            shell
+                .args(["-c", &check])
+                .env_clear()
+                .env("PATH", &path)
+                .envs(variables.iter().copied());
             shell.output().unwrap().status.success()
         };
-        assert!(passes(&[("LOG", GOOD), ("WARP", "0")]) && !passes(&[("LOG", GOOD), ("WARP", "3")]));
-        assert!(!passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]), "refused, and empty");
+        assert!(
+            passes(&[("LOG", GOOD), ("WARP", "0")]) && !passes(&[("LOG", GOOD), ("WARP", "3")])
+        );
+        assert!(
+            !passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]),
+            "refused, and empty"
+        );
         for rejection in REJECTIONS {
-            assert!(log::rejection(&[rejection.to_owned()]).is_some(), "{rejection}");
+            assert!(
+                log::rejection(&[rejection.to_owned()]).is_some(),
+                "{rejection}"
+            );
             let log = format!("{GOOD}\n{rejection}\n{GOOD}");
             assert!(!passes(&[("LOG", &log), ("WARP", "0")]), "{rejection}");
         }
@@ -217,10 +273,21 @@ mod tests {
         let only_sed = "command() { false; }; sudo() { [ $1 != sed ] || \"$@\"; }; ";
         let run = |before: &str, command: &str| {
             std::fs::write(&file, before).unwrap();
-            let command = only_sed.to_owned() + &command.replace("/etc/default/grub", file.to_str().unwrap());
-            let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
-            assert_eq!(output.status.success(), output.stderr.is_empty(), "{output:?}");
-            (output.status.success(), std::fs::read_to_string(&file).unwrap())
+            let command =
+                only_sed.to_owned() + &command.replace("/etc/default/grub", file.to_str().unwrap());
+            let output = std::process::Command::new("sh")
+                .args(["-c", &command])
+                .output()
+                .unwrap();
+            assert_eq!(
+                output.status.success(),
+                output.stderr.is_empty(),
+                "{output:?}"
+            );
+            (
+                output.status.success(),
+                std::fs::read_to_string(&file).unwrap(),
+            )
         };
         let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
         let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
@@ -228,11 +295,21 @@ mod tests {
         let kept = original.replace("hpet", "tsc");
         assert_eq!(run(&original, &keep), (true, kept.clone()));
         assert_eq!(run(&kept, &undo), (true, original.clone()));
-        assert_eq!(run(&original, &undo), (false, original), "nothing to remove");
+        assert_eq!(
+            run(&original, &undo),
+            (false, original),
+            "nothing to remove"
+        );
         // Symptom: for these forms, nothing was added, and the command succeeded.
-        for line in ["LINUX=", "LINUX='quiet'", "export LINUX=\"\"", " LINUX=\"\"", "#LINUX=\"\""] {
-            let other =
-                format!("LINUX_DEFAULT=clocksource=hpet\n{line}\n").replace("LINUX", "GRUB_CMDLINE_LINUX");
+        for line in [
+            "LINUX=",
+            "LINUX='quiet'",
+            "export LINUX=\"\"",
+            " LINUX=\"\"",
+            "#LINUX=\"\"",
+        ] {
+            let other = format!("LINUX_DEFAULT=clocksource=hpet\n{line}\n")
+                .replace("LINUX", "GRUB_CMDLINE_LINUX");
             assert_eq!(run(&other, &keep), (false, other));
         }
     }
@@ -243,9 +320,16 @@ mod tests {
         let host = &super::super::texts::TEXTS.hosts["virtualbox"];
         for (name, command) in host.steps.as_ref().unwrap().named() {
             let mut shell = std::process::Command::new("sh");
-            let output = shell.args(["-c", command]).env_remove("VM").output().unwrap();
+            let output = shell
+                .args(["-c", command])
+                .env_remove("VM")
+                .output()
+                .unwrap();
             let message = String::from_utf8_lossy(&output.stderr);
-            assert!(!output.status.success() && message.contains("VBoxManage list vms"), "{name}: {message}");
+            assert!(
+                !output.status.success() && message.contains("VBoxManage list vms"),
+                "{name}: {message}"
+            );
         }
     }
 }

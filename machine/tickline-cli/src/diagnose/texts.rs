@@ -80,8 +80,16 @@ pub(super) type Values<'a> = &'a [(&'a str, &'a dyn Display)];
 pub(super) fn words(key: &str, values: Values<'_>) -> Words {
     let stored = |key: &str| TEXTS.findings.get(key).cloned().unwrap_or_default();
     let (base, own) = (stored(code(key)), stored(key));
-    let evidence = if own.evidence.is_empty() { base.evidence } else { own.evidence };
-    let fix = if own.fix.is_empty() { base.fix } else { own.fix };
+    let evidence = if own.evidence.is_empty() {
+        base.evidence
+    } else {
+        own.evidence
+    };
+    let fix = if own.fix.is_empty() {
+        base.fix
+    } else {
+        own.fix
+    };
     Words {
         severity: own.severity.or(base.severity),
         what: fill_in(&own.what, values),

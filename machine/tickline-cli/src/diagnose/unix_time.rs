@@ -63,39 +63,61 @@ impl Document {
         let is_lone = self.lone_daemon().is_some();
         if let Some(error_ns) = self.clock.utc_error_ns.filter(|_| !is_lone || !is_kernels) {
             let by = format!("{} claims", text(&json!(self.clock.utc_source)));
-            return Some(bound(i64::try_from(error_ns).unwrap_or(i64::MAX), by, is_kernels));
+            return Some(bound(
+                i64::try_from(error_ns).unwrap_or(i64::MAX),
+                by,
+                is_kernels,
+            ));
         }
         if is_lone {
             return None;
         }
         let error_ns = |ntp: &Ntp| {
-            ntp.maximum_error_us.saturating_mul(1_000).saturating_add(ntp.offset_ns.saturating_abs())
+            ntp.maximum_error_us
+                .saturating_mul(1_000)
+                .saturating_add(ntp.offset_ns.saturating_abs())
         };
         let daemon = self.machine.ntp_daemon.as_ref();
-        let by_daemon = format!("{} claims", daemon.map_or("an NTP daemon", |daemon| &daemon.name));
+        let by_daemon = format!(
+            "{} claims",
+            daemon.map_or("an NTP daemon", |daemon| &daemon.name)
+        );
         if let Some(claim) = self.kernel_claim() {
             return Some(bound(error_ns(claim), by_daemon, true));
         }
         let answer = daemon.and_then(|daemon| Some(bound(daemon.bound_ns?, by_daemon, false)));
-        answer.or_else(|| Some(bound(error_ns(self.set_ntp()?), "the kernel assumes".to_owned(), true)))
+        answer.or_else(|| {
+            Some(bound(
+                error_ns(self.set_ntp()?),
+                "the kernel assumes".to_owned(),
+                true,
+            ))
+        })
     }
 
     /// The kernel's NTP state, if a daemon has set its error.
     fn set_ntp(&self) -> Option<&Ntp> {
-        self.machine.ntp.as_ref().filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US)
+        self.machine
+            .ntp
+            .as_ref()
+            .filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US)
     }
 
     /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
     /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
     /// `source/kernel.rs`).
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
-        let is_claim = |ntp: &&Ntp| ntp.maximum_error_us % GROWTH_US != 0 && self.lone_daemon().is_none();
+        let is_claim =
+            |ntp: &&Ntp| ntp.maximum_error_us % GROWTH_US != 0 && self.lone_daemon().is_none();
         self.set_ntp().filter(is_claim)
     }
 
     /// The daemon that answers, if it follows no other clock.
     fn lone_daemon(&self) -> Option<&NtpDaemon> {
-        self.machine.ntp_daemon.as_ref().filter(|daemon| !daemon.synchronised)
+        self.machine
+            .ntp_daemon
+            .as_ref()
+            .filter(|daemon| !daemon.synchronised)
     }
 
     /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the offset
@@ -104,17 +126,28 @@ impl Document {
         let (ntp, daemon) = (self.machine.ntp.as_ref(), self.machine.ntp_daemon.as_ref());
         let known = [
             ntp.map(|ntp| ntp.offset_ns),
-            self.set_ntp().map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
+            self.set_ntp()
+                .map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
             daemon.and_then(|daemon| daemon.offset_ns),
         ];
         let most = self.max_error_ns.unwrap_or(STEP_NS);
-        known.into_iter().flatten().map(i64::saturating_abs).max().filter(|ns| *ns > most)
+        known
+            .into_iter()
+            .flatten()
+            .map(i64::saturating_abs)
+            .max()
+            .filter(|ns| *ns > most)
     }
 
     /// The bound of Unix time's offset, in words.
     pub(super) fn utc(&self) -> Option<String> {
-        self.utc_bound()
-            .map(|bound| format!("Unix time is within {} of UTC, as {}", span(bound.ns), bound.by))
+        self.utc_bound().map(|bound| {
+            format!(
+                "Unix time is within {} of UTC, as {}",
+                span(bound.ns),
+                bound.by
+            )
+        })
     }
 }
 
@@ -135,7 +168,8 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
         None if rate_ppb.saturating_abs() > LOOP_PPB => "ntp_slewing/fast",
         None => "ntp_slewing",
     };
-    let [rate, frequency] = [rate_ppb, ntp.frequency_ppb].map(|ppb| with_unit(&json!(ppb), Some("ppb")));
+    let [rate, frequency] =
+        [rate_ppb, ntp.frequency_ppb].map(|ppb| with_unit(&json!(ppb), Some("ppb")));
     let [off, offset] = [off_ns.unwrap_or(0), ntp.offset_ns].map(span);
     let values: [(_, &dyn Display); 5] = [
         ("rate", &rate),
@@ -161,7 +195,10 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let (machine, none) = (&facts.machine, || "none".to_owned());
     let (daemon, is_set) = (facts.lone_daemon(), facts.set_ntp().is_some());
     // Under WSL, Windows sets the guest's clock.
-    let is_wsl = machine.kernel.as_deref().is_some_and(|kernel| kernel.contains("microsoft"));
+    let is_wsl = machine
+        .kernel
+        .as_deref()
+        .is_some_and(|kernel| kernel.contains("microsoft"));
     let key = match machine.ntp.as_ref() {
         _ if daemon.is_some() => "ntp_unsynchronised/daemon",
         None => return None,
@@ -172,10 +209,22 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         Some(_) if machine.systemd == Some(true) => "ntp_unsynchronised/systemd",
         Some(_) => "ntp_unsynchronised",
     };
-    let error = with_unit(&json!(machine.ntp.as_ref().map(|ntp| ntp.maximum_error_us)), Some("us"));
+    let error = with_unit(
+        &json!(machine.ntp.as_ref().map(|ntp| ntp.maximum_error_us)),
+        Some("us"),
+    );
     let name = daemon.map_or_else(none, |daemon| daemon.name.clone());
-    let reference = daemon.and_then(|daemon| daemon.reference.clone()).unwrap_or_else(none);
-    let finding = Finding::new(key, &[("error", &error), ("daemon", &name), ("reference", &reference)]);
+    let reference = daemon
+        .and_then(|daemon| daemon.reference.clone())
+        .unwrap_or_else(none);
+    let finding = Finding::new(
+        key,
+        &[
+            ("error", &error),
+            ("daemon", &name),
+            ("reference", &reference),
+        ],
+    );
     let set = |value| format!("sudo timedatectl set-ntp {value}");
     Some(match key {
         "ntp_unsynchronised/systemd" => finding.with_steps(steps::setting(&set(true), &set(false))),
@@ -193,6 +242,15 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
         None if is_kernels => "utc_error_large",
         None => "utc_error_large/claimed",
     };
-    (ns > most && facts.off_ns().is_none())
-        .then(|| Finding::new(key, &[("bound", &bound), ("by", &by), ("age", &age), ("most", &span(most))]))
+    (ns > most && facts.off_ns().is_none()).then(|| {
+        Finding::new(
+            key,
+            &[
+                ("bound", &bound),
+                ("by", &by),
+                ("age", &age),
+                ("most", &span(most)),
+            ],
+        )
+    })
 }

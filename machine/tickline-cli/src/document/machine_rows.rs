@@ -23,8 +23,17 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     if facts.clock.bound_ns.is_none() {
         json["clock"]["max_drift_ppb"] = Value::Null;
     }
-    let nonzero_events: BTreeMap<_, _> = facts.clock.events.iter().filter(|(_, count)| **count > 0).collect();
-    json["clock"]["events"] = if nonzero_events.is_empty() { Value::Null } else { json!(nonzero_events) };
+    let nonzero_events: BTreeMap<_, _> = facts
+        .clock
+        .events
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .collect();
+    json["clock"]["events"] = if nonzero_events.is_empty() {
+        Value::Null
+    } else {
+        json!(nonzero_events)
+    };
     if facts.machine.ntp.is_some() && facts.kernel_claim().is_none() {
         // These figures are the kernel's limits and assumptions, not a daemon's claim.
         json["machine"]["ntp"]["maximum_error_us"] = Value::Null;
@@ -38,9 +47,17 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap_or_default();
     let row = |(name, pointers): (String, Value)| {
         let pointers = pointers.as_object().into_iter().flatten();
-        let facts = pointers.map(|(at, texts)| describe(at, json.pointer(at).unwrap_or_default(), texts));
+        let facts =
+            pointers.map(|(at, texts)| describe(at, json.pointer(at).unwrap_or_default(), texts));
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
-        (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
+        (
+            name,
+            if facts.is_empty() {
+                UNKNOWN.to_owned()
+            } else {
+                facts.join(", ")
+            },
+        )
     };
     rows.into_iter().map(row).collect()
 }
@@ -52,19 +69,37 @@ fn describe(pointer: &str, value: &Value, texts: &Value) -> String {
         value if (*value == false || *value == 0) && texts["no"].is_string() => "no",
         _ => "known",
     };
-    let words = value.as_str().and_then(|code| texts["codes"][code].as_str());
+    let words = value
+        .as_str()
+        .and_then(|code| texts["codes"][code].as_str());
     let words = words.map_or_else(|| with_unit(value, split_unit(pointer).1), str::to_owned);
-    texts[key].as_str().unwrap_or_default().replace("{}", &words)
+    texts[key]
+        .as_str()
+        .unwrap_or_default()
+        .replace("{}", &words)
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
 fn parameters(facts: &Document) -> Option<String> {
-    const TOPICS: [&str; 9] =
-        ["tsc", "clocksource", "hpet", "vdso", "acpi_pm", "no-kvmclock", "lpj", "nohz", "isolcpus"];
+    const TOPICS: [&str; 9] = [
+        "tsc",
+        "clocksource",
+        "hpet",
+        "vdso",
+        "acpi_pm",
+        "no-kvmclock",
+        "lpj",
+        "nohz",
+        "isolcpus",
+    ];
     facts.machine.kernel_command_line.as_ref()?;
     let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
     let words: Vec<&str> = facts.parameters().filter(is_topic).collect();
-    Some(if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") })
+    Some(if words.is_empty() {
+        "nothing about clocks".to_owned()
+    } else {
+        words.join(" ")
+    })
 }
 
 #[cfg(test)]
@@ -91,7 +126,10 @@ mod tests {
         .unwrap();
         facts.clock.events = [("rate_change", 2), ("expiry", 0)].into();
         let rows = machine_rows(&facts);
-        let text: String = rows.into_iter().map(|(name, text)| format!("{name}: {text}\n")).collect();
+        let text: String = rows
+            .into_iter()
+            .map(|(name, text)| format!("{name}: {text}\n"))
+            .collect();
         for row in [
             "CPU: unknown\n",
             "counter: 2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal (by ",
@@ -108,8 +146,16 @@ mod tests {
         let json = json!({ "machine": facts.machine, "clock": facts.clock });
         let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap();
         let all = rows.values().filter_map(Value::as_object).flatten();
-        let missing: Vec<_> = all.clone().map(|(at, _)| at).filter(|at| json.pointer(at).is_none()).collect();
-        assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "only derived values");
+        let missing: Vec<_> = all
+            .clone()
+            .map(|(at, _)| at)
+            .filter(|at| json.pointer(at).is_none())
+            .collect();
+        assert_eq!(
+            missing,
+            ["/clock/difference_ppm", "/machine/rate_ppb"],
+            "only derived values"
+        );
         let mut keys = all.flat_map(|(_, texts)| texts.as_object().unwrap().keys());
         assert!(keys.all(|key| ["known", "unknown", "no", "codes"].contains(&key.as_str())));
     }

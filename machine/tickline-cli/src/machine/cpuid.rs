@@ -26,11 +26,18 @@ pub(super) fn read() -> Option<Cpuid> {
     Some(Cpuid {
         // A processor without the leaf does not claim an invariant TSC.
         invariant_tsc: Some(
-            cpuid.get_advanced_power_mgmt_info().is_some_and(|power| power.has_invariant_tsc()),
+            cpuid
+                .get_advanced_power_mgmt_info()
+                .is_some_and(|power| power.has_invariant_tsc()),
         ),
         rdtscp: extended.map(|extended| extended.has_rdtscp()),
-        hypervisor: cpuid.get_feature_info().map(|features| features.has_hypervisor()),
-        leaf_15h_hz: cpuid.get_tsc_info().and_then(|tsc| tsc.tsc_frequency()).filter(|hz| *hz != 0),
+        hypervisor: cpuid
+            .get_feature_info()
+            .map(|features| features.has_hypervisor()),
+        leaf_15h_hz: cpuid
+            .get_tsc_info()
+            .and_then(|tsc| tsc.tsc_frequency())
+            .filter(|hz| *hz != 0),
         hypervisor_khz: cpuid
             .get_hypervisor_info()
             .and_then(|found| found.tsc_frequency())
@@ -43,7 +50,10 @@ pub(super) fn read() -> Option<Cpuid> {
 /// 2.4).
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 pub(super) fn hypervisor() -> Option<&'static str> {
-    if !raw_cpuid::CpuId::new().get_feature_info().is_some_and(|features| features.has_hypervisor()) {
+    if !raw_cpuid::CpuId::new()
+        .get_feature_info()
+        .is_some_and(|features| features.has_hypervisor())
+    {
         return Some("none");
     }
     let leaf = raw_cpuid::cpuid!(0x4000_0000);

@@ -1,7 +1,10 @@
 //! Reads the kernel's messages about clocks by syslog(2), because containers and sandboxes may lack
 //! `/dev/kmsg`.
 
-#![allow(unsafe_code, reason = "klogctl, which none of this program's other dependencies wraps")]
+#![allow(
+    unsafe_code,
+    reason = "klogctl, which none of this program's other dependencies wraps"
+)]
 
 /// Words, in lower case, of messages about clocks. The last three name the hypervisor.
 const TOPICS: [&str; 11] = [

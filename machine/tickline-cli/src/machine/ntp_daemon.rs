@@ -20,7 +20,12 @@ const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 pub(super) fn read() -> Option<NtpDaemon> {
     let now_s = unix_s(SystemTime::now())?;
     let chronyd = || Some(of_chronyd(&Tracking::ask(REPLY_TIMEOUT)?, now_s));
-    let ntpd = || ntp_reply(&ask_daemon::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?, now_s);
+    let ntpd = || {
+        ntp_reply(
+            &ask_daemon::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?,
+            now_s,
+        )
+    };
     chronyd().or_else(ntpd).or_else(|| timesyncd(now_s))
 }
 
@@ -62,10 +67,20 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
 
 /// systemd-timesyncd touches this file at each update (systemd-timesyncd.service(8)).
 fn timesyncd(now_s: u64) -> Option<NtpDaemon> {
-    let updated_s = unix_s(fs::metadata("/run/systemd/timesync/synchronized").ok()?.modified().ok()?)?;
+    let updated_s = unix_s(
+        fs::metadata("/run/systemd/timesync/synchronized")
+            .ok()?
+            .modified()
+            .ok()?,
+    )?;
     let name = "systemd-timesyncd".to_owned();
     let updated_s = now_s.checked_sub(updated_s);
-    Some(NtpDaemon { name, synchronised: true, updated_s, ..NtpDaemon::default() })
+    Some(NtpDaemon {
+        name,
+        synchronised: true,
+        updated_s,
+        ..NtpDaemon::default()
+    })
 }
 
 fn unix_s(time: SystemTime) -> Option<u64> {
@@ -74,9 +89,16 @@ fn unix_s(time: SystemTime) -> Option<u64> {
 
 /// A reference id as text: a reference clock's name, such as PHC0, or four bytes of an address.
 fn reference_name(reference: [u8; 4]) -> String {
-    let name = reference.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = reference
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
     let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
-    if is_name { String::from_utf8_lossy(name).into_owned() } else { Ipv4Addr::from(reference).to_string() }
+    if is_name {
+        String::from_utf8_lossy(name).into_owned()
+    } else {
+        Ipv4Addr::from(reference).to_string()
+    }
 }
 
 #[cfg(test)]
@@ -95,9 +117,17 @@ mod tests {
             let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
             let reply: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
             let now_s = 0x6b04_326d + 60;
-            assert_eq!(json!(ntp_reply(&reply, now_s)), case["ntp"], "{}", case["about"]);
+            assert_eq!(
+                json!(ntp_reply(&reply, now_s)),
+                case["ntp"],
+                "{}",
+                case["about"]
+            );
             assert!((0..40).all(|end| ntp_reply(&reply[..end], now_s).is_none()));
-            let tracking = reply.try_into().ok().and_then(|reply| Tracking::parse(&reply));
+            let tracking = reply
+                .try_into()
+                .ok()
+                .and_then(|reply| Tracking::parse(&reply));
             let daemon = tracking.map(|tracking| of_chronyd(&tracking, now_s));
             assert_eq!(json!(daemon), case["chronyd"], "{}", case["about"]);
         }

@@ -47,9 +47,14 @@ pub(crate) fn of_machine() -> &'static Path {
 
 /// The path of a user's page. `runtime_folder` is the value of `XDG_RUNTIME_DIR`.
 pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
-    let name = of_machine().strip_prefix("/run").map_err(io::Error::other)?;
-    let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let unset = "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH";
+    let name = of_machine()
+        .strip_prefix("/run")
+        .map_err(io::Error::other)?;
+    let folder = runtime_folder
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute());
+    let unset =
+        "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH";
     let folder = folder.ok_or_else(|| io::Error::other(unset))?;
     Ok(folder.join(name))
 }
@@ -67,21 +72,34 @@ pub(super) fn count_readers() -> Option<usize> {
 /// All readers except `server` and this process, and the number of processes not readable.
 pub(crate) fn readers(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>, usize)> {
     let file = fs::metadata(page)?;
-    let (device, inode) =
-        (format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev())), file.ino().to_string());
+    let (device, inode) = (
+        format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev())),
+        file.ino().to_string(),
+    );
     let (mut readers, mut unreadable) = (Vec::new(), 0);
     for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
         if Some(pid) == server || pid == std::process::id() {
             continue;
         }
         match fs::read(format!("/proc/{pid}/maps")) {
             Ok(maps) => {
-                let Some(by_library) = maps_page(&String::from_utf8_lossy(&maps), &device, &inode) else {
+                let Some(by_library) = maps_page(&String::from_utf8_lossy(&maps), &device, &inode)
+                else {
                     continue;
                 };
                 let name = super::process_name(pid).unwrap_or_default();
-                readers.push(Reader { pid, name, by_library });
+                readers.push(Reader {
+                    pid,
+                    name,
+                    by_library,
+                });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unreadable += 1,
             // The process has ended.
@@ -95,7 +113,12 @@ pub(crate) fn readers(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reade
 /// Whether the library is mapped, too; `None` if no file of this device and inode is mapped. The
 /// fourth and the fifth word of a line are device and inode (proc_pid_maps(5)).
 fn maps_page(maps: &str, device: &str, inode: &str) -> Option<bool> {
-    let is_page = |line: &str| line.split_ascii_whitespace().skip(3).take(2).eq([device, inode]);
+    let is_page = |line: &str| {
+        line.split_ascii_whitespace()
+            .skip(3)
+            .take(2)
+            .eq([device, inode])
+    };
     maps.lines().any(is_page).then(|| maps.contains(LIBRARY))
 }
 
@@ -107,7 +130,10 @@ mod tests {
     fn root_and_users_have_pages_of_their_own() {
         let mine = || Some(OsString::from("/run/user/7"));
         assert_eq!(of_machine(), Path::new("/run/tickline/page.v1"));
-        assert_eq!(of_user(mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
+        assert_eq!(
+            of_user(mine()).unwrap(),
+            Path::new("/run/user/7/tickline/page.v1")
+        );
         assert!(of_user(Some(OsString::from("relative"))).is_err());
     }
 
@@ -116,8 +142,15 @@ mod tests {
         const MAPS: &str = "7f0-7f1 r--s 00000000 00:19 42      /run/tickline/page.v1\n\
                             7f2-7f3 r-xp 00000000 fe:01 99      /usr/lib/libtickline_preload.so\n";
         assert_eq!(maps_page(MAPS, "00:19", "42"), Some(true));
-        assert_eq!(maps_page(MAPS.lines().next().unwrap(), "00:19", "42"), Some(false));
-        assert_eq!(maps_page(MAPS, "00:19", "99"), None, "an inode of another device");
+        assert_eq!(
+            maps_page(MAPS.lines().next().unwrap(), "00:19", "42"),
+            Some(false)
+        );
+        assert_eq!(
+            maps_page(MAPS, "00:19", "99"),
+            None,
+            "an inode of another device"
+        );
         assert_eq!(maps_page("", "00:19", "42"), None);
     }
 }

@@ -16,13 +16,19 @@ type Sign = (&'static str, &'static [(&'static str, &'static str)]);
 ///   boots; the name of its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from
 ///   version 1.8 until pull request 5760 of 2026.
 pub(super) const HYPERVISORS: [Sign; 8] = [
-    ("gvisor", &[("version", "#1 SMP Sun Jan 10 15:06:54 PST 2016")]),
+    (
+        "gvisor",
+        &[("version", "#1 SMP Sun Jan 10 15:06:54 PST 2016")],
+    ),
     ("gvisor", &[("log", "Starting gVisor")]),
     ("firecracker", &[("log", "FIRECK")]),
     ("firecracker", &[("acpi", "FCVMGID:")]),
     ("virtualbox", &[("product", "VirtualBox")]),
     ("vmware", &[("product", "VMware")]),
-    ("hyper_v", &[("product", "Microsoft Corporation Virtual Machine")]),
+    (
+        "hyper_v",
+        &[("product", "Microsoft Corporation Virtual Machine")],
+    ),
     ("xen", &[("product", "Xen HVM domU")]),
 ];
 
@@ -31,15 +37,24 @@ pub(super) const HYPERVISORS: [Sign; 8] = [
 /// instance"). Azure's tag is `AZURE_CHASSIS_ASSET_TAG` in cloud-init's `DataSourceAzure.py`.
 pub(super) const CLOUDS: [Sign; 4] = [
     ("ec2_nitro", &[("sys_vendor", "Amazon EC2")]),
-    ("ec2_xen", &[("sys_vendor", "Xen"), ("bios_version", "amazon")]),
+    (
+        "ec2_xen",
+        &[("sys_vendor", "Xen"), ("bios_version", "amazon")],
+    ),
     ("google", &[("product_name", "Google Compute Engine")]),
-    ("azure", &[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")]),
+    (
+        "azure",
+        &[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")],
+    ),
 ];
 
 /// The code of the first sign whose words are all found. `text` returns the text of a name.
 pub(super) fn first_match(signs: &[Sign], text: impl Fn(&str) -> Option<String>) -> Option<String> {
     let has = |(name, word): &(&str, &str)| text(name).is_some_and(|text| text.contains(word));
-    signs.iter().find(|(_, words)| words.iter().all(has)).map(|(code, _)| (*code).to_owned())
+    signs
+        .iter()
+        .find(|(_, words)| words.iter().all(has))
+        .map(|(code, _)| (*code).to_owned())
 }
 
 #[cfg(test)]
@@ -54,12 +69,32 @@ mod tests {
     fn the_most_exact_sign_names_the_hypervisor_or_the_cloud() {
         let firmware = |vendor, version| vec![("sys_vendor", vendor), ("bios_version", version)];
         for (signs, texts, expected) in [
-            (&HYPERVISORS[..], vec![("product", "QEMU Standard PC"), ("acpi", "VMGENCTR:00")], None),
-            (&HYPERVISORS, vec![("log", "ACPI: RSDP (v02 FIRECK)")], Some("firecracker")),
+            (
+                &HYPERVISORS[..],
+                vec![("product", "QEMU Standard PC"), ("acpi", "VMGENCTR:00")],
+                None,
+            ),
+            (
+                &HYPERVISORS,
+                vec![("log", "ACPI: RSDP (v02 FIRECK)")],
+                Some("firecracker"),
+            ),
             // This user may not read the log.
-            (&HYPERVISORS, vec![("acpi", "ACPI0013:00\nFCVMGID:00")], Some("firecracker")),
-            (&HYPERVISORS, vec![("product", "innotek GmbH VirtualBox")], Some("virtualbox")),
-            (&HYPERVISORS, vec![("version", GVISOR), ("product", "VMware")], Some("gvisor")),
+            (
+                &HYPERVISORS,
+                vec![("acpi", "ACPI0013:00\nFCVMGID:00")],
+                Some("firecracker"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![("product", "innotek GmbH VirtualBox")],
+                Some("virtualbox"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![("version", GVISOR), ("product", "VMware")],
+                Some("gvisor"),
+            ),
             (&CLOUDS, firmware("Xen", "4.11.amazon"), Some("ec2_xen")),
             (&CLOUDS, firmware("Xen", "4.17"), None),
         ] {

@@ -37,7 +37,10 @@ const FLAGS: &str = "PLL PPSFREQ PPSTIME FLL INS DEL UNSYNC FREQHOLD PPSSIGNAL P
                      CLOCKERR NANO MODE CLK";
 
 /// The kernel's NTP state; `None` if the kernel does not tell.
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
 pub(crate) fn ntp() -> Option<Ntp> {
     // SAFETY: `timex` is plain data, for which all zeros is a valid value. Modes of 0 only read.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
@@ -46,8 +49,15 @@ pub(crate) fn ntp() -> Option<Ntp> {
     if state < 0 {
         return None;
     }
-    let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
-    let flags = FLAGS.split(' ').enumerate().filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
+    let to_ns = if timex.status & libc::STA_NANO == 0 {
+        1_000
+    } else {
+        1
+    };
+    let flags = FLAGS
+        .split(' ')
+        .enumerate()
+        .filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
     Some(Ntp {
         synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
         // The kernel's value is in ppm, with 16 binary places.
@@ -85,7 +95,8 @@ fn clock_gettime_file() -> Option<String> {
         dli_saddr: std::ptr::null_mut(),
     };
     // SAFETY: dladdr accepts any address, and `found` is valid for a write.
-    let is_found = unsafe { libc::dladdr(libc::clock_gettime as *const libc::c_void, &raw mut found) } != 0;
+    let is_found =
+        unsafe { libc::dladdr(libc::clock_gettime as *const libc::c_void, &raw mut found) } != 0;
     if !is_found || found.dli_fname.is_null() {
         return None;
     }
@@ -98,16 +109,34 @@ fn clock_gettime_file() -> Option<String> {
 
 /// libc's Unix time minus the Unix time of the system call, ns. A large difference shows that
 /// libc's time is faked. The function also works if the faked time is beyond the year 2262.
-#[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "time_t and long have 32 bits on some targets"
+)]
 fn clock_gettime_difference_ns() -> Option<i64> {
     let by_libc = clock_gettime(ClockId::CLOCK_REALTIME).ok()?;
-    let mut by_kernel = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the system call writes a timespec to a valid address.
-    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut by_kernel) };
-    let ns = |time: TimeSpec| {
-        i64::from(time.tv_sec()).checked_mul(1_000_000_000)?.checked_add(time.tv_nsec().into())
+    let mut by_kernel = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
     };
-    if result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel.into())?) }
+    // SAFETY: the system call writes a timespec to a valid address.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clock_gettime,
+            libc::CLOCK_REALTIME,
+            &raw mut by_kernel,
+        )
+    };
+    let ns = |time: TimeSpec| {
+        i64::from(time.tv_sec())
+            .checked_mul(1_000_000_000)?
+            .checked_add(time.tv_nsec().into())
+    };
+    if result != 0 {
+        None
+    } else {
+        ns(by_libc)?.checked_sub(ns(by_kernel.into())?)
+    }
 }
 
 /// The process's time namespace (time_namespaces(7)); `None` if the kernel has no time namespaces
@@ -116,7 +145,13 @@ fn time_namespace() -> Option<TimeNamespace> {
     let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let children_elsewhere = link("time")? != link("time_for_children")?;
     let offsets = fs::read("/proc/self/timens_offsets").ok()?;
-    let offset_ns = |name: &str| if children_elsewhere { None } else { namespace_offset_ns(&offsets, name) };
+    let offset_ns = |name: &str| {
+        if children_elsewhere {
+            None
+        } else {
+            namespace_offset_ns(&offsets, name)
+        }
+    };
     Some(TimeNamespace {
         monotonic_offset_ns: offset_ns("monotonic"),
         boottime_offset_ns: offset_ns("boottime"),

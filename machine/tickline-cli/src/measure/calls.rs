@@ -1,7 +1,10 @@
 //! The calls whose cost is measured. Each call has a loop of its own, so that the compiler inlines
 //! the call as it does in a program. The C functions and the system calls need unsafe code.
 
-#![allow(unsafe_code, reason = "clock_gettime and friends as C programs call them")]
+#![allow(
+    unsafe_code,
+    reason = "clock_gettime and friends as C programs call them"
+)]
 
 use std::hint::black_box;
 use std::time::{Instant, SystemTime};
@@ -21,12 +24,20 @@ pub(crate) struct Call {
 }
 
 fn call<T>(name: &'static str, read: impl Fn() -> T + 'static) -> Call {
-    Call { name, run: Some(repeat(read)), read_ns: None }
+    Call {
+        name,
+        run: Some(repeat(read)),
+        read_ns: None,
+    }
 }
 
 /// A clock that returns nanoseconds.
 fn clock(name: &'static str, read_ns: impl Fn() -> u64 + Copy + 'static) -> Call {
-    Call { name, run: Some(repeat(read_ns)), read_ns: Some(Box::new(read_ns)) }
+    Call {
+        name,
+        run: Some(repeat(read_ns)),
+        read_ns: Some(Box::new(read_ns)),
+    }
 }
 
 fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
@@ -57,27 +68,45 @@ pub(crate) const GETPPID: &str = "system call getppid";
 
 /// Every call, in the order of the table. `counter` is `None` if the process may not read it.
 pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
-    let ticks = |name, run: Option<Loop>| Call { name, run, read_ns: None };
+    let ticks = |name, run: Option<Loop>| Call {
+        name,
+        run,
+        read_ns: None,
+    };
     let mut calls = vec![
         clock(NOW_NS, tickline::now_ns),
         clock("tickline::now_ordered_ns", tickline::now_ordered_ns),
         clock("tickline::unix_ns", tickline::unix_ns),
         clock("tickline::recent_ns", tickline::recent_ns),
-        ticks(COUNTER, counter.map(|counter| repeat(move || counter.now()))),
-        ticks(HardwareCounter::NAME_ORDERED, counter.map(|counter| repeat(move || counter.now_ordered()))),
+        ticks(
+            COUNTER,
+            counter.map(|counter| repeat(move || counter.now())),
+        ),
+        ticks(
+            HardwareCounter::NAME_ORDERED,
+            counter.map(|counter| repeat(move || counter.now_ordered())),
+        ),
     ];
     #[cfg(target_arch = "x86_64")]
     calls.push(ticks(
         "rdtscp",
         tickline_core::counter::HardwareCpuCounter::if_present()
             .filter(|_| counter.is_some())
-            .map(|counter| repeat(move || tickline_core::counter::CpuCounter::now_ordered(&counter))),
+            .map(|counter| {
+                repeat(move || tickline_core::counter::CpuCounter::now_ordered(&counter))
+            }),
     ));
-    calls.extend([call("std::time::Instant", Instant::now), call("std::time::SystemTime", SystemTime::now)]);
+    calls.extend([
+        call("std::time::Instant", Instant::now),
+        call("std::time::SystemTime", SystemTime::now),
+    ]);
     #[cfg(unix)]
     calls.extend([
         clock("gettimeofday", || {
-            let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+            let mut time = libc::timeval {
+                tv_sec: 0,
+                tv_usec: 0,
+            };
             // SAFETY: `time` is valid for a write, and the pointer to the time zone may be null.
             unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
             ns(time.tv_sec, time.tv_usec, 1_000)
@@ -92,17 +121,34 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
     ]);
     #[cfg(target_os = "linux")]
     calls.extend([
-        clock("clock_gettime MONOTONIC_RAW", || clock_ns(libc::CLOCK_MONOTONIC_RAW)),
+        clock("clock_gettime MONOTONIC_RAW", || {
+            clock_ns(libc::CLOCK_MONOTONIC_RAW)
+        }),
         clock("clock_gettime BOOTTIME", || clock_ns(libc::CLOCK_BOOTTIME)),
-        clock("clock_gettime REALTIME_COARSE", || clock_ns(libc::CLOCK_REALTIME_COARSE)),
-        clock("clock_gettime MONOTONIC_COARSE", || clock_ns(libc::CLOCK_MONOTONIC_COARSE)),
+        clock("clock_gettime REALTIME_COARSE", || {
+            clock_ns(libc::CLOCK_REALTIME_COARSE)
+        }),
+        clock("clock_gettime MONOTONIC_COARSE", || {
+            clock_ns(libc::CLOCK_MONOTONIC_COARSE)
+        }),
         clock("clock_gettime TAI", || clock_ns(libc::CLOCK_TAI)),
-        clock("clock_gettime PROCESS_CPUTIME", || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)),
+        clock("clock_gettime PROCESS_CPUTIME", || {
+            clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+        }),
         clock(CPU_TIME, || clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)),
         call(SYSTEM_CALL, || {
-            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            let mut time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
             // SAFETY: the system call writes a timespec to a valid address.
-            unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
+            unsafe {
+                libc::syscall(
+                    libc::SYS_clock_gettime,
+                    libc::CLOCK_MONOTONIC,
+                    &raw mut time,
+                )
+            };
             time.tv_nsec
         }),
         // SAFETY: the system call takes no arguments.
@@ -114,7 +160,10 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
 /// A clock's time, ns.
 #[cfg(unix)]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is valid for a write.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     ns(time.tv_sec, time.tv_nsec, 1)
@@ -124,8 +173,13 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// targets.
 #[cfg(unix)]
 fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 {
-    let (seconds, part) = (seconds.try_into().unwrap_or(0), part.try_into().unwrap_or(0));
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(part.wrapping_mul(unit_ns))
+    let (seconds, part) = (
+        seconds.try_into().unwrap_or(0),
+        part.try_into().unwrap_or(0),
+    );
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(part.wrapping_mul(unit_ns))
 }
 
 /// The clock that tickline follows, ns: CLOCK_MONOTONIC on Linux.
@@ -141,5 +195,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     use tickline::{Clock, Driver, Error};
     static UNCALIBRATED: LazyLock<Result<Clock, Error>> =
         LazyLock::new(|| Clock::builder().driver(Driver::Manual).start());
-    UNCALIBRATED.as_ref().map_or(0, |clock| clock.now().as_nanos())
+    UNCALIBRATED
+        .as_ref()
+        .map_or(0, |clock| clock.now().as_nanos())
 }

@@ -41,7 +41,12 @@ pub(crate) struct ChangeDetector {
 impl ChangeDetector {
     /// `counter` is `None` if the process may not read it.
     pub(crate) fn new(counter: Option<HardwareCounter>) -> Self {
-        let mut detector = Self { counter, clocksource: clocksource(), last: None, frequency_hz: None };
+        let mut detector = Self {
+            counter,
+            clocksource: clocksource(),
+            last: None,
+            frequency_hz: None,
+        };
         detector.last = detector.read();
         detector
     }
@@ -55,7 +60,11 @@ impl ChangeDetector {
         let clocksource_change = (now != before).then(|| Change {
             at_s,
             kind: "clocksource",
-            what: format!("the kernel's clocksource was {} and is {}", name(before), name(now)),
+            what: format!(
+                "the kernel's clocksource was {} and is {}",
+                name(before),
+                name(now)
+            ),
         });
         let counter_jump = self.jump_s(self.read(), frequency_hz).map(|jump_s| Change {
             at_s,
@@ -88,7 +97,8 @@ impl ChangeDetector {
 /// a slewed clock may explain the difference.
 fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
     let elapsed_ns = signed_f64(ticks_between(last.1, now.1));
-    let by_counter_ns = signed_f64(ticks_between(last.0, now.0)) / as_f64(frequency_hz.max(1)) * 1e9;
+    let by_counter_ns =
+        signed_f64(ticks_between(last.0, now.0)) / as_f64(frequency_hz.max(1)) * 1e9;
     let jump_ns = by_counter_ns - elapsed_ns;
     (jump_ns.abs() > NOISE_NS + RATES * elapsed_ns.abs()).then_some(jump_ns / 1e9)
 }
@@ -106,10 +116,19 @@ mod tests {
         assert_eq!(second(5_002_000_000_000), None, "a second by both");
         assert_eq!(second(5_002_060_000_000), None, "an interruption of 30 ms");
         assert!(second(5_022_000_000_000).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
-        assert!(second(1_000).is_some_and(|jump_s| jump_s < -2_000.0), "a counter that begins anew");
+        assert!(
+            second(1_000).is_some_and(|jump_s| jump_s < -2_000.0),
+            "a counter that begins anew"
+        );
         // An hour at another rate: first the rate of a clock that NTP slews, then the rate of
         // another host.
-        let hour = |hz: u64| jump_s(start, (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000), HZ);
+        let hour = |hz: u64| {
+            jump_s(
+                start,
+                (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000),
+                HZ,
+            )
+        };
         assert_eq!(hour(HZ + HZ / 2_000), None);
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
     }
@@ -126,6 +145,9 @@ mod tests {
         assert_eq!(at(HZ / 10, 100, Some(HZ)), None);
         assert!(at(HZ * 10 + HZ / 5, 200, None).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
         assert_eq!(at(HZ * 10 + HZ / 10 * 3, 300, None), None);
-        assert!(at(HZ * 9, 400, Some(HZ / 2)).is_some_and(|jump_s| jump_s < -1.0), "by the rate before");
+        assert!(
+            at(HZ * 9, 400, Some(HZ / 2)).is_some_and(|jump_s| jump_s < -1.0),
+            "by the rate before"
+        );
     }
 }

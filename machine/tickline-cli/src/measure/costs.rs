@@ -18,8 +18,12 @@ pub(crate) const ROUNDS: u32 = 40;
 const ROUND_NS: f64 = 100_000.0;
 
 /// The clocks of the long run: coarse clocks, and the precise clocks that they could replace.
-const LONG_RUN: [&str; 4] =
-    ["clock_gettime REALTIME", "clock_gettime REALTIME_COARSE", MONOTONIC, "clock_gettime MONOTONIC_COARSE"];
+const LONG_RUN: [&str; 4] = [
+    "clock_gettime REALTIME",
+    "clock_gettime REALTIME_COARSE",
+    MONOTONIC,
+    "clock_gettime MONOTONIC_COARSE",
+];
 
 /// The number of calls in a clock's turn in the long run. A turn takes 0.5 ms to 0.2 s.
 const TURN_CALLS: u32 = 100_000;
@@ -82,7 +86,10 @@ pub(crate) struct LongRun {
 /// Waits for the steady state of the clock's thread, for a limited time.
 pub(crate) fn settle() {
     let waits = |status: &Status| {
-        matches!(status.state, ClockState::Calibrating | ClockState::Fallback(tickline::Reason::Untested))
+        matches!(
+            status.state,
+            ClockState::Calibrating | ClockState::Fallback(tickline::Reason::Untested)
+        )
     };
     super::status_when(|status| !waits(status), PATIENCE);
     thread::sleep(SETTLED);
@@ -98,11 +105,20 @@ pub(crate) fn measure(calls: &[Call], rounds: u32, mut progress: impl FnMut(f64)
         }
         progress(f64::from(round + 1) / f64::from(rounds));
     }
-    let mut rows: Vec<_> =
-        calls.iter().zip(samples).map(|(call, costs)| CostRow::new(call.name, costs)).collect();
-    let counter_ns = rows.iter().find(|row| row.clock == calls::COUNTER).and_then(|row| row.cost_ns);
+    let mut rows: Vec<_> = calls
+        .iter()
+        .zip(samples)
+        .map(|(call, costs)| CostRow::new(call.name, costs))
+        .collect();
+    let counter_ns = rows
+        .iter()
+        .find(|row| row.clock == calls::COUNTER)
+        .and_then(|row| row.cost_ns);
     for row in &mut rows {
-        row.ratio_to_counter = row.cost_ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns);
+        row.ratio_to_counter = row
+            .cost_ns
+            .zip(counter_ns)
+            .map(|(ns, counter_ns)| ns / counter_ns);
     }
     rows
 }
@@ -113,7 +129,13 @@ impl CostRow {
         let last = taken_ns.len().saturating_sub(1);
         let at = |rank: usize| taken_ns.get(rank).copied().filter(|ns| ns.is_finite());
         let p90_ns = at((last * 9).div_ceil(10));
-        Self { clock: name.to_owned(), cost_ns: at(0), median_ns: at(last / 2), p90_ns, ..Self::default() }
+        Self {
+            clock: name.to_owned(),
+            cost_ns: at(0),
+            median_ns: at(last / 2),
+            p90_ns,
+            ..Self::default()
+        }
     }
 }
 
@@ -133,13 +155,21 @@ pub(crate) fn long_run(calls: &[Call], count: u32, mut progress: impl FnMut(f64)
     let row = |(clock, _, total_ns): (_, _, f64)| {
         let total_ns = Some(total_ns).filter(|ns| ns.is_finite());
         let mean_ns = total_ns.map(|ns| ns / f64::from(count));
-        LongRun { clock, mean_ns, total_s: total_ns.map(|ns| ns / 1e9) }
+        LongRun {
+            clock,
+            mean_ns,
+            total_s: total_ns.map(|ns| ns / 1e9),
+        }
     };
     totals.map(row).into()
 }
 
 /// The number of calls that take `ROUND_NS`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 16 to 100,000")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 16 to 100,000"
+)]
 fn calls_per_round(call: &Call) -> u32 {
     const TRIAL: u32 = 16;
     time_calls(call, TRIAL);
@@ -149,7 +179,9 @@ fn calls_per_round(call: &Call) -> u32 {
 
 /// The time of `count` calls, ns; infinite if the clock is not available.
 fn time_calls(call: &Call, count: u32) -> f64 {
-    let Some(run) = &call.run else { return f64::INFINITY };
+    let Some(run) = &call.run else {
+        return f64::INFINITY;
+    };
     let start = Instant::now();
     run(count);
     start.elapsed().as_secs_f64() * 1e9
@@ -162,7 +194,10 @@ mod tests {
     #[test]
     fn a_cost_is_the_least_the_median_and_the_90th_percentile_of_the_rounds() {
         for (taken_ns, expected) in [
-            (vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0], [1.0, 6.0, 10.0].map(Some)),
+            (
+                vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0],
+                [1.0, 6.0, 10.0].map(Some),
+            ),
             (vec![3.0], [Some(3.0); 3]),
             (vec![f64::INFINITY; 3], [None; 3]),
         ] {

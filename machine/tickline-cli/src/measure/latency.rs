@@ -65,9 +65,13 @@ type Round = fn(&mut Histogram<u64>);
 
 /// Measures tickline's clock and the OS clock. `progress` receives the finished share.
 pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
-    const CLOCKS: [(&str, Round); 2] =
-        [(NOW_NS, |times| round(tickline::now_ns, times)), (MONOTONIC, |times| round(monotonic_ns, times))];
-    let Ok(empty) = Histogram::new_with_bounds(1, MAX_NS, DIGITS) else { return Vec::new() };
+    const CLOCKS: [(&str, Round); 2] = [
+        (NOW_NS, |times| round(tickline::now_ns, times)),
+        (MONOTONIC, |times| round(monotonic_ns, times)),
+    ];
+    let Ok(empty) = Histogram::new_with_bounds(1, MAX_NS, DIGITS) else {
+        return Vec::new();
+    };
     let mut times = CLOCKS.map(|_| empty.clone());
     for number in 1..=ROUNDS {
         for ((_, round), times) in CLOCKS.iter().zip(&mut times) {
@@ -75,7 +79,11 @@ pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
         }
         progress(f64::from(number) / f64::from(ROUNDS));
     }
-    CLOCKS.iter().zip(&times).map(|((clock, _), times)| LatencyRow::from_histogram(clock, times)).collect()
+    CLOCKS
+        .iter()
+        .zip(&times)
+        .map(|((clock, _), times)| LatencyRow::from_histogram(clock, times))
+        .collect()
 }
 
 /// Reads a clock for a round. An array keeps the readings of a batch, and the histogram counts them
@@ -108,7 +116,11 @@ mod tests {
             ns.get()
         };
         round(by_seven, &mut times);
-        assert!(!times.is_empty() && times.len() % u64::from(BATCH) == 0, "{}", times.len());
+        assert!(
+            !times.is_empty() && times.len() % u64::from(BATCH) == 0,
+            "{}",
+            times.len()
+        );
         assert_eq!((times.min(), times.max()), (7, 7));
     }
 }

@@ -66,8 +66,15 @@ mod tests {
 
     #[test]
     fn the_resolution_is_the_smallest_forward_step() {
-        assert_eq!(resolution_ns(clock(&[100, 100, 130, 170, 180, 50])), Some(10));
-        assert_eq!(resolution_ns(clock(&[7])), None, "a clock that stands still");
+        assert_eq!(
+            resolution_ns(clock(&[100, 100, 130, 170, 180, 50])),
+            Some(10)
+        );
+        assert_eq!(
+            resolution_ns(clock(&[7])),
+            None,
+            "a clock that stands still"
+        );
     }
 
     /// On a busy machine, coarse clocks had a resolution of two or three of their ticks.
@@ -76,7 +83,11 @@ mod tests {
         let reads = Cell::new(0);
         let once = || {
             reads.set(reads.get() + 1);
-            if reads.get() < 100 { 8_000_000 } else { 20_000_000 }
+            if reads.get() < 100 {
+                8_000_000
+            } else {
+                20_000_000
+            }
         };
         assert_eq!(resolution_ns(once), None);
     }

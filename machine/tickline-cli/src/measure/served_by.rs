@@ -41,14 +41,17 @@ const FILTERED_COMMAND: &str = "__served";
 
 /// The index of the first clock to call, if the command line makes this process the filtered one.
 pub(crate) fn first_filtered_clock(mut arguments: impl Iterator<Item = OsString>) -> Option<usize> {
-    arguments.next().filter(|command| command == FILTERED_COMMAND)?;
+    arguments
+        .next()
+        .filter(|command| command == FILTERED_COMMAND)?;
     arguments.next()?.to_str()?.parse().ok()
 }
 
 /// The clocks under test: the clocks of the C library and of std.
 fn tested_clocks() -> Vec<Call> {
     let is_tested = |call: &Call| {
-        call.read_ns.is_some() && !call.name.starts_with("tickline::") || call.name.starts_with("std::")
+        call.read_ns.is_some() && !call.name.starts_with("tickline::")
+            || call.name.starts_with("std::")
     };
     calls::all(None).into_iter().filter(is_tested).collect()
 }
@@ -59,8 +62,8 @@ fn tested_clocks() -> Vec<Call> {
 ///
 /// Why there is no proof, in words.
 pub(crate) fn find() -> Result<ServedByClock, String> {
-    let program =
-        std::env::current_exe().map_err(|error| format!("the program cannot find itself: {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("the program cannot find itself: {error}"))?;
     let clocks = tested_clocks();
     let (mut served, mut from) = (ServedByClock::new(), 0);
     while from < clocks.len() {
@@ -74,7 +77,8 @@ pub(crate) fn find() -> Result<ServedByClock, String> {
             let Some(clock) = clocks.get(from) else {
                 return Err(format!("the filtered process answered '{line}'"));
             };
-            let answer: Option<ServedBy> = serde_json::from_str(line).map_err(|_| line.to_owned())?;
+            let answer: Option<ServedBy> =
+                serde_json::from_str(line).map_err(|_| line.to_owned())?;
             served.extend(answer.map(|served_by| (clock.name, served_by)));
             from += 1;
         }
@@ -130,13 +134,19 @@ pub(crate) fn run_filtered(from: usize) -> io::Result<Exit> {
         // Only the C library sets errno. In glibc on x86_64, gettimeofday and time are the vDSO's
         // own functions. If their system call fails, they do not set errno, and leave a time of
         // zero.
-        let reading =
-            call.read_ns.as_ref().filter(|_| outcome.is_ok() && errno == 0).map(|read_ns| read_ns());
+        let reading = call
+            .read_ns
+            .as_ref()
+            .filter(|_| outcome.is_ok() && errno == 0)
+            .map(|read_ns| read_ns());
         served_by(outcome.is_ok().then_some(errno), reading)
     };
     // Without an effective filter, the vDSO would seem to answer every clock.
     let calls = calls::all(None);
-    if calls.iter().any(|call| call.name == calls::SYSTEM_CALL && probe(call) != Some(ServedBy::SystemCall)) {
+    if calls
+        .iter()
+        .any(|call| call.name == calls::SYSTEM_CALL && probe(call) != Some(ServedBy::SystemCall))
+    {
         say("the filter has no effect on system calls here")?;
         return Ok(Exit::Negative);
     }
@@ -148,7 +158,11 @@ pub(crate) fn run_filtered(from: usize) -> io::Result<Exit> {
 
 #[cfg(all(
     target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
 ))]
 mod filter {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
@@ -173,14 +187,20 @@ mod filter {
             SeccompAction::Errno(BLOCKED_ERRNO.unsigned_abs()),
             target,
         );
-        let program = filter.and_then(BpfProgram::try_from).map_err(|error| fail(&error))?;
+        let program = filter
+            .and_then(BpfProgram::try_from)
+            .map_err(|error| fail(&error))?;
         seccompiler::apply_filter(&program).map_err(|error| fail(&error))
     }
 }
 
 #[cfg(not(all(
     target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
 )))]
 mod filter {
     /// No call fails with this error.
@@ -198,10 +218,18 @@ mod tests {
     #[test]
     fn only_a_returned_time_proves_the_vdso() {
         for (errno, reading_ns, expected) in [
-            (Some(0), Some(1_700_000_000_000_000_000), Some(ServedBy::Vdso)),
+            (
+                Some(0),
+                Some(1_700_000_000_000_000_000),
+                Some(ServedBy::Vdso),
+            ),
             (Some(0), None, Some(ServedBy::Vdso)),
             (None, None, Some(ServedBy::SystemCall)),
-            (Some(filter::BLOCKED_ERRNO), None, Some(ServedBy::SystemCall)),
+            (
+                Some(filter::BLOCKED_ERRNO),
+                None,
+                Some(ServedBy::SystemCall),
+            ),
             (Some(0), Some(0), Some(ServedBy::SystemCall)),
             (Some(1), Some(0), None),
         ] {

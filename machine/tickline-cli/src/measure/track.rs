@@ -69,7 +69,11 @@ impl TrackSummary {
         let all = &self.all;
         format!(
             "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
-            all.samples, all.largest_offset_ns, all.largest_bound_ns, all.outside_bracket, all.bound_violated
+            all.samples,
+            all.largest_offset_ns,
+            all.largest_bound_ns,
+            all.outside_bracket,
+            all.bound_violated
         )
     }
 }
@@ -106,7 +110,10 @@ impl OffsetSummary {
         self.least_offset_ns = self.least_offset_ns.min(sample.offset_ns);
         self.most_offset_ns = self.most_offset_ns.max(sample.offset_ns);
         self.largest_offset_ns = self.largest_offset_ns.max(sample.offset_ns.abs());
-        self.largest_bound_ns = self.largest_bound_ns.max(sample.bound_before_ns).max(sample.bound_after_ns);
+        self.largest_bound_ns = self
+            .largest_bound_ns
+            .max(sample.bound_before_ns)
+            .max(sample.bound_after_ns);
         self.outside_bracket += u64::from(!sample.inside_bracket);
         self.bound_violated += u64::from(sample.bound_violated);
     }
@@ -171,14 +178,21 @@ mod tests {
 
     #[test]
     fn a_sample_places_the_reading_in_its_bracket() {
-        let sample =
-            |before, after| offset_sample(0.5, before, [1_000, 1_010, 1_025], after, ClockState::Fast);
+        let sample = |before, after| {
+            offset_sample(0.5, before, [1_000, 1_010, 1_025], after, ClockState::Fast)
+        };
         let inside = sample(990, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
         assert_eq!((inside.bound_before_ns, inside.bound_after_ns), (10, 15));
-        assert_eq!((inside.inside_bracket, inside.bound_violated), (true, false));
+        assert_eq!(
+            (inside.inside_bracket, inside.bound_violated),
+            (true, false)
+        );
         let outside = sample(1_015, 1_020);
-        assert!(!outside.inside_bracket && !outside.bound_violated, "outside the bracket, within the bound");
+        assert!(
+            !outside.inside_bracket && !outside.bound_violated,
+            "outside the bracket, within the bound"
+        );
         assert!(sample(1_026, 1_030).bound_violated);
         assert!(sample(900, 999).bound_violated);
     }

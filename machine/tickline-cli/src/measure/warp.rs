@@ -49,7 +49,11 @@ pub(crate) enum Pattern {
 impl Pattern {
     /// The default pattern for this number of CPUs.
     pub(crate) const fn by_default(cpus: usize) -> Self {
-        if cpus > MAX_FOR_ALL_PAIRS { Self::Star } else { Self::All }
+        if cpus > MAX_FOR_ALL_PAIRS {
+            Self::Star
+        } else {
+            Self::All
+        }
     }
 }
 
@@ -116,9 +120,16 @@ impl WarpTest {
     /// not be allowed to run on them, and then their counters are unknown.
     fn note_untested_cpus(mut self, online: Option<&str>) -> Self {
         let online = online.and_then(|list| cpu_list::parse(list).ok());
-        let others = online
-            .map(|online| online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>());
-        self.untested_cpus = others.as_deref().filter(|cpus| !cpus.is_empty()).map(cpu_list::ranges);
+        let others = online.map(|online| {
+            online
+                .into_iter()
+                .filter(|cpu| !self.cpus.contains(cpu))
+                .collect::<Vec<_>>()
+        });
+        self.untested_cpus = others
+            .as_deref()
+            .filter(|cpus| !cpus.is_empty())
+            .map(cpu_list::ranges);
         if self.pairs.is_empty() && others.is_none_or(|others| !others.is_empty()) {
             self.synchronised = None;
         }
@@ -134,32 +145,50 @@ pub(crate) fn measure_all(progress: impl FnMut(f64)) -> WarpTest {
 
 /// Compares `cpus`, which must be in ascending order.
 pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> WarpTest {
-    let warp = WarpTest { cpus: cpus.to_vec(), pattern, ..WarpTest::default() };
+    let warp = WarpTest {
+        cpus: cpus.to_vec(),
+        pattern,
+        ..WarpTest::default()
+    };
     let found = compare_all(&warp, progress);
-    let warp = found.unwrap_or_else(|why| WarpTest { unknown: Some(why), ..warp });
+    let warp = found.unwrap_or_else(|why| WarpTest {
+        unknown: Some(why),
+        ..warp
+    });
     warp.note_untested_cpus(online_cpus().as_deref())
 }
 
 /// Returns `warp` with the results. The error says why no pair could be compared.
 fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, String> {
     let counter = admitted_counter()?;
-    let first = *warp.cpus.first().ok_or("this system does not say on which CPUs a thread may run")?;
+    let first = *warp
+        .cpus
+        .first()
+        .ok_or("this system does not say on which CPUs a thread may run")?;
     let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
-    let (frequency_hz, resolution_ticks) = rate
-        .filter(|(hz, _)| *hz > 0.0)
-        .ok_or("the counter's rate was not measured: no thread could be started on the first CPU")?;
+    let (frequency_hz, resolution_ticks) = rate.filter(|(hz, _)| *hz > 0.0).ok_or(
+        "the counter's rate was not measured: no thread could be started on the first CPU",
+    )?;
     let ends = pairs(&warp.cpus, warp.pattern);
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
         let exchanges = compare(from_cpu, to_cpu);
-        found.push(pair_result((from_cpu, to_cpu), &exchanges, frequency_hz, resolution_ticks));
+        found.push(pair_result(
+            (from_cpu, to_cpu),
+            &exchanges,
+            frequency_hz,
+            resolution_ticks,
+        ));
         progress(as_f64(found.len() as u64) / as_f64(ends.len() as u64));
     }
     Ok(WarpTest {
         frequency_hz: Some(frequency_hz),
         resolution_ns: Some(as_f64(resolution_ticks) * 1e9 / frequency_hz),
         synchronised: all_synchronised(&found),
-        largest_warp_ns: found.iter().map(|pair| pair.largest_warp_ns).fold(0.0, f64::max),
+        largest_warp_ns: found
+            .iter()
+            .map(|pair| pair.largest_warp_ns)
+            .fold(0.0, f64::max),
         pairs: found,
         ..warp.clone()
     })
@@ -170,7 +199,10 @@ fn all_synchronised(pairs: &[WarpPair]) -> Option<bool> {
     if pairs.iter().any(|pair| pair.synchronised == Some(false)) {
         return Some(false);
     }
-    pairs.iter().all(|pair| pair.synchronised.is_some()).then_some(true)
+    pairs
+        .iter()
+        .all(|pair| pair.synchronised.is_some())
+        .then_some(true)
 }
 
 /// The pairs to compare, each with the smaller number first.
@@ -221,13 +253,15 @@ fn pair_result(
 /// The rate of the present CPU's counter, Hz.
 fn rate_hz(counter: HardwareCounter) -> f64 {
     let sample = || {
-        let (before_ns, ticks, after_ns) = narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered());
+        let (before_ns, ticks, after_ns) =
+            narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered());
         (ticks, before_ns.midpoint(after_ns))
     };
     let (start_ticks, start_ns) = sample();
     thread::sleep(RATE_TIME);
     let (end_ticks, end_ns) = sample();
-    as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1)) * 1e9
+    as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1))
+        * 1e9
 }
 
 #[cfg(test)]
@@ -240,20 +274,33 @@ mod tests {
     #[test]
     fn a_pair_is_described_in_ns_and_its_warp_is_the_least_difference() {
         let described = |round_trips, min_ticks, max_ticks, resolution_ticks| {
-            let difference = CounterDifference { min_ticks, max_ticks };
+            let difference = CounterDifference {
+                min_ticks,
+                max_ticks,
+            };
             let mut exchanges = Exchanges::NONE;
             (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
             pair_result((0, 1), &exchanges, 2e9, resolution_ticks)
         };
         let near = described(MIN_ROUND_TRIPS, -60, 90, 0);
-        assert_eq!((near.offset_least_ns, near.offset_most_ns), (Some(-30.0), Some(45.0)));
+        assert_eq!(
+            (near.offset_least_ns, near.offset_most_ns),
+            (Some(-30.0), Some(45.0))
+        );
         assert_eq!((near.synchronised, near.largest_warp_ns), (Some(true), 0.0));
         let unsynchronised = described(MIN_ROUND_TRIPS, -66_930, -66_800, 26);
         assert_eq!(unsynchronised.synchronised, Some(false));
         assert!((unsynchronised.largest_warp_ns - 33_400.0).abs() < 1e-6);
-        assert_eq!(described(MIN_ROUND_TRIPS, 26, 90, 26).synchronised, Some(true), "a step hides as much");
+        assert_eq!(
+            described(MIN_ROUND_TRIPS, 26, 90, 26).synchronised,
+            Some(true),
+            "a step hides as much"
+        );
         let few = described(MIN_ROUND_TRIPS - 1, -60, 90, 26);
-        assert_eq!((few.synchronised, few.offset_least_ns, few.offset_most_ns), (None, None, None));
+        assert_eq!(
+            (few.synchronised, few.offset_least_ns, few.offset_most_ns),
+            (None, None, None)
+        );
         assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));
         assert_eq!(all_synchronised(&[near, few]), None);
         assert_eq!(all_synchronised(&[near, near]), Some(true));
@@ -269,8 +316,12 @@ mod tests {
             (&[0, 1], Some("0-7,16"), Some(true), Some("2-7,16")),
         ] {
             let pairs = vec![WarpPair::default(); cpus.len() - 1];
-            let warp =
-                WarpTest { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..WarpTest::default() };
+            let warp = WarpTest {
+                cpus: cpus.to_vec(),
+                synchronised: Some(true),
+                pairs,
+                ..WarpTest::default()
+            };
             let warp = warp.note_untested_cpus(online);
             let found = (warp.synchronised, warp.untested_cpus.as_deref());
             assert_eq!(found, (synchronised, untested), "{cpus:?}");

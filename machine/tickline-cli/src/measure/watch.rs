@@ -104,14 +104,20 @@ impl Sampler {
             }
         };
         // If the thread cannot be started, there are no samples on single CPUs.
-        thread::Builder::new().name("tickline-samples".to_owned()).spawn(run).ok();
+        thread::Builder::new()
+            .name("tickline-samples".to_owned())
+            .spawn(run)
+            .ok();
         Self {
             start,
             before: Clock::global().status().events,
             recent: VecDeque::new(),
             by_cpu,
             changes: ChangeDetector::new(admitted_counter().ok()),
-            summary: WatchSummary { interval_s: interval.as_secs_f64(), ..WatchSummary::default() },
+            summary: WatchSummary {
+                interval_s: interval.as_secs_f64(),
+                ..WatchSummary::default()
+            },
         }
     }
 
@@ -130,13 +136,20 @@ impl Sampler {
             self.recent.pop_front();
         }
         let mut slope = LeastSquares::default();
-        self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
+        self.recent
+            .iter()
+            .for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
-        let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
+        let events =
+            events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
         let events: CountsByCode = events.collect();
         let before = |name| self.summary.events.get(name).copied().unwrap_or(0);
-        let new_events = events.iter().map(|(name, count)| (*name, count.saturating_sub(before(name))));
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let new_events = events
+            .iter()
+            .map(|(name, count)| (*name, count.saturating_sub(before(name))));
+        let unix = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let sample = WatchSample {
             unix_s: unix.as_secs_f64(),
             offset,
@@ -148,25 +161,39 @@ impl Sampler {
             utc: clock.utc(),
             status,
         };
-        [&sample.offset].into_iter().chain(&sample.cpus).for_each(|sample| self.summary.add(sample));
+        [&sample.offset]
+            .into_iter()
+            .chain(&sample.cpus)
+            .for_each(|sample| self.summary.add(sample));
         self.summary.events.clone_from(&sample.events);
         let space = MAX_CHANGES.saturating_sub(self.summary.changes.len());
-        self.summary.changes.extend(sample.changes.iter().take(space).cloned());
+        self.summary
+            .changes
+            .extend(sample.changes.iter().take(space).cloned());
         sample
     }
 
     /// The summary. It includes the samples on single CPUs that came after the last sample of this
     /// thread. Without them, the CPUs' states would be an interval old.
     pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
-        self.by_cpu.try_iter().for_each(|sample| self.summary.add(&sample));
-        WatchSummary { ended_by, watched_s: self.start.elapsed().as_secs_f64(), ..self.summary }
+        self.by_cpu
+            .try_iter()
+            .for_each(|sample| self.summary.add(&sample));
+        WatchSummary {
+            ended_by,
+            watched_s: self.start.elapsed().as_secs_f64(),
+            ..self.summary
+        }
     }
 }
 
 /// Takes a sample on `cpu`; `None` if the thread cannot run there now.
 fn sample_on(cpu: u32, start: Instant) -> Option<OffsetSample> {
     let sample = || track::sample(Clock::global(), start.elapsed().as_secs_f64());
-    exchange::on_cpu(cpu, || OffsetSample { cpu: Some(cpu), ..sample() })
+    exchange::on_cpu(cpu, || OffsetSample {
+        cpu: Some(cpu),
+        ..sample()
+    })
 }
 
 /// The most changes of the machine's clocks that the summary keeps.
@@ -216,10 +243,19 @@ pub(crate) struct WatchSummary {
 impl WatchSummary {
     fn add(&mut self, sample: &OffsetSample) {
         if let Some(cpu) = sample.cpu {
-            let index = self.cpus.binary_search_by_key(&cpu, |known| known.cpu).unwrap_or_else(|index| {
-                self.cpus.insert(index, CpuSummary { cpu, ..CpuSummary::default() });
-                index
-            });
+            let index = self
+                .cpus
+                .binary_search_by_key(&cpu, |known| known.cpu)
+                .unwrap_or_else(|index| {
+                    self.cpus.insert(
+                        index,
+                        CpuSummary {
+                            cpu,
+                            ..CpuSummary::default()
+                        },
+                    );
+                    index
+                });
             let summary = &mut self.cpus[index];
             (summary.state, summary.last_offset_ns) = (sample.state.code(), sample.offset_ns);
             return summary.offsets.add(sample);
@@ -259,7 +295,11 @@ mod tests {
             let noise = if at % 2 == 0 { 1.0 } else { -1.0 };
             slope.add(f64::from(at), 40.0 - 3.0 * f64::from(at) + noise);
         }
-        assert!((slope.slope_ppb().unwrap() + 3.0).abs() < 0.01, "{:?}", slope.slope_ppb());
+        assert!(
+            (slope.slope_ppb().unwrap() + 3.0).abs() < 0.01,
+            "{:?}",
+            slope.slope_ppb()
+        );
         let mut still = LeastSquares::default();
         (0..5).for_each(|_| still.add(1.0, 2.0));
         assert_eq!(still.slope_ppb(), None, "points at one time make no line");
@@ -269,10 +309,17 @@ mod tests {
     /// counter served. Cause: it lost the CPUs' samples after the main thread's last sample.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts() {
-        let sample = |at_s, state| OffsetSample { state, cpu: Some(3), ..offset_sample(at_s, 1.0) };
+        let sample = |at_s, state| OffsetSample {
+            state,
+            cpu: Some(3),
+            ..offset_sample(at_s, 1.0)
+        };
         let mut watch = WatchSummary::default();
         watch.add(&sample(0.0, ClockState::Calibrating));
         watch.add(&sample(1.0, ClockState::Fast));
-        assert_eq!((watch.cpus[0].state, watch.cpus[0].offsets.samples), ("fast", 2));
+        assert_eq!(
+            (watch.cpus[0].state, watch.cpus[0].offsets.samples),
+            ("fast", 2)
+        );
     }
 }

@@ -55,17 +55,26 @@ pub(crate) struct Caller {
 impl WhoSummary {
     /// The number of all calls a second.
     pub(crate) fn calls_per_second(&self) -> f64 {
-        self.callers.iter().map(|caller| caller.calls_per_second).sum()
+        self.callers
+            .iter()
+            .map(|caller| caller.calls_per_second)
+            .sum()
     }
 
     /// The present cost of all calls whose cost is known, percent of one CPU.
     pub(crate) fn core_percent(&self) -> f64 {
-        self.callers.iter().filter_map(|caller| caller.core_percent).sum()
+        self.callers
+            .iter()
+            .filter_map(|caller| caller.core_percent)
+            .sum()
     }
 
     /// The cost of these calls after the fix, percent of one CPU; `None` if a part is unknown.
     pub(crate) fn fixed_core_percent(&self) -> Option<f64> {
-        let known = self.callers.iter().filter(|caller| caller.core_percent.is_some());
+        let known = self
+            .callers
+            .iter()
+            .filter(|caller| caller.core_percent.is_some());
         known.map(|caller| caller.fixed_core_percent).sum()
     }
 }

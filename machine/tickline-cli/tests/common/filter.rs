@@ -19,5 +19,7 @@ pub fn filter(action: &Value, rules: &Value) -> Result<BpfProgram, Error> {
 pub fn put_under(command: &mut Command, filter: BpfProgram) {
     // SAFETY: between fork and exec the child may not allocate. The closure makes two system calls,
     // and only an error would allocate, which does not occur for a filter that the kernel accepts.
-    unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
+    unsafe {
+        command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other))
+    };
 }

@@ -1,10 +1,21 @@
 //! Helpers for tests that run the program.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
-#![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses a part of it"
+)]
+#![allow(
+    clippy::print_stderr,
+    reason = "what was skipped, and what was counted"
+)]
 
 #[cfg(all(
     target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
 ))]
 pub mod filter;
 #[cfg(target_os = "linux")]
@@ -32,7 +43,11 @@ pub fn until<T>(awaited: &str, mut done: impl FnMut() -> Option<T>) -> T {
 /// The program with these arguments, with the counter allowed and the default width.
 pub fn tickline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    command.args(arguments).env_remove("TICKLINE").env_remove("COLUMNS").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .env_remove("TICKLINE")
+        .env_remove("COLUMNS")
+        .stdin(Stdio::null());
     command
 }
 
@@ -40,8 +55,17 @@ pub fn tickline(arguments: &[&str]) -> Command {
 /// that another test starts may inherit that descriptor, and the copy can't be run ("Text file
 /// busy").
 pub fn copy_program(program: &Path, copy: &Path) {
-    let status = Command::new("cp").arg(program).arg(copy).status().expect("cp runs");
-    assert!(status.success(), "cp {} {}: {status}", program.display(), copy.display());
+    let status = Command::new("cp")
+        .arg(program)
+        .arg(copy)
+        .status()
+        .expect("cp runs");
+    assert!(
+        status.success(),
+        "cp {} {}: {status}",
+        program.display(),
+        copy.display()
+    );
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -52,7 +76,11 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn code(output: &Output) -> i32 {
     let code = output.status.code().unwrap_or(-1);
     // `warp` exits with 3 in a process that may not run on some CPUs.
-    assert!([0, 1, 3].contains(&code), "exit code {code}: {}", text(&output.stderr));
+    assert!(
+        [0, 1, 3].contains(&code),
+        "exit code {code}: {}",
+        text(&output.stderr)
+    );
     code
 }
 
@@ -73,8 +101,15 @@ pub fn send(child: &Child, signal: libc::c_int) {
 /// The names in a folder, sorted.
 pub fn entries(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the test's folder");
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
     names.sort();
     names
 }
@@ -90,14 +125,25 @@ pub fn is_root() -> bool {
 pub fn compile(name: &str, flags: &[&str], to: &Path) -> io::Result<()> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let source = format!("{}/tests/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(compiler).args(flags).arg("-o").arg(to).args([&source, "-ldl"]).output()?;
-    if output.status.success() { Ok(()) } else { Err(io::Error::other(text(&output.stderr))) }
+    let output = Command::new(compiler)
+        .args(flags)
+        .arg("-o")
+        .arg(to)
+        .args([&source, "-ldl"])
+        .output()?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(text(&output.stderr)))
+    }
 }
 
 /// Compiles a library of `c/`; `None`, with a message, if there is no compiler.
 pub fn library(name: &str, flags: &[&str], folder: &Path) -> Option<PathBuf> {
     let library = folder.join(format!("{name}.so"));
     let compiled = compile(name, &[&["-shared", "-fPIC"], flags].concat(), &library);
-    compiled.inspect_err(|error| eprintln!("SKIPPED: {name}.c is not compiled: {error}")).ok()?;
+    compiled
+        .inspect_err(|error| eprintln!("SKIPPED: {name}.c is not compiled: {error}"))
+        .ok()?;
     Some(library)
 }

@@ -33,7 +33,12 @@ pub fn serve(page: &Path, words: &[&str]) -> Command {
 /// Runs `tickline serve`. Symptom: the terminal executed the escape codes in a folder's name.
 pub fn run(page: &Path, words: &[&str]) -> Output {
     let output = serve(page, words).output().expect("the program");
-    assert!(![&output.stdout[..], &output.stderr].concat().contains(&0x1b), "{output:?}");
+    assert!(
+        ![&output.stdout[..], &output.stderr]
+            .concat()
+            .contains(&0x1b),
+        "{output:?}"
+    );
     output
 }
 
@@ -42,7 +47,12 @@ pub struct Server(pub Child);
 
 impl Server {
     pub fn start(page: &Path) -> Self {
-        Self(serve(page, &[]).stderr(Stdio::piped()).spawn().expect("the program"))
+        Self(
+            serve(page, &[])
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the program"),
+        )
     }
 
     pub fn signal(&self, signal: i32) {
@@ -53,7 +63,12 @@ impl Server {
     pub fn ended(&mut self) -> (Option<i32>, String) {
         let status = until("the server ends", || self.0.try_wait().expect("a child"));
         let mut message = String::new();
-        self.0.stderr.take().expect("a pipe").read_to_string(&mut message).expect("text");
+        self.0
+            .stderr
+            .take()
+            .expect("a pipe")
+            .read_to_string(&mut message)
+            .expect("text");
         assert!(!message.contains('\u{1b}'), "{message:?}");
         (status.code(), message)
     }
@@ -68,14 +83,20 @@ impl Drop for Server {
 
 pub fn status(page: &Path) -> Option<Value> {
     let output = run(page, &["status", "--json", "-"]);
-    matches!(output.status.code(), Some(0 | 1)).then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    matches!(output.status.code(), Some(0 | 1))
+        .then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
 /// Waits until the page has a server, and until it serves a line if the machine allows it. Returns
 /// whether it serves a line.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
-    until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.0.id()));
-    let clock = tickline::Clock::builder().line_per_cpu(tickline::LinePerCpu::Off).start().expect("a clock");
+    until("the server has the page", || {
+        status(page).filter(|status| status["server_pid"] == server.0.id())
+    });
+    let clock = tickline::Clock::builder()
+        .line_per_cpu(tickline::LinePerCpu::Off)
+        .start()
+        .expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         if status(page).is_some_and(|status| status["serving"] == true) {
@@ -84,7 +105,9 @@ pub fn wait_for_line(page: &Path, server: &Server) -> bool {
         // Give up if a gate is closed that will not open.
         match clock.status().state {
             ClockState::Fast | ClockState::Calibrating => {}
-            ClockState::Fallback(Reason::Untested | Reason::KernelUndecided | Reason::Untestable) => {}
+            ClockState::Fallback(
+                Reason::Untested | Reason::KernelUndecided | Reason::Untestable,
+            ) => {}
             _ => return false,
         }
     }

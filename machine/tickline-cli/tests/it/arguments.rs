@@ -21,14 +21,25 @@ fn bad_arguments_are_named_with_their_limits() {
         symlink(target, folder.path().join(link)).unwrap();
     }
     for line in REFUSED.lines().filter(|line| !line.starts_with('#')) {
-        let (words, parts) = line.split_once(" => ").expect("a command line, and what it says");
+        let (words, parts) = line
+            .split_once(" => ")
+            .expect("a command line, and what it says");
         // The command must fail before the measurement, which would take an hour.
-        let words: Vec<&str> = words.split(' ').map(|word| word.trim_matches('"')).collect();
-        let output = tickline(&words).current_dir(folder.path()).output().unwrap();
+        let words: Vec<&str> = words
+            .split(' ')
+            .map(|word| word.trim_matches('"'))
+            .collect();
+        let output = tickline(&words)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
         assert_eq!(text(&output.stdout), "", "{line}");
         let error = text(&output.stderr);
-        assert!(parts.split(" & ").all(|part| error.contains(part)), "{line}: {error}");
+        assert!(
+            parts.split(" & ").all(|part| error.contains(part)),
+            "{line}: {error}"
+        );
     }
     assert_eq!(entries(folder.path()), ["dangling", "link", "taken", "x"]);
     assert_eq!(entries(&taken), [""; 0]);
@@ -39,11 +50,22 @@ fn bad_arguments_are_named_with_their_limits() {
 #[cfg(target_os = "linux")]
 #[test]
 fn who_refuses_the_number_of_a_thread() {
-    assert_fails(&tickline(&["who", "4194304"]).output().unwrap(), 2, "there is no process 4194304");
+    assert_fails(
+        &tickline(&["who", "4194304"]).output().unwrap(),
+        2,
+        "there is no process 4194304",
+    );
     // The test runs in a thread of its own.
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
-    let output = tickline(&["who"]).arg(thread.file_name().unwrap()).output().unwrap();
-    assert_fails(&output, 2, &format!("is a thread of process {}", std::process::id()));
+    let output = tickline(&["who"])
+        .arg(thread.file_name().unwrap())
+        .output()
+        .unwrap();
+    assert_fails(
+        &output,
+        2,
+        &format!("is a thread of process {}", std::process::id()),
+    );
 }
 
 #[test]
@@ -52,13 +74,26 @@ fn a_full_disk_is_an_error() {
         return;
     }
     // Symptom: a `--check` that could not write its line exited with 2, which means critical.
-    for (arguments, code) in
-        [(&["--secs", "1", "--json", "-"][..], 2), (&["--check"], 3), (&["docter", "--check"], 3)]
-    {
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = tickline(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    for (arguments, code) in [
+        (&["--secs", "1", "--json", "-"][..], 2),
+        (&["--check"], 3),
+        (&["docter", "--check"], 3),
+    ] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = tickline(arguments)
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).starts_with("tickline: "), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).starts_with("tickline: "),
+            "{}",
+            text(&output.stderr)
+        );
     }
 }
 
@@ -79,11 +114,24 @@ fn a_reader_that_has_left_is_no_error() {
     .map(|arguments| {
         let (reader, writer) = UnixStream::pair().unwrap();
         drop(reader);
-        (tickline(arguments).stdout(OwnedFd::from(writer)).stderr(Stdio::piped()).spawn().unwrap(), arguments)
+        (
+            tickline(arguments)
+                .stdout(OwnedFd::from(writer))
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+            arguments,
+        )
     });
     for (child, arguments) in started {
         let output = child.wait_with_output().unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {output:?}");
-        assert!(!text(&output.stderr).contains("tickline: "), "{arguments:?}: {output:?}");
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{arguments:?}: {output:?}"
+        );
+        assert!(
+            !text(&output.stderr).contains("tickline: "),
+            "{arguments:?}: {output:?}"
+        );
     }
 }

@@ -22,7 +22,11 @@ fn write(root: &Path, name: &str, text: &str) {
 
 /// A program that prints this text, for a folder in front of the path.
 fn program(folder: &Path, name: &str, prints: &str) {
-    write(folder, name, &format!("#!/bin/sh\ncat <<'END'\n{prints}\nEND\n"));
+    write(
+        folder,
+        name,
+        &format!("#!/bin/sh\ncat <<'END'\n{prints}\nEND\n"),
+    );
     fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("it is there");
 }
 
@@ -37,31 +41,55 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     for (name, text) in [
-        ("proc/cpuinfo", "model name\t: A \"CPU\" \\ 1\u{b5}\t\u{1b}x\nflags\t\t: nonstop_tsc rdtscp\n"),
+        (
+            "proc/cpuinfo",
+            "model name\t: A \"CPU\" \\ 1\u{b5}\t\u{1b}x\nflags\t\t: nonstop_tsc rdtscp\n",
+        ),
         ("proc/cmdline", "quiet a=\"b c\"\n"),
         ("proc/sys/kernel/osrelease", "6.1.0\n"),
-        ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
-        ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm \n"),
+        (
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "hpet\n",
+        ),
+        (
+            "sys/devices/system/clocksource/clocksource0/available_clocksource",
+            "tsc hpet acpi_pm \n",
+        ),
         ("sys/devices/system/cpu/online", "0-3\n"),
     ] {
         write(root, name, text);
     }
     let programs = root.join("programs");
     for (name, prints) in [
-        ("dmesg", "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.2] tsc: 3000 MHz"),
-        ("strace", "clock_gettime(CLOCK_REALTIME, {tv_sec=1, tv_nsec=2}) = 0\n000000002"),
+        (
+            "dmesg",
+            "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.2] tsc: 3000 MHz",
+        ),
+        (
+            "strace",
+            "clock_gettime(CLOCK_REALTIME, {tv_sec=1, tv_nsec=2}) = 0\n000000002",
+        ),
         // The output of busybox, and chronyd's reply for a hardware clock.
         (
             "adjtimex",
             "    mode:         0\n-o  offset:       -480000 us\n-f  freq.adjust:  -655360 (65536 = 1ppm)\n    maxerror:     510000\n\
              \x20   esterror:     7\n    status:       64 (UNSYNC)\n-p  timeconstant: 7\n-t  tick:         10834 us",
         ),
-        ("chronyc", "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.0,0.001,0.002,16.0,Normal"),
+        (
+            "chronyc",
+            "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.0,0.001,0.002,16.0,Normal",
+        ),
     ] {
         program(&programs, name, prints);
     }
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh").arg(SCRIPT).arg("-r").arg(root).env("PATH", path).output().unwrap();
+    let output = Command::new("sh")
+        .arg(SCRIPT)
+        .arg("-r")
+        .arg(root)
+        .env("PATH", path)
+        .output()
+        .unwrap();
     let facts = facts(&output);
     let machine = &facts["machine"];
     assert_eq!(machine["cpu"], "A \"CPU\" \\ 1 x");
@@ -69,20 +97,39 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     assert_eq!(machine["available_clocksources"], "tsc hpet acpi_pm");
     assert_eq!(machine["cpuid"]["invariant_tsc"], true);
     assert_eq!(machine["hypervisor"], "none");
-    assert_eq!(machine["kernel_log"].as_array().unwrap().len(), 2, "{machine}");
+    assert_eq!(
+        machine["kernel_log"].as_array().unwrap().len(),
+        2,
+        "{machine}"
+    );
     assert_eq!(machine["kernel_log"][0], "[ 1.0] clocksource: \"hpet\"\\");
     let ntp = json!({ "synchronised": false, "frequency_ppb": -10_000, "tick_us": 10_834,
         "offset_ns": -480_000_000, "time_constant": 7, "maximum_error_us": 510_000, "estimated_error_us": 7 });
     assert_eq!(machine["ntp"], ntp);
     let daemon = json!({ "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
         "offset_ns": -250_000_000, "bound_ns": 252_500_000 });
-    assert_eq!((&machine["ntp_daemon"], &machine["systemd"]), (&daemon, &false.into()));
+    assert_eq!(
+        (&machine["ntp_daemon"], &machine["systemd"]),
+        (&daemon, &false.into())
+    );
     assert_eq!(facts["costs"][0]["served_by"], "system_call");
     let (document, code) = diagnosed(&facts);
     let codes = json!(
-        document["findings"].as_array().unwrap().iter().map(|found| &found["code"]).collect::<Vec<_>>()
+        document["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|found| &found["code"])
+            .collect::<Vec<_>>()
     );
-    assert_eq!((codes, code), (json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]), Some(1)), "{document}");
+    assert_eq!(
+        (codes, code),
+        (
+            json!(["ntp_slewing", "tsc_not_chosen", "ntp_flag"]),
+            Some(1)
+        ),
+        "{document}"
+    );
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
 }
 
@@ -94,14 +141,26 @@ fn the_collector_and_the_program_describe_a_machine_alike() {
     let (_, code) = diagnosed(&facts);
     assert!(matches!(code, Some(0 | 1)), "{code:?}: {facts}");
     let program_facts = &measured("doctor").json;
-    for key in ["kernel", "clocksource", "available_clocksources", "online_cpus"] {
-        assert_eq!(facts["machine"][key], program_facts["machine"][key], "{key}");
+    for key in [
+        "kernel",
+        "clocksource",
+        "available_clocksources",
+        "online_cpus",
+    ] {
+        assert_eq!(
+            facts["machine"][key], program_facts["machine"][key],
+            "{key}"
+        );
     }
 }
 
 #[test]
 fn the_collector_names_a_wrong_root() {
-    let output = Command::new("sh").arg(SCRIPT).args(["-r", "/nowhere"]).output().unwrap();
+    let output = Command::new("sh")
+        .arg(SCRIPT)
+        .args(["-r", "/nowhere"])
+        .output()
+        .unwrap();
     assert_fails(&output, 2, "/nowhere/proc/cpuinfo");
     let output = Command::new("sh").arg(SCRIPT).arg("more").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

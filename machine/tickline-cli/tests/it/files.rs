@@ -13,8 +13,14 @@ use crate::common::{NOBODY, assert_fails, code, entries, is_root, text};
 /// Runs a shell script with the program as `$0`. `$0 $BENCH` measures for some milliseconds.
 fn sh(folder: &Path, script: &str) -> Output {
     let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_tickline")]).current_dir(folder).env_remove("TICKLINE");
-    command.env("BENCH", "bench --rounds 1 --calls 1").output().expect("a shell")
+    command
+        .args(["-c", script, env!("CARGO_BIN_EXE_tickline")])
+        .current_dir(folder)
+        .env_remove("TICKLINE");
+    command
+        .env("BENCH", "bench --rounds 1 --calls 1")
+        .output()
+        .expect("a shell")
 }
 
 fn inode(path: &Path) -> u64 {
@@ -47,16 +53,29 @@ fn a_log_or_a_pipe_is_written_to_in_place() {
         let rest = found.strip_prefix("before\n").expect("what was there");
         let (text, json) = rest.split_at(rest.find('{').expect("JSON"));
         let mut json = serde_json::Deserializer::from_str(json).into_iter::<Value>();
-        assert_eq!(json.next().expect("JSON").expect("JSON")["command"], "bench", "{script}");
+        assert_eq!(
+            json.next().expect("JSON").expect("JSON")["command"],
+            "bench",
+            "{script}"
+        );
         let is_stdout = !script.contains("/dev/fd/3");
         let rest = &rest[text.len() + json.byte_offset()..];
-        assert!(is_stdout || (text.to_owned() + rest).contains("Long run: 1 calls"), "{found}");
+        assert!(
+            is_stdout || (text.to_owned() + rest).contains("Long run: 1 calls"),
+            "{found}"
+        );
         assert_eq!(errors, "", "{script}");
     }
     fs::write(&log, "before\n").unwrap();
     let (found, errors) = write("\"$0\" watch --secs 1 --interval 0.3 --csv /dev/stdout >> log");
-    assert!(found.starts_with("before\n") && found.contains("\nat_s,unix_s"), "{found}");
-    assert!(errors.contains("Watched for "), "the summary goes elsewhere");
+    assert!(
+        found.starts_with("before\n") && found.contains("\nat_s,unix_s"),
+        "{found}"
+    );
+    assert!(
+        errors.contains("Watched for "),
+        "the summary goes elsewhere"
+    );
 }
 
 /// Symptom: a file that root replaced belonged to root, and a new file gave the old group's rights
@@ -75,8 +94,15 @@ fn a_file_keeps_its_owner_its_group_and_its_mode() {
         let before = inode(&path);
         code(&sh(folder.path(), &format!("\"$0\" $BENCH --json {name}")));
         let found = fs::metadata(&path).unwrap();
-        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (owner, NOBODY, 0o660), "{name}");
-        assert!(name == "theirs" || found.ino() != before, "a file of one's own is replaced as a whole");
+        assert_eq!(
+            (found.uid(), found.gid(), found.mode() & 0o777),
+            (owner, NOBODY, 0o660),
+            "{name}"
+        );
+        assert!(
+            name == "theirs" || found.ino() != before,
+            "a file of one's own is replaced as a whole"
+        );
         serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap();
     }
 }
@@ -85,12 +111,24 @@ fn a_file_keeps_its_owner_its_group_and_its_mode() {
 #[test]
 fn a_link_is_followed_and_its_file_replaced() {
     let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+    let folder = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    }
+    .unwrap();
     let (link, file) = (folder.path().join("link"), folder.path().join("data/file"));
     fs::create_dir(folder.path().join("data")).unwrap();
     fs::write(&file, "what was there before").unwrap();
     symlink("data/file", &link).unwrap();
-    for name in ["$PWD/link", if cfg!(target_os = "linux") { "/proc/self/cwd/link" } else { "link" }] {
+    for name in [
+        "$PWD/link",
+        if cfg!(target_os = "linux") {
+            "/proc/self/cwd/link"
+        } else {
+            "link"
+        },
+    ] {
         let before = inode(&file);
         code(&sh(folder.path(), &format!("\"$0\" $BENCH --json {name}")));
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -118,7 +156,10 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     std::os::unix::fs::lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
     let output = sh(folder.path(), "\"$0\" $BENCH --json shared/link");
     assert_fails(&output, 2, "shared/link: Permission denied");
-    assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"of value");
+    assert_eq!(
+        fs::read(folder.path().join("precious")).unwrap(),
+        b"of value"
+    );
 }
 
 /// The files contain facts about the machine, so a private umask or mode must apply to them.
@@ -126,16 +167,29 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
 fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.json");
-    let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
-    let run =
-        |umask: &str| code(&sh(folder.path(), &format!("umask {umask}; \"$0\" $BENCH --json run.json")));
+    let mode = |name: &str| {
+        fs::metadata(folder.path().join(name))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    let run = |umask: &str| {
+        code(&sh(
+            folder.path(),
+            &format!("umask {umask}; \"$0\" $BENCH --json run.json"),
+        ))
+    };
     run("077");
     assert_eq!(mode("run.json"), 0o600);
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     run("022");
     assert_eq!(mode("run.json"), 0o640);
     // SIGXFSZ kills the program when it writes the new file, before that has the mode of the old one.
-    sh(folder.path(), "umask 022; ulimit -f 0; \"$0\" $BENCH --json run.json");
+    sh(
+        folder.path(),
+        "umask 022; ulimit -f 0; \"$0\" $BENCH --json run.json",
+    );
     let unfinished = &entries(folder.path())[0];
     if unfinished.starts_with(".tickline-") {
         assert_eq!(mode(unfinished), 0o600);
@@ -152,15 +206,38 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
 #[test]
 fn a_command_that_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
-    let output = sh(folder.path(), "\"$0\" --secs 1 --json late & sleep 0.5; mkdir late; wait $!");
+    let output = sh(
+        folder.path(),
+        "\"$0\" --secs 1 --json late & sleep 0.5; mkdir late; wait $!",
+    );
     assert_fails(&output, 2, "late: ");
     fs::write(folder.path().join("a.html"), "what was there before").unwrap();
-    sh(folder.path(), "\"$0\" report --secs 60 --out a.html & sleep 0.5; kill -9 $!");
+    sh(
+        folder.path(),
+        "\"$0\" report --secs 60 --out a.html & sleep 0.5; kill -9 $!",
+    );
     // Symptom: the message named the temporary file, and not only the file that the user names.
-    let output = sh(folder.path(), "trap '' XFSZ; ulimit -f 0; \"$0\" $BENCH --json a.html");
-    assert_fails(&output, 2, &format!("a.html: {}\n", std::io::Error::from_raw_os_error(libc::EFBIG)));
-    assert_eq!(entries(folder.path()), ["a.html", "late"], "a half file was left");
-    assert_eq!(fs::read_to_string(folder.path().join("a.html")).unwrap(), "what was there before");
+    let output = sh(
+        folder.path(),
+        "trap '' XFSZ; ulimit -f 0; \"$0\" $BENCH --json a.html",
+    );
+    assert_fails(
+        &output,
+        2,
+        &format!(
+            "a.html: {}\n",
+            std::io::Error::from_raw_os_error(libc::EFBIG)
+        ),
+    );
+    assert_eq!(
+        entries(folder.path()),
+        ["a.html", "late"],
+        "a half file was left"
+    );
+    assert_eq!(
+        fs::read_to_string(folder.path().join("a.html")).unwrap(),
+        "what was there before"
+    );
 }
 
 /// In this folder no process can make a file. Symptom: `watch` tried that, and refused a file to
@@ -168,5 +245,8 @@ fn a_command_that_fails_leaves_all_files_as_they_were() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_table_needs_no_new_file_in_its_folder() {
-    code(&sh(Path::new("/"), "\"$0\" watch --secs 1 --csv /proc/self/comm"));
+    code(&sh(
+        Path::new("/"),
+        "\"$0\" watch --secs 1 --csv /proc/self/comm",
+    ));
 }

@@ -39,7 +39,11 @@ pub(crate) fn unprivileged(program: &Path) -> Command {
 
 fn served_by(document: &Value, clock: &str) -> Value {
     let costs = document["costs"].as_array().expect("the table");
-    costs.iter().find(|cost| cost["clock"] == clock).expect("its row")["served_by"].clone()
+    costs
+        .iter()
+        .find(|cost| cost["clock"] == clock)
+        .expect("its row")["served_by"]
+        .clone()
 }
 
 /// A user without privileges gets the same facts as root, except the kernel's log and the facts that only
@@ -52,21 +56,36 @@ fn an_unprivileged_user_gets_the_facts_that_root_gets() {
     }
     let json = |command: &mut Command| -> Value {
         let output = command.args(["--json", "-"]).output().unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{}",
+            text(&output.stderr)
+        );
         serde_json::from_slice(&output.stdout).unwrap()
     };
     let root = json(Command::new(&program).env_remove("TICKLINE"));
     let user = json(&mut unprivileged(&program));
-    for key in
-        ["clocksource", "available_clocksources", "cpuid", "counter_readable", "vdso_mapped", "allowed_cpus"]
-    {
+    for key in [
+        "clocksource",
+        "available_clocksources",
+        "cpuid",
+        "counter_readable",
+        "vdso_mapped",
+        "allowed_cpus",
+    ] {
         assert_eq!(root["machine"][key], user["machine"][key], "{key}");
     }
     let [root_on, user_on] = [&root, &user].map(|document| &document["machine"]["hypervisor"]);
     let is_hidden = user["machine"]["kernel_log"].is_null() && user_on == "kvm";
-    assert!(root_on == user_on || is_hidden && root_on == "firecracker", "{root_on}");
+    assert!(
+        root_on == user_on || is_hidden && root_on == "firecracker",
+        "{root_on}"
+    );
     assert_eq!(root["served_unknown"], user["served_unknown"]);
-    assert_eq!(served_by(&root, "clock_gettime MONOTONIC"), served_by(&user, "clock_gettime MONOTONIC"));
+    assert_eq!(
+        served_by(&root, "clock_gettime MONOTONIC"),
+        served_by(&user, "clock_gettime MONOTONIC")
+    );
 }
 
 #[test]
@@ -75,11 +94,24 @@ fn without_the_right_to_write_only_output_files_fail() {
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
-    let run =
-        |arguments: &[&str]| unprivileged(&program).current_dir(&closed).args(arguments).output().unwrap();
+    let run = |arguments: &[&str]| {
+        unprivileged(&program)
+            .current_dir(&closed)
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
     let output = run(&[]);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
-    assert_fails(&run(&["--json", "out.json"]), 2, "out.json: Permission denied (os error 13)");
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_fails(
+        &run(&["--json", "out.json"]),
+        2,
+        "out.json: Permission denied (os error 13)",
+    );
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
     // Symptom: the program replaced a read-only file in a writable folder.
     let file = folder.path().join("read-only");
@@ -90,14 +122,22 @@ fn without_the_right_to_write_only_output_files_fail() {
             chown(path, Some(USER), Some(USER)).unwrap();
         }
     }
-    assert_fails(&run(&["--json", "../read-only"]), 2, "read-only: Permission denied (os error 13)");
+    assert_fails(
+        &run(&["--json", "../read-only"]),
+        2,
+        "read-only: Permission denied (os error 13)",
+    );
     assert_eq!(fs::read(&file).unwrap(), b"of value");
 }
 
 #[test]
 fn doctor_ends_well_without_any_standard_stream() {
     let status = Command::new("sh")
-        .args(["-c", "exec \"$0\" --secs 1 <&- >&- 2>&-", env!("CARGO_BIN_EXE_tickline")])
+        .args([
+            "-c",
+            "exec \"$0\" --secs 1 <&- >&- 2>&-",
+            env!("CARGO_BIN_EXE_tickline"),
+        ])
         .stdin(Stdio::null())
         .status()
         .unwrap();
@@ -112,7 +152,11 @@ fn doctor_ends_well_without_any_standard_stream() {
 /// - mounts,
 /// - sets a clock,
 /// - sends a signal.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
 #[test]
 fn doctor_makes_no_system_call_that_changes_the_system() {
     use std::os::unix::process::ExitStatusExt;
@@ -131,12 +175,24 @@ fn doctor_makes_no_system_call_that_changes_the_system() {
     };
     // First check the filter: it must kill a program that writes a file.
     let status = run("out.json").status;
-    assert_eq!(status.signal(), Some(libc::SIGSYS), "the filter has no effect: {status}");
+    assert_eq!(
+        status.signal(),
+        Some(libc::SIGSYS),
+        "the filter has no effect: {status}"
+    );
     let output = run("-");
     let errors = text(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {errors}", output.status);
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}: {errors}",
+        output.status
+    );
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     // Check that the program and its child processes have done all their work.
-    assert!(document["served_unknown"].is_null(), "{}", document["served_unknown"]);
+    assert!(
+        document["served_unknown"].is_null(),
+        "{}",
+        document["served_unknown"]
+    );
     assert!(!document["track"]["points"].as_array().unwrap().is_empty());
 }

@@ -30,7 +30,15 @@ const COMMANDS: [&[&str]; 6] = [
     &["doctor", "--secs", "1", "--openmetrics", "tickline.prom"],
     &["bench", "--rounds", "5", "--calls", "1000"],
     &["warp"],
-    &["watch", "--secs", "1", "--interval", "0.2", "--csv", "samples.csv"],
+    &[
+        "watch",
+        "--secs",
+        "1",
+        "--interval",
+        "0.2",
+        "--csv",
+        "samples.csv",
+    ],
     &["report", "--secs", "1", "--out", "report.html"],
     &["who", "--secs", "1"],
 ];
@@ -46,17 +54,31 @@ fn all() -> &'static BTreeMap<(&'static str, &'static str), Measured> {
             fs::create_dir_all(&folder).expect("a folder");
             fs::write(folder.join("out.json"), "what was there before").expect("a file");
             let mut command = tickline(arguments);
-            command.args(["--json", "out.json"]).env("TICKLINE", counter).current_dir(&folder);
+            command
+                .args(["--json", "out.json"])
+                .env("TICKLINE", counter)
+                .current_dir(&folder);
             let output = command.output().expect("the program");
             code(&output);
             let json = fs::read(folder.join("out.json")).expect("the document");
             let json = serde_json::from_slice(&json).expect("JSON");
-            ((arguments[0], counter), Measured { output, json, folder })
+            (
+                (arguments[0], counter),
+                Measured {
+                    output,
+                    json,
+                    folder,
+                },
+            )
         };
         thread::scope(|scope| {
-            let runs = ["on", "off"]
-                .map(|counter| COMMANDS.map(|arguments| scope.spawn(move || measure(arguments, counter))));
-            runs.into_iter().flatten().map(|run| run.join().expect("a result")).collect()
+            let runs = ["on", "off"].map(|counter| {
+                COMMANDS.map(|arguments| scope.spawn(move || measure(arguments, counter)))
+            });
+            runs.into_iter()
+                .flatten()
+                .map(|run| run.join().expect("a result"))
+                .collect()
         })
     })
 }
@@ -74,7 +96,10 @@ fn schema(name: &str) -> Value {
 /// The violations of the schema in a document.
 pub(crate) fn faults(schema: &Value, document: &Value) -> Vec<String> {
     let schema = jsonschema::draft202012::new(schema).expect("a JSON Schema");
-    schema.iter_errors(document).map(|fault| format!("{} {fault}", fault.instance_path())).collect()
+    schema
+        .iter_errors(document)
+        .map(|fault| format!("{} {fault}", fault.instance_path()))
+        .collect()
 }
 
 pub(crate) fn document_schema() -> Value {
@@ -82,16 +107,24 @@ pub(crate) fn document_schema() -> Value {
 }
 
 /// The keys that a document lacks if the command does not measure them, or has found nothing.
-const PARTS: &str =
-    "health findings costs served_unknown track latencies warp bench watch who per_cpu untested_cpus changes";
+const PARTS: &str = "health findings costs served_unknown track latencies warp bench watch who per_cpu untested_cpus changes";
 
 /// The schema for a document that a command writes: without unknown keys, so that each new key must
 /// be in the schema, and with all others. Only facts that a person has collected may lack keys.
 fn closed(mut schema: Value) -> Value {
     let mut structures = schema["$defs"].take();
-    for object in structures.as_object_mut().expect("structures").values_mut().chain([&mut schema]) {
-        let Some(properties) = object["properties"].as_object() else { continue };
-        let required = properties.keys().filter(|key| PARTS.split(' ').all(|part| part != *key));
+    for object in structures
+        .as_object_mut()
+        .expect("structures")
+        .values_mut()
+        .chain([&mut schema])
+    {
+        let Some(properties) = object["properties"].as_object() else {
+            continue;
+        };
+        let required = properties
+            .keys()
+            .filter(|key| PARTS.split(' ').all(|part| part != *key));
         object["required"] = required.cloned().collect();
         object["additionalProperties"] = false.into();
     }
@@ -103,11 +136,22 @@ fn closed(mut schema: Value) -> Value {
 fn every_command_writes_what_the_schema_says() {
     let schema = closed(document_schema());
     for ((command, counter), measured) in all() {
-        assert_eq!(faults(&schema, &measured.json), [""; 0], "{command}, {counter}");
+        assert_eq!(
+            faults(&schema, &measured.json),
+            [""; 0],
+            "{command}, {counter}"
+        );
         assert_eq!(measured.json["command"], *command);
-        assert_eq!(text(&measured.output.stderr), "", "{command}: no progress bar for no terminal");
+        assert_eq!(
+            text(&measured.output.stderr),
+            "",
+            "{command}: no progress bar for no terminal"
+        );
         let is_temporary = |name: &String| name.starts_with('.');
-        assert!(!entries(&measured.folder).iter().any(is_temporary), "a temporary file is left");
+        assert!(
+            !entries(&measured.folder).iter().any(is_temporary),
+            "a temporary file is left"
+        );
     }
     // Show that the check above can fail.
     let mut bad = measured("doctor").json.clone();
@@ -119,15 +163,27 @@ fn every_command_writes_what_the_schema_says() {
 #[test]
 fn a_comparison_is_what_its_schema_says() {
     let facts = |name: &str| format!("{}/tests/facts/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let words = ["compare", &facts("guest-hpet"), &facts("xen-aws-p3"), "--json", "-"];
+    let words = [
+        "compare",
+        &facts("guest-hpet"),
+        &facts("xen-aws-p3"),
+        "--json",
+        "-",
+    ];
     let found: Value = serde_json::from_slice(&tickline(&words).output().unwrap().stdout).unwrap();
     let schema = closed(schema("tickline-compare-1"));
-    assert!(!found["differences"].as_array().unwrap().is_empty(), "{found}");
+    assert!(
+        !found["differences"].as_array().unwrap().is_empty(),
+        "{found}"
+    );
     assert_eq!(faults(&schema, &found), [""; 0]);
     let shown = text(&tickline(&words[..3]).output().unwrap().stdout);
-    for part in
-        ["\n  Differences ", "\n  clocksource  ", "\n  kernel\n      A: ", "\n  Known on one side only "]
-    {
+    for part in [
+        "\n  Differences ",
+        "\n  clocksource  ",
+        "\n  kernel\n      A: ",
+        "\n  Known on one side only ",
+    ] {
         assert!(shown.contains(part), "no {part} in:\n{shown}");
     }
 }
@@ -137,10 +193,36 @@ fn texts_say_what_was_measured() {
     for (command, parts) in [
         (
             "doctor",
-            &["\ntickline ", "Machine", "Gates", "Clocks: ", "clock_gettime MONOTONIC", "Offset from"][..],
+            &[
+                "\ntickline ",
+                "Machine",
+                "Gates",
+                "Clocks: ",
+                "clock_gettime MONOTONIC",
+                "Offset from",
+            ][..],
         ),
-        ("bench", &["5 rounds", "median", "std::time::Instant", "Long run: 1000 calls"]),
-        ("watch", &["offset ns", "skew ppb", "Watched for ", "as requested", "bound", "skew", "events"]),
+        (
+            "bench",
+            &[
+                "5 rounds",
+                "median",
+                "std::time::Instant",
+                "Long run: 1000 calls",
+            ],
+        ),
+        (
+            "watch",
+            &[
+                "offset ns",
+                "skew ppb",
+                "Watched for ",
+                "as requested",
+                "bound",
+                "skew",
+                "events",
+            ],
+        ),
         ("report", &["The report is in report.html."]),
     ] {
         let out = measured(command).text();
@@ -150,15 +232,33 @@ fn texts_say_what_was_measured() {
         assert!(!out.contains('\u{1b}'), "{out}");
     }
     let out = measured("doctor").text();
-    let levels = ["OK: ", "FAST, NOT KNOWN RIGHT: ", "SLOW", "WRONG: ", "UNKNOWN: "];
-    assert!(levels.iter().any(|level| out.starts_with(level)), "the machine comes first: {out}");
-    assert!(out.lines().all(|line| line.chars().count() <= 100), "too wide: {out}");
+    let levels = [
+        "OK: ",
+        "FAST, NOT KNOWN RIGHT: ",
+        "SLOW",
+        "WRONG: ",
+        "UNKNOWN: ",
+    ];
+    assert!(
+        levels.iter().any(|level| out.starts_with(level)),
+        "the machine comes first: {out}"
+    );
+    assert!(
+        out.lines().all(|line| line.chars().count() <= 100),
+        "too wide: {out}"
+    );
 }
 
 #[test]
 fn the_doctors_document_has_gates_costs_and_samples() {
-    let Measured { output, json: value, .. } = measured("doctor");
-    let bad = ["slow", "wrong"].iter().any(|level| value["health"]["level"] == *level);
+    let Measured {
+        output,
+        json: value,
+        ..
+    } = measured("doctor");
+    let bad = ["slow", "wrong"]
+        .iter()
+        .any(|level| value["health"]["level"] == *level);
     assert_eq!(value["fast"] == true && !bad, code(output) == 0);
     assert_eq!(value["gates"].as_array().unwrap().len(), 9);
     assert!(!value["track"]["points"].as_array().unwrap().is_empty());
@@ -176,7 +276,10 @@ fn the_doctors_document_has_gates_costs_and_samples() {
                 assert_eq!(cost["served_by"], "system_call", "{cost}");
             }
             "clock_gettime MONOTONIC" => assert!(cost["served_by"].is_string(), "{cost}"),
-            "rdtsc" => assert!(cost["served_by"].is_null(), "a counter has no answerer: {cost}"),
+            "rdtsc" => assert!(
+                cost["served_by"].is_null(),
+                "a counter has no answerer: {cost}"
+            ),
             _ => {}
         }
     }
@@ -187,38 +290,70 @@ fn warp_reports_every_pair() {
     let (found, warp) = (measured("warp"), &measured("warp").json["warp"]);
     let known = warp["synchronised"] == true && warp.get("untested_cpus").is_none();
     assert_eq!(code(&found.output) == 0, known, "{warp}");
-    let (cpus, pairs) = (warp["cpus"].as_array().unwrap().len(), warp["pairs"].as_array().unwrap());
+    let (cpus, pairs) = (
+        warp["cpus"].as_array().unwrap().len(),
+        warp["pairs"].as_array().unwrap(),
+    );
     if let Some(why) = warp["unknown"].as_str() {
         assert!(pairs.is_empty());
         return eprintln!("SKIPPED: {why}");
     }
-    assert_eq!(pairs.len(), if cpus <= 64 { cpus * (cpus - 1) / 2 } else { cpus - 1 });
+    assert_eq!(
+        pairs.len(),
+        if cpus <= 64 {
+            cpus * (cpus - 1) / 2
+        } else {
+            cpus - 1
+        }
+    );
     for pair in pairs {
         assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
-        let ends = (pair["offset_least_ns"].as_f64(), pair["offset_most_ns"].as_f64());
-        assert_eq!(ends.0.is_some(), pair["synchronised"].is_boolean(), "{pair}");
+        let ends = (
+            pair["offset_least_ns"].as_f64(),
+            pair["offset_most_ns"].as_f64(),
+        );
+        assert_eq!(
+            ends.0.is_some(),
+            pair["synchronised"].is_boolean(),
+            "{pair}"
+        );
         // A reversed interval would mean a changed rate of the counter, or a wrong computation.
         assert!(ends.0 <= ends.1, "{pair}");
         assert_eq!(pair["warps"] != 0, pair["largest_warp_ns"] != 0.0, "{pair}");
     }
     let out = found.text();
     for part in ["Pairs: ", "exchanges", "largest warp"] {
-        assert!(pairs.is_empty() || out.contains(part), "no {part} in:\n{out}");
+        assert!(
+            pairs.is_empty() || out.contains(part),
+            "no {part} in:\n{out}"
+        );
     }
 }
 
 #[test]
 fn watch_writes_lines_rows_and_a_summary() {
-    let Measured { json: value, folder, .. } = measured("watch");
+    let Measured {
+        json: value,
+        folder,
+        ..
+    } = measured("watch");
     let samples = usize::try_from(value["watch"]["samples"].as_u64().unwrap()).unwrap();
     assert_eq!(value["watch"]["ended_by"], "time");
     assert!(value["watch"]["events"]["replacement"].is_u64());
-    assert!(value["watch"]["most_offset_ns"].as_f64() >= value["watch"]["least_offset_ns"].as_f64());
+    assert!(
+        value["watch"]["most_offset_ns"].as_f64() >= value["watch"]["least_offset_ns"].as_f64()
+    );
     assert!(samples >= 2 && check_csv(&folder.join("samples.csv")) == samples);
-    assert!(value["watch"]["cpus"][0]["samples"].as_u64() > Some(0), "{value}");
+    assert!(
+        value["watch"]["cpus"][0]["samples"].as_u64() > Some(0),
+        "{value}"
+    );
     assert!(value["watch"].get("changes").is_none(), "{value}");
     let out = measured("watch").text();
-    let at = out.lines().skip(1).map_while(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    let at = out
+        .lines()
+        .skip(1)
+        .map_while(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     assert!(at.clone().count() == samples && at.is_sorted(), "{out}");
 }
 
@@ -227,19 +362,41 @@ fn the_report_holds_what_json_holds() {
     let Measured { json, folder, .. } = measured("report");
     let report = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(report.starts_with("<!DOCTYPE html>") && report.trim_end().ends_with("</html>"));
-    let data = report.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next();
+    let data = report
+        .split("type=\"application/json\">")
+        .nth(1)
+        .unwrap()
+        .split("</script>")
+        .next();
     assert_eq!(serde_json::from_str::<Value>(data.unwrap()).unwrap(), *json);
     assert_eq!(json["latencies"].as_array().unwrap().len(), 2);
     assert!(json["findings"].is_array() && json["warp"]["cpus"].is_array());
-    for part in ["Cost of a call", "Offset from CLOCK_MONOTONIC", "How long single readings take", "Gates"] {
+    for part in [
+        "Cost of a call",
+        "Offset from CLOCK_MONOTONIC",
+        "How long single readings take",
+        "Gates",
+    ] {
         assert!(report.contains(part), "no {part}");
     }
     // Symptom: the heading had 22 for a cost that was 22.5 elsewhere.
-    let os = json["costs"].as_array().unwrap().iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC");
+    let os = json["costs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|cost| cost["clock"] == "clock_gettime MONOTONIC");
     let ns = format!("{:.0}", os.unwrap()["cost_ns"].as_f64().unwrap());
-    assert!(report.contains(&format!("<strong>{ns} ns</strong><span>a clock_gettime</span>")), "{ns}");
+    assert!(
+        report.contains(&format!(
+            "<strong>{ns} ns</strong><span>a clock_gettime</span>"
+        )),
+        "{ns}"
+    );
     let result = json["result"].as_str().unwrap();
-    assert!(json["fast"] == false || result.contains(&format!("clock_gettime takes {ns},")), "{result}");
+    assert!(
+        json["fast"] == false || result.contains(&format!("clock_gettime takes {ns},")),
+        "{result}"
+    );
 }
 
 #[test]
@@ -248,31 +405,53 @@ fn without_the_counter_each_command_works_and_says_why() {
         assert_eq!(found.json["fast"], false, "{command}");
         assert_eq!(found.json["reason"], "disabled_by_environment", "{command}");
         let is_judged = ["doctor", "bench", "watch", "report"].contains(command);
-        assert!(!is_judged || found.output.status.code() == Some(1), "{command}: {:?}", found.output.status);
+        assert!(
+            !is_judged || found.output.status.code() == Some(1),
+            "{command}: {:?}",
+            found.output.status
+        );
     }
     let off = |command| &all()[&(command, "off")];
     let result = off("doctor").json["result"].as_str().unwrap();
-    assert!(result.contains("the environment variable TICKLINE is off"), "{result}");
+    assert!(
+        result.contains("the environment variable TICKLINE is off"),
+        "{result}"
+    );
     let out = off("watch").text();
-    assert!(out.contains(" fallback") && out.contains("TICKLINE is off"), "{out}");
-    assert!(out.contains(" 0 by the counter") && out.contains("skew     unknown"), "{out}");
+    assert!(
+        out.contains(" fallback") && out.contains("TICKLINE is off"),
+        "{out}"
+    );
+    assert!(
+        out.contains(" 0 by the counter") && out.contains("skew     unknown"),
+        "{out}"
+    );
     let report = fs::read_to_string(off("report").folder.join("report.html")).unwrap();
-    assert!(report.contains("tickline reads the OS clock") && report.contains("closed"), "{report}");
+    assert!(
+        report.contains("tickline reads the OS clock") && report.contains("closed"),
+        "{report}"
+    );
 }
 
 /// The findings must be the same after the facts were saved and read back.
 #[test]
 fn a_machine_that_was_saved_is_diagnosed_alike() {
-    let Measured { json: live, folder, .. } = measured("doctor");
+    let Measured {
+        json: live, folder, ..
+    } = measured("doctor");
     let path = folder.join("out.json");
     let path = path.to_str().unwrap();
-    let saved = tickline(&["--facts", path, "--json", "-"]).output().unwrap();
+    let saved = tickline(&["--facts", path, "--json", "-"])
+        .output()
+        .unwrap();
     let saved: Value = serde_json::from_slice(&saved.stdout).unwrap();
     assert_eq!(live["machine"], saved["machine"]);
     // A figure may change in its last bit when it is saved and read back.
     let findings = |document: &Value| -> Vec<[Value; 3]> {
         let found = document["findings"].as_array().unwrap().iter();
-        found.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
+        found
+            .map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone()))
+            .collect()
     };
     assert_eq!(findings(live), findings(&saved));
     let same = tickline(&["compare", path, path]).output().unwrap();
@@ -285,8 +464,13 @@ fn an_openmetrics_text_is_complete_and_no_temporary_file_remains() {
     // node_exporter reads every file with this suffix, so no temporary file may remain.
     assert_eq!(entries(folder), ["out.json", "tickline.prom"]);
     let file = fs::read_to_string(folder.join("tickline.prom")).unwrap();
-    let check = tickline(&["doctor", "--check", "--openmetrics", "-"]).output().unwrap();
+    let check = tickline(&["doctor", "--check", "--openmetrics", "-"])
+        .output()
+        .unwrap();
     for metrics in [file, text(&check.stdout)] {
-        assert!(metrics.starts_with("# TYPE tickline_") && metrics.ends_with("\n# EOF\n"), "{metrics}");
+        assert!(
+            metrics.starts_with("# TYPE tickline_") && metrics.ends_with("\n# EOF\n"),
+            "{metrics}"
+        );
     }
 }

@@ -19,22 +19,44 @@ fn output(arguments: &[&str]) -> Output {
 
 #[test]
 fn the_exit_code_and_the_signal_are_the_programs() {
-    assert_eq!(output(&["-q", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
-    assert_eq!(output(&["-q", "sh", "-c", "kill -TERM $$"]).status.signal(), Some(15));
+    assert_eq!(
+        output(&["-q", "--", "sh", "-c", "exit 7"]).status.code(),
+        Some(7)
+    );
+    assert_eq!(
+        output(&["-q", "sh", "-c", "kill -TERM $$"]).status.signal(),
+        Some(15)
+    );
 }
 
 #[test]
 fn arguments_and_input_reach_the_program() {
-    let output = output(&["-q", "sh", "-c", "printf '%s|' \"$@\"", "sh", "-q", "--help", "--", "a b"]);
+    let output = output(&[
+        "-q",
+        "sh",
+        "-c",
+        "printf '%s|' \"$@\"",
+        "sh",
+        "-q",
+        "--help",
+        "--",
+        "a b",
+    ]);
     assert_eq!(text(&output.stdout), "-q|--help|--|a b|");
 }
 
 #[test]
 fn the_program_replaces_run_in_the_same_process() {
-    let child = run(&["-q", "sh", "-c", "echo $$ $PPID"]).stdout(Stdio::piped()).spawn().unwrap();
+    let child = run(&["-q", "sh", "-c", "echo $$ $PPID"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stdout).trim(), format!("{pid} {}", std::process::id()));
+    assert_eq!(
+        text(&output.stdout).trim(),
+        format!("{pid} {}", std::process::id())
+    );
 }
 
 /// The standard library opens closed standard files before `main`. The program must find them
@@ -46,7 +68,10 @@ fn a_closed_file_stays_closed() {
         let command = format!("exec \"$0\" run --quiet -- test -e /proc/self/fd/{file} {closed}");
         let program = env!("CARGO_BIN_EXE_tickline");
         let code = |command: &str| {
-            let output = Command::new("sh").args(["-c", command, program]).output().expect("a shell");
+            let output = Command::new("sh")
+                .args(["-c", command, program])
+                .output()
+                .expect("a shell");
             output.status.code()
         };
         assert_eq!(code(&command), Some(1), "{command}");
@@ -57,16 +82,34 @@ fn a_closed_file_stays_closed() {
 /// One line on standard error says which clock the program has, and why. `--quiet` omits it.
 #[test]
 fn one_line_says_which_clock_the_program_has() {
-    let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
+    let missing = [
+        "--always",
+        "--page",
+        "/nonexistent/page",
+        "--library",
+        "/nonexistent/library.so",
+    ];
     let ended = output(&[&missing[..], &["sh", "-c", "exit 3"]].concat());
     let line = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(3));
-    assert!(line.starts_with("tickline: sh has the kernel's clock: /nonexistent/library.so: "), "{line}");
+    assert!(
+        line.starts_with("tickline: sh has the kernel's clock: /nonexistent/library.so: "),
+        "{line}"
+    );
     assert_eq!(line.lines().count(), 1, "{line}");
     let quiet = output(&[&missing[..], &["-q", "sh", "-c", "exit 3"]].concat());
-    assert_eq!((quiet.status.code(), text(&quiet.stderr)), (Some(3), String::new()));
-    let off = run(&[&missing[..], &["true"]].concat()).env("TICKLINE", "off").output().unwrap();
-    assert_eq!(text(&off.stderr), "tickline: true has the kernel's clock: TICKLINE=off\n");
+    assert_eq!(
+        (quiet.status.code(), text(&quiet.stderr)),
+        (Some(3), String::new())
+    );
+    let off = run(&[&missing[..], &["true"]].concat())
+        .env("TICKLINE", "off")
+        .output()
+        .unwrap();
+    assert_eq!(
+        text(&off.stderr),
+        "tickline: true has the kernel's clock: TICKLINE=off\n"
+    );
 }
 
 /// The names come from a script, which names its interpreter, and from the user.
@@ -78,7 +121,10 @@ fn names_do_not_steer_the_terminal() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     for program in [script.to_str().unwrap(), "/nonexistent/\u{1b}[2J"] {
         let ended = output(&["--always", "--library", "/nonexistent/\u{1b}[2J", program]);
-        assert!(text(&ended.stderr).contains("/nonexistent/\u{fffd}[2J"), "{ended:?}");
+        assert!(
+            text(&ended.stderr).contains("/nonexistent/\u{fffd}[2J"),
+            "{ended:?}"
+        );
         assert!(!ended.stderr.contains(&0x1b), "{ended:?}");
     }
 }
@@ -96,8 +142,14 @@ fn a_library_that_cannot_be_used_is_refused() {
     std::fs::write(file("begun"), b"\x7fELF\x02\x01").unwrap();
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
     rustix::fs::mknodat(rustix::fs::CWD, file("pipe"), kind, mode, 0).unwrap();
-    std::fs::File::create(file("large")).unwrap().set_len(LIMIT + 1).unwrap();
-    let too_large = format!("it has {} bytes, and a library has {LIMIT} at most", LIMIT + 1);
+    std::fs::File::create(file("large"))
+        .unwrap()
+        .set_len(LIMIT + 1)
+        .unwrap();
+    let too_large = format!(
+        "it has {} bytes, and a library has {LIMIT} at most",
+        LIMIT + 1
+    );
     let mut cases = vec![
         (file("empty"), OTHER),
         (file("begun"), OTHER),
@@ -119,7 +171,11 @@ fn a_library_that_cannot_be_used_is_refused() {
         let library = library.to_str().unwrap();
         let script = "ulimit -v 1048576; exec \"$0\" run --always --library \"$1\" sh -c 'exit 4'";
         let words = ["-c", script, env!("CARGO_BIN_EXE_tickline"), library];
-        let ended = Command::new("sh").args(words).env_remove("TICKLINE").output().unwrap();
+        let ended = Command::new("sh")
+            .args(words)
+            .env_remove("TICKLINE")
+            .output()
+            .unwrap();
         let line = text(&ended.stderr);
         assert_eq!(ended.status.code(), Some(4), "{line}");
         assert!(line.contains(&format!("{library}: {expected}")), "{line}");
@@ -133,12 +189,18 @@ fn a_program_that_cannot_be_executed_is_an_error() {
         let ended = output(&["--", program]);
         assert_eq!(ended.status.code(), Some(127));
         let line = text(&ended.stderr);
-        assert!(line.starts_with(&format!("tickline: {program}: ")) && line.lines().count() == 1, "{line}");
+        assert!(
+            line.starts_with(&format!("tickline: {program}: ")) && line.lines().count() == 1,
+            "{line}"
+        );
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data");
     std::fs::write(&file, "text").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(output(&["-q", file.to_str().unwrap()]).status.code(), Some(126));
+    assert_eq!(
+        output(&["-q", file.to_str().unwrap()]).status.code(),
+        Some(126)
+    );
     assert_eq!(output(&[]).status.code(), Some(2), "no program was named");
 }

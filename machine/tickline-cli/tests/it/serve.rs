@@ -18,42 +18,78 @@ use crate::harmless::{USER, open_folder, unprivileged};
 fn a_server_serves_until_it_is_stopped() {
     let (_folder, page) = folder();
     let mut command = Command::new("nohup");
-    command.arg(env!("CARGO_BIN_EXE_tickline")).args(["serve", "--page"]).arg(&page);
-    command.env_remove("TICKLINE").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .args(["serve", "--page"])
+        .arg(&page);
+    command
+        .env_remove("TICKLINE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
     let serves = wait_for_line(&page, &server);
     let shown = status(&page).unwrap();
     assert_eq!(shown["schema"], "tickline-serve/1");
     let help = text(&tickline(&["serve", "--help"]).output().unwrap().stdout);
-    let is_word =
-        |key: &str| help.split(|sign: char| sign != '_' && !sign.is_alphabetic()).any(|word| word == key);
-    assert!(shown.as_object().unwrap().keys().all(|key| is_word(key)), "{shown} is described by\n{help}");
+    let is_word = |key: &str| {
+        help.split(|sign: char| sign != '_' && !sign.is_alphabetic())
+            .any(|word| word == key)
+    };
+    assert!(
+        shown.as_object().unwrap().keys().all(|key| is_word(key)),
+        "{shown} is described by\n{help}"
+    );
     assert_eq!(shown["server_pid"], server.0.id());
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
     if serves {
         // On a busy machine the server may get no CPU between two checks, and its leases run out.
-        let shown = until("it is served", || status(&page).filter(|shown| shown["serving"] == true));
-        assert!(shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0, "{shown}");
+        let shown = until("it is served", || {
+            status(&page).filter(|shown| shown["serving"] == true)
+        });
+        assert!(
+            shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0,
+            "{shown}"
+        );
         let words = || Some(text(&run(&page, &["status"]).stdout));
-        let words = until("it says so", || words().filter(|words| words.contains("phase   published: ")));
-        for part in ["above the OS clock", "all leases end in", "server  process "] {
+        let words = until("it says so", || {
+            words().filter(|words| words.contains("phase   published: "))
+        });
+        for part in [
+            "above the OS clock",
+            "all leases end in",
+            "server  process ",
+        ] {
             assert!(words.contains(part), "{part} is not in:\n{words}");
         }
     } else {
         eprintln!("SKIPPED: the counter does not serve here");
         assert_eq!(run(&page, &["status"]).status.code(), Some(1));
     }
-    let expected = format!("process {} serves this page; a page has one server", server.0.id());
+    let expected = format!(
+        "process {} serves this page; a page has one server",
+        server.0.id()
+    );
     assert_fails(&run(&page, &[]), 2, &expected);
-    assert_eq!(status(&page).unwrap()["server_pid"], server.0.id(), "the first one goes on");
+    assert_eq!(
+        status(&page).unwrap()["server_pid"],
+        server.0.id(),
+        "the first one goes on"
+    );
     // Symptom: a hangup ended a server under `nohup`. A second signal would end it at once.
     server.signal(libc::SIGHUP);
     server.signal(libc::SIGTERM);
     let (code, messages) = server.ended();
     assert_eq!(code, Some(0), "{messages}");
-    assert!(messages.contains("stopped: the leases have run out"), "{messages}");
+    assert!(
+        messages.contains("stopped: the leases have run out"),
+        "{messages}"
+    );
     let shown = status(&page).unwrap();
-    assert_eq!((&shown["phase"], &shown["serving"]), (&"no_line".into(), &false.into()), "{shown}");
+    assert_eq!(
+        (&shown["phase"], &shown["serving"]),
+        (&"no_line".into(), &false.into()),
+        "{shown}"
+    );
     assert_eq!(shown["server_pid"], Value::Null);
     assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
@@ -77,15 +113,34 @@ fn off_needs_no_server_and_stays_until_on() {
     let does = |word: &str, says: &str| {
         let output = run(&page, &[word]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(text(&output.stdout).contains(says), "{}", text(&output.stdout));
+        assert!(
+            text(&output.stdout).contains(says),
+            "{}",
+            text(&output.stdout)
+        );
         let words = text(&run(&page, &["status"]).stdout);
         let (shown, is_off) = (status(&page).unwrap(), word == "off");
-        assert_eq!((&shown["phase"], &shown["switched_off"]), (&"off".into(), &is_off.into()), "{shown}");
-        assert_eq!(words.contains("switched off, until `tickline serve on`"), is_off, "{words}");
-        assert_eq!(words.contains("no server has published a line yet"), !is_off, "{words}");
+        assert_eq!(
+            (&shown["phase"], &shown["switched_off"]),
+            (&"off".into(), &is_off.into()),
+            "{shown}"
+        );
+        assert_eq!(
+            words.contains("switched off, until `tickline serve on`"),
+            is_off,
+            "{words}"
+        );
+        assert_eq!(
+            words.contains("no server has published a line yet"),
+            !is_off,
+            "{words}"
+        );
     };
-    let servers: [(&str, Option<libc::c_int>); 3] =
-        [("running", None), ("dead", Some(libc::SIGKILL)), ("stopped", Some(libc::SIGSTOP))];
+    let servers: [(&str, Option<libc::c_int>); 3] = [
+        ("running", None),
+        ("dead", Some(libc::SIGKILL)),
+        ("stopped", Some(libc::SIGSTOP)),
+    ];
     for (server_is, signal) in servers {
         let mut server = Server::start(&page);
         wait_for_line(&page, &server);
@@ -108,7 +163,10 @@ fn off_needs_no_server_and_stays_until_on() {
         // A server that systemd starts after a kill leaves the page off, and exits with 0, so
         // systemd does not start it again.
         let (code, messages) = Server::start(&page).ended();
-        assert!(code == Some(0) && messages.contains("the page is switched off"), "{messages}");
+        assert!(
+            code == Some(0) && messages.contains("the page is switched off"),
+            "{messages}"
+        );
         assert!(messages.contains("tickline serve on"), "{messages}");
         assert!(!messages.contains("serves this page"), "{messages}");
         assert_eq!(status(&page).unwrap()["phase"], "off");
@@ -116,7 +174,9 @@ fn off_needs_no_server_and_stays_until_on() {
         does("on", "was not switched off");
     }
     let again = Server::start(&page);
-    until("another start serves it", || status(&page).filter(|status| status["phase"] != "off"));
+    until("another start serves it", || {
+        status(&page).filter(|status| status["phase"] != "off")
+    });
     drop(again);
 }
 
@@ -125,10 +185,14 @@ fn off_needs_no_server_and_stays_until_on() {
 #[test]
 fn a_fast_slew_is_one_line_of_log() {
     let (folder, page) = folder();
-    let Some(library) = library("slewed", &[], folder.path()) else { return };
+    let Some(library) = library("slewed", &[], folder.path()) else {
+        return;
+    };
     let flag = folder.path().join("flag");
     let mut command = serve(&page, &[]);
-    command.env("LD_PRELOAD", &library).env("TICKLINE_TEST_SLEW", &flag);
+    command
+        .env("LD_PRELOAD", &library)
+        .env("TICKLINE_TEST_SLEW", &flag);
     let mut server = Server(command.stderr(Stdio::piped()).spawn().unwrap());
     if !wait_for_line(&page, &server) {
         eprintln!("SKIPPED: the counter does not serve here");
@@ -141,9 +205,14 @@ fn a_fast_slew_is_one_line_of_log() {
     until("the page is served again", || serves(true));
     server.signal(libc::SIGTERM);
     let (_, messages) = server.ended();
-    let slews = messages.lines().filter(|line| line.contains("not served: the kernel slews its clock"));
+    let slews = messages
+        .lines()
+        .filter(|line| line.contains("not served: the kernel slews its clock"));
     assert_eq!(slews.count(), 1, "{messages}");
-    assert!(messages.contains("programs ask the OS clock\ntickline: "), "{messages}");
+    assert!(
+        messages.contains("programs ask the OS clock\ntickline: "),
+        "{messages}"
+    );
     assert!(messages.matches(": published\n").count() > 1, "{messages}");
 }
 
@@ -151,9 +220,11 @@ fn a_fast_slew_is_one_line_of_log() {
 /// success.
 #[test]
 fn a_server_whose_page_was_truncated_says_so() {
-    for (bytes, message) in
-        [(&[0][..], "0 bytes, not 4096"), (&[100], "100 bytes"), (&[0, 4096], "truncated")]
-    {
+    for (bytes, message) in [
+        (&[0][..], "0 bytes, not 4096"),
+        (&[100], "100 bytes"),
+        (&[0, 4096], "truncated"),
+    ] {
         let (_folder, page) = folder();
         let mut server = Server::start(&page);
         wait_for_line(&page, &server);
@@ -161,7 +232,11 @@ fn a_server_whose_page_was_truncated_says_so() {
         // This happens between two steps of the server, which are half a second apart.
         bytes.iter().for_each(|bytes| file.set_len(*bytes).unwrap());
         let (code, messages) = server.ended();
-        assert_eq!((code, messages.contains(message)), (Some(2), true), "{bytes:?}: {messages}");
+        assert_eq!(
+            (code, messages.contains(message)),
+            (Some(2), true),
+            "{bytes:?}: {messages}"
+        );
         assert!(!messages.contains("switched off"), "{messages}");
     }
 }
@@ -173,7 +248,9 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
     drop(LockedPageFile::create(&page).unwrap());
     let server = serve(&page, &[]);
     let mut command = Command::new("unshare");
-    command.args(["--time", "--monotonic", "1000", "--fork"]).arg(server.get_program());
+    command
+        .args(["--time", "--monotonic", "1000", "--fork"])
+        .arg(server.get_program());
     let output = command.args(server.get_args()).output().unwrap();
     let message = text(&output.stderr);
     if message.contains("unshare") {
@@ -188,24 +265,49 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
 fn status_lists_who_reads_the_page() {
     let (folder, _) = folder();
     let page = folder.path().join("tickline/page.v1");
-    DirBuilder::new().mode(0o755).create(page.parent().unwrap()).unwrap();
+    DirBuilder::new()
+        .mode(0o755)
+        .create(page.parent().unwrap())
+        .unwrap();
     drop(LockedPageFile::create(&page).unwrap());
     let is_listed = || {
         let listed = status(&page).unwrap()["readers"].clone();
-        listed.as_array().unwrap().iter().any(|reader| reader["pid"] == std::process::id())
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|reader| reader["pid"] == std::process::id())
     };
     assert!(!is_listed());
     let clock = tickline::Clock::open_page(&page, tickline::Probes::Full).unwrap();
     assert!(is_listed());
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();
-    let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
+    let line = format!(
+        "{} {}, which reads the page itself",
+        std::process::id(),
+        name.trim_end()
+    );
     // A forked child of this process that has not yet executed its program is a reader, too.
-    assert!(words.contains("\nreaders ") && words.contains(&line), "{words}");
+    assert!(
+        words.contains("\nreaders ") && words.contains(&line),
+        "{words}"
+    );
     let mut doctor = tickline(&["doctor", "--openmetrics", "-"]);
-    let metrics = text(&doctor.env("XDG_RUNTIME_DIR", folder.path()).output().unwrap().stdout);
-    let readers = metrics.lines().find_map(|line| line.strip_prefix("tickline_page_readers "));
-    assert!(readers.is_some_and(|readers| readers.parse::<u32>().unwrap() >= 1), "{metrics}");
+    let metrics = text(
+        &doctor
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .output()
+            .unwrap()
+            .stdout,
+    );
+    let readers = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("tickline_page_readers "));
+    assert!(
+        readers.is_some_and(|readers| readers.parse::<u32>().unwrap() >= 1),
+        "{metrics}"
+    );
     drop(clock);
     assert!(!is_listed());
 }
@@ -221,7 +323,10 @@ fn a_user_without_rights_serves_that_users_programs() {
     fs::create_dir(&runtime).unwrap();
     let as_user = |words: &[&str]| {
         let mut command = unprivileged(&program);
-        command.args(words).env("XDG_RUNTIME_DIR", &runtime).stderr(Stdio::piped());
+        command
+            .args(words)
+            .env("XDG_RUNTIME_DIR", &runtime)
+            .stderr(Stdio::piped());
         command
     };
     if is_root() {
@@ -233,12 +338,16 @@ fn a_user_without_rights_serves_that_users_programs() {
     until("the page is there", || page.exists().then_some(()));
     let output = until("the server has the page", || {
         let output = as_user(&["serve", "status"]).output().unwrap();
-        text(&output.stdout).contains(&format!("process {}", server.0.id())).then_some(output)
+        text(&output.stdout)
+            .contains(&format!("process {}", server.0.id()))
+            .then_some(output)
     });
     let shown = text(&output.stdout);
     assert!(shown.contains("tickline/page.v1, of user "), "{shown}");
     // Symptom: "mapped by no process", by a user who may not examine the processes of others.
-    let metrics = as_user(&["doctor", "--secs", "1", "--openmetrics", "-"]).output().unwrap();
+    let metrics = as_user(&["doctor", "--secs", "1", "--openmetrics", "-"])
+        .output()
+        .unwrap();
     let is_counted = text(&metrics.stdout).contains("\ntickline_page_readers ");
     assert_eq!(is_counted, !shown.contains("readers 0; "), "{shown}");
     if is_root() {
@@ -248,7 +357,12 @@ fn a_user_without_rights_serves_that_users_programs() {
     server.signal(libc::SIGTERM);
     let (code, messages) = server.ended();
     assert_eq!(code, Some(0), "{messages}");
-    let elsewhere = |words: &[&str]| as_user(words).env_remove("XDG_RUNTIME_DIR").output().unwrap();
+    let elsewhere = |words: &[&str]| {
+        as_user(words)
+            .env_remove("XDG_RUNTIME_DIR")
+            .output()
+            .unwrap()
+    };
     assert_fails(&elsewhere(&["serve"]), 2, "--page PATH");
     // Symptom: a user saw nothing of the page that root serves.
     assert_fails(&elsewhere(&["serve", "status"]), 2, "no page is served");

@@ -11,16 +11,32 @@ use crate::common::{text, tickline};
 use crate::watch::ended;
 
 /// A machine with findings.
-const FACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");
+const FACTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/facts/numa-watchdog.json"
+);
 
 /// The output of a command on a terminal.
 fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-    let size = Winsize { ws_row: 30, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = Winsize {
+        ws_row: 30,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
     let end = || Stdio::from(slave.try_clone().expect("a pseudo-terminal"));
     let mut command = tickline(arguments);
-    command.env("TERM", "xterm-256color").env_remove("NO_COLOR").envs(variables.iter().copied());
-    let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("a child");
+    command
+        .env("TERM", "xterm-256color")
+        .env_remove("NO_COLOR")
+        .envs(variables.iter().copied());
+    let child = command
+        .stdin(end())
+        .stdout(end())
+        .stderr(end())
+        .spawn()
+        .expect("a child");
     drop((command, slave));
     let mut shown = Vec::new();
     // Linux reports the closed other end as an error.
@@ -36,15 +52,23 @@ const PLAIN: (&str, &str) = ("NO_COLOR", "1");
 /// The lines of text with their lengths, without lines of the progress bar, which steer the cursor.
 /// Commands and words that are longer than a line stay whole, so they are left out, too.
 fn lines(shown: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_text =
-        |line: &&str| !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ');
-    shown.lines().filter(is_text).map(|line| (line.trim_end().chars().count(), line))
+    let is_text = |line: &&str| {
+        !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ')
+    };
+    shown
+        .lines()
+        .filter(is_text)
+        .map(|line| (line.trim_end().chars().count(), line))
 }
 
 #[test]
 fn colour_is_for_terminals_without_no_color() {
-    let [with, without] = [&[][..], &[PLAIN]].map(|variables| shown(100, &["--facts", FACTS], variables));
-    assert!(with.contains("\u{1b}[") && !without.contains("\u{1b}["), "{with:?}\n{without:?}");
+    let [with, without] =
+        [&[][..], &[PLAIN]].map(|variables| shown(100, &["--facts", FACTS], variables));
+    assert!(
+        with.contains("\u{1b}[") && !without.contains("\u{1b}["),
+        "{with:?}\n{without:?}"
+    );
 }
 
 /// Symptom: the terminal broke tables of 80 to 100 columns in the middle of words.
@@ -60,22 +84,38 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
             &["watch", "--secs", "1", "--interval", "0.3"],
         ] {
             let shown = shown(columns, arguments, &[PLAIN]);
-            let long: Vec<_> = lines(&shown).filter(|(length, _)| *length > usize::from(columns)).collect();
-            assert!(long.is_empty(), "{arguments:?} on {columns} columns: {long:?}");
+            let long: Vec<_> = lines(&shown)
+                .filter(|(length, _)| *length > usize::from(columns))
+                .collect();
+            assert!(
+                long.is_empty(),
+                "{arguments:?} on {columns} columns: {long:?}"
+            );
         }
     };
-    thread::scope(|scope| [40, 80].map(|columns| scope.spawn(move || fits(columns))).map(drop));
+    thread::scope(|scope| {
+        [40, 80]
+            .map(|columns| scope.spawn(move || fits(columns)))
+            .map(drop)
+    });
 }
 
 /// A serial console reports 0 columns.
 #[test]
 fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {
-    for (reported, variable, columns) in [(0, "", 80), (0, "60", 60), (90, "60", 60), (90, "0", 90)] {
+    for (reported, variable, columns) in [(0, "", 80), (0, "60", 60), (90, "60", 60), (90, "0", 90)]
+    {
         for arguments in [&["--facts", FACTS][..], &["--help"]] {
             let shown = shown(reported, arguments, &[PLAIN, ("COLUMNS", variable)]);
-            let longest = lines(&shown).map(|(length, _)| length).max().expect("a text");
+            let longest = lines(&shown)
+                .map(|(length, _)| length)
+                .max()
+                .expect("a text");
             let is_filled = longest > columns - 20 || arguments == ["--help"];
-            assert!(longest <= columns && is_filled, "{arguments:?}, {columns} columns: {longest}\n{shown}");
+            assert!(
+                longest <= columns && is_filled,
+                "{arguments:?}, {columns} columns: {longest}\n{shown}"
+            );
         }
     }
 }

@@ -20,18 +20,29 @@ pub(crate) fn check_csv(path: &Path) -> usize {
         let row: BTreeMap<String, String> = row.expect("a row as long as the headings");
         let is_figure = |name: &str| row[name].parse::<f64>().is_ok();
         assert!(is_figure("at_s") && is_figure("offset_ns"), "{row:?}");
-        assert!(["fast", "calibrating", "disrupted", "fallback"].contains(&row["state"].as_str()), "{row:?}");
-        assert!(row["skew_ppb"].is_empty() || is_figure("skew_ppb"), "{row:?}");
+        assert!(
+            ["fast", "calibrating", "disrupted", "fallback"].contains(&row["state"].as_str()),
+            "{row:?}"
+        );
+        assert!(
+            row["skew_ppb"].is_empty() || is_figure("skew_ppb"),
+            "{row:?}"
+        );
         let is_own = row["cpu"].is_empty();
         samples += usize::from(is_own);
-        assert!(is_figure(if is_own { "replacement_events" } else { "cpu" }), "{row:?}");
+        assert!(
+            is_figure(if is_own { "replacement_events" } else { "cpu" }),
+            "{row:?}"
+        );
     }
     samples
 }
 
 /// Waits for the child for a limited time. Returns its exit code.
 pub(crate) fn ended(mut child: Child) -> i32 {
-    until("the child ends", || child.try_wait().expect("a child")).code().unwrap_or(-1)
+    until("the child ends", || child.try_wait().expect("a child"))
+        .code()
+        .unwrap_or(-1)
 }
 
 #[test]
@@ -48,11 +59,22 @@ fn a_signal_ends_watch_with_whole_rows_and_a_summary_if_it_can() {
         send(&child, signal);
         let code = ended(child);
         lines.read_to_string(&mut text).unwrap();
-        assert!(check_csv(&path) >= 3, "{signal}: each row is there before its line is");
+        assert!(
+            check_csv(&path) >= 3,
+            "{signal}: each row is there before its line is"
+        );
         let can_end_well = signal != libc::SIGKILL;
-        assert_eq!([0, 1].contains(&code), can_end_well, "{signal}: exit code {code}");
+        assert_eq!(
+            [0, 1].contains(&code),
+            can_end_well,
+            "{signal}: exit code {code}"
+        );
         let says = |part| text.contains(part);
-        assert_eq!(says("until stopped") && says("Watched for"), can_end_well, "{signal}: {text}");
+        assert_eq!(
+            says("until stopped") && says("Watched for"),
+            can_end_well,
+            "{signal}: {text}"
+        );
     }
 }
 
@@ -62,11 +84,20 @@ fn a_signal_ends_watch_with_whole_rows_and_a_summary_if_it_can() {
 fn an_ignored_signal_does_not_end_the_watch() {
     let program = env!("CARGO_BIN_EXE_tickline");
     let script = format!("trap '' HUP; exec '{program}' watch --interval 0.05 --secs 2 --json -");
-    let mut child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(500));
     send(&child, libc::SIGHUP);
     let mut json = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut json).unwrap();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut json)
+        .unwrap();
     child.wait().unwrap();
     let document: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document["watch"]["ended_by"], "time");

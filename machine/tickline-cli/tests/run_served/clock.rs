@@ -22,11 +22,20 @@ const PAGE: &str = "TICKLINE_TEST_PAGE";
 /// Runs `role` in a process behind `prefix`.
 fn child_of(prefix: &[&str], role: &str, page: &Path) {
     let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", "child_role", "--nocapture"]).env(ROLE, role).env(PAGE, page);
+    child
+        .args(["--exact", "child_role", "--nocapture"])
+        .env(ROLE, role)
+        .env(PAGE, page);
     let output = served::behind(prefix, &child).output().unwrap();
     let (shown, failed) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success() && shown.contains("1 passed"), "{role}: {output:?}\n{shown}{failed}");
-    shown.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
+    assert!(
+        output.status.success() && shown.contains("1 passed"),
+        "{role}: {output:?}\n{shown}{failed}"
+    );
+    shown
+        .lines()
+        .filter(|line| line.contains("SKIPPED"))
+        .for_each(|line| println!("{line}"));
 }
 
 /// Plays a role in the child process.
@@ -57,10 +66,17 @@ fn is_served(clock: &Clock) -> bool {
     let kernel_ns = || system_call_ns(libc::CLOCK_MONOTONIC);
     let mut is_ahead = false;
     for _ in 0..100 {
-        let (before_ns, own_ns, after_ns) =
-            (kernel_ns(), i64::try_from(clock.now_ordered().as_nanos()).unwrap(), kernel_ns());
+        let (before_ns, own_ns, after_ns) = (
+            kernel_ns(),
+            i64::try_from(clock.now_ordered().as_nanos()).unwrap(),
+            kernel_ns(),
+        );
         assert!(before_ns <= own_ns, "{} ns below", before_ns - own_ns);
-        assert!(own_ns <= after_ns + 4 * AHEAD_NS, "{} ns above", own_ns - after_ns);
+        assert!(
+            own_ns <= after_ns + 4 * AHEAD_NS,
+            "{} ns above",
+            own_ns - after_ns
+        );
         is_ahead |= own_ns > after_ns;
     }
     is_ahead
@@ -68,7 +84,9 @@ fn is_served(clock: &Clock) -> bool {
 
 #[test]
 fn a_clock_in_a_time_namespace_is_served() {
-    let Some((_folder, page)) = run("served") else { return };
+    let Some((_folder, page)) = run("served") else {
+        return;
+    };
     child_of(&[], "moved", &page);
     let prefix = ["unshare", "-T", "-f", "--monotonic", "100000", "--"];
     let made = served::behind(&prefix, &Command::new("true")).output();
@@ -101,7 +119,10 @@ fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
 
 fn denied() {
     // SAFETY: the call takes no pointer. It changes only this thread.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) }, 0);
+    assert_eq!(
+        unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) },
+        0
+    );
     let clock = start(Probes::Full);
     assert!(!is_served(&clock));
     let status = clock.status();
@@ -111,7 +132,10 @@ fn denied() {
     assert!(clock.unix_now().as_nanos() > 0);
     // SAFETY: the call takes no pointer. Code after the test may ask the vDSO, which reads the
     // counter, so allow the counter again.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) }, 0);
+    assert_eq!(
+        unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) },
+        0
+    );
     assert!(!is_served(&clock));
 }
 

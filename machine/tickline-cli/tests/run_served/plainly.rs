@@ -19,44 +19,64 @@ fn is_on_tmpfs(folder: &Path) -> bool {
 #[cfg(target_env = "gnu")]
 #[test]
 fn a_program_that_may_not_be_traced_is_executed_plainly() {
-    let Some(served) = ServedPage::new() else { return };
-    let Some(refuses) = library("refused", &[], served.folder.path()) else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
+    let Some(refuses) = library("refused", &[], served.folder.path()) else {
+        return;
+    };
     // A file that cannot be executed anyway: the message must not mention tracing.
     let file = served.folder.path().join("data");
     fs::write(&file, "text").unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     for error in [libc::EACCES, libc::EPERM] {
         let run = |mut command: Command| {
-            let run =
-                output(command.env("LD_PRELOAD", &refuses).env("TICKLINE_TEST_ERROR", error.to_string()));
+            let run = output(
+                command
+                    .env("LD_PRELOAD", &refuses)
+                    .env("TICKLINE_TEST_ERROR", error.to_string()),
+            );
             let message = text(&run.stderr);
             assert_eq!(message.lines().count(), 1, "{message}");
             (run.status.code(), message)
         };
         let (code, message) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
         assert_eq!(code, Some(5), "{message}");
-        let expected = " has the kernel's clock: the kernel refuses to execute it while tickline traces it: ";
+        let expected =
+            " has the kernel's clock: the kernel refuses to execute it while tickline traces it: ";
         assert!(message.contains(expected), "{message}");
         let (code, message) = run(served.run(&[file.to_str().unwrap()]));
-        assert_eq!((code, message.contains("traced")), (Some(126), false), "{message}");
+        assert_eq!(
+            (code, message.contains("traced")),
+            (Some(126), false),
+            "{message}"
+        );
     }
 }
 
 /// If a filter refuses a necessary call, the program runs unserved, and the line says why.
 #[test]
 fn a_program_whose_preparation_is_refused_runs() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     let read_execute = u64::try_from(libc::PROT_READ | libc::PROT_EXEC).unwrap();
     // The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
     // `proc_mem.force_override=never`). The filter refuses each write of 24 bytes, the length of
     // the code. Symptom: SIGKILL for the program.
     let write = ("pwrite64", 2, 24);
-    let [text, data] =
-        [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA].map(|request| ("ptrace", 0, u64::from(request)));
+    let [text, data] = [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]
+        .map(|request| ("ptrace", 0, u64::from(request)));
     for (refused, expected) in [
-        (&[("mprotect", 2, read_execute)][..], " has the kernel's clock: Permission denied"),
+        (
+            &[("mprotect", 2, read_execute)][..],
+            " has the kernel's clock: Permission denied",
+        ),
         (&[write], " has the clock of "),
-        (&[write, text, data], " has the kernel's clock: its code cannot be written: Permission denied"),
+        (
+            &[write, text, data],
+            " has the kernel's clock: its code cannot be written: Permission denied",
+        ),
     ] {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
         for (call, argument, value) in refused {
@@ -64,7 +84,11 @@ fn a_program_whose_preparation_is_refused_runs() {
         }
         let run = output(&mut command);
         let message = crate::common::text(&run.stderr);
-        assert_eq!((run.status.code(), message.lines().count()), (Some(5), 1), "{message}");
+        assert_eq!(
+            (run.status.code(), message.lines().count()),
+            (Some(5), 1),
+            "{message}"
+        );
         assert!(message.contains(expected), "{message}");
     }
 }
@@ -72,7 +96,9 @@ fn a_program_whose_preparation_is_refused_runs() {
 /// Symptom: the filter killed the helper by SIGSYS, and the audit log reported it.
 #[test]
 fn a_unit_with_a_filter_is_not_traced() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     let with = |variable: &str| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
         // This filter refuses no real call of ptrace.
@@ -82,7 +108,10 @@ fn a_unit_with_a_filter_is_not_traced() {
         text(&run.stderr)
     };
     let message = with("INVOCATION_ID");
-    assert!(message.contains("it cannot be traced: its unit has a filter of system calls"), "{message}");
+    assert!(
+        message.contains("it cannot be traced: its unit has a filter of system calls"),
+        "{message}"
+    );
     let message = with("OTHER");
     assert!(message.contains(" has the clock of "), "{message}");
 }
@@ -90,12 +119,15 @@ fn a_unit_with_a_filter_is_not_traced() {
 /// `ProcSubset=pid` hides the boot's id. Symptom: "No such file or directory".
 #[test]
 fn a_page_in_memory_serves_where_proc_hides_the_boot() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     let folder = served.folder.path().join("run");
     fs::create_dir(&folder).unwrap();
-    for (kind, expected) in
-        [("tmpfs", " has the clock of "), ("none", "boot_id or /proc/self/ns/time cannot be read")]
-    {
+    for (kind, expected) in [
+        ("tmpfs", " has the clock of "),
+        ("none", "boot_id or /proc/self/ns/time cannot be read"),
+    ] {
         let script =
             "set -e; [ $0 = none ] || mount -t $0 -o mode=755 $0 $1; cp $2 $1/page; chmod 644 $1/page
             mount -t proc -o subset=pid proc /proc; shift 2; exec \"$@\"";
@@ -106,23 +138,36 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
         }
         let run = served.run_with(&page, &[served::TRACED, "/bin/sh", "-c", "exit 5"]);
         let paths = [&folder, &served.page].map(|path| path.to_str().unwrap());
-        let prefix = [&["unshare", "--mount", "sh", "-c", script, kind], &paths[..]].concat();
+        let prefix = [
+            &["unshare", "--mount", "sh", "-c", script, kind],
+            &paths[..],
+        ]
+        .concat();
         let run = output(&mut served::behind(&prefix, &run));
         let message = text(&run.stderr);
         if message.contains("mount") {
             println!("SKIPPED: {message}");
             return;
         }
-        assert_eq!((run.status.code(), message.contains(expected)), (Some(5), true), "{kind}: {message}");
+        assert_eq!(
+            (run.status.code(), message.contains(expected)),
+            (Some(5), true),
+            "{kind}: {message}"
+        );
     }
 }
 
 /// Symptom: SIGXFSZ killed `run` when it wrote its line to a file beyond the size limit.
 #[test]
 fn a_line_that_cannot_be_written_ends_no_program() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     let message = served.folder.path().join("message");
-    for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
+    for program in [
+        served.run(&["sh", "-c", "exit 5"]),
+        served.run_traced(&["/bin/sh", "-c", "exit 5"]),
+    ] {
         let script = "ulimit -f 0; message=$1; shift; exec \"$@\" 2>\"$message\"";
         let limited = ["sh", "-c", script, "sh", message.to_str().unwrap()];
         let run = output(&mut served::behind(&limited, &program));
@@ -133,14 +178,19 @@ fn a_line_that_cannot_be_written_ends_no_program() {
 /// A script has the privileges of its interpreter.
 #[test]
 fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     if !is_root() {
         println!("SKIPPED: only root can make a file that is another user's");
         return;
     }
     let folder = served.folder.path();
-    let (interpreter, script, second) =
-        (folder.join("interpreter"), folder.join("script"), folder.join("second"));
+    let (interpreter, script, second) = (
+        folder.join("interpreter"),
+        folder.join("script"),
+        folder.join("second"),
+    );
     copy_program(Path::new("/bin/cat"), &interpreter);
     for (path, first) in [(&script, &interpreter), (&second, &script)] {
         fs::write(path, format!("#! {} /proc/self/status\n", first.display())).unwrap();
@@ -148,16 +198,23 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
     }
     let ids = |output: &std::process::Output| {
         let text = text(&output.stdout);
-        text.lines().filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:")).collect::<String>()
+        text.lines()
+            .filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:"))
+            .collect::<String>()
     };
     let check = |path: &Path, reason: Option<&str>| {
-        let (plain, run) =
-            (output(&mut Command::new(path)), output(&mut served.run(&[path.to_str().unwrap()])));
+        let (plain, run) = (
+            output(&mut Command::new(path)),
+            output(&mut served.run(&[path.to_str().unwrap()])),
+        );
         assert_eq!(ids(&run), ids(&plain), "{}", path.display());
         let message = text(&run.stderr);
         match reason {
             Some(reason) => {
-                assert!(message.contains(&format!("{} {reason}", interpreter.display())), "{message}")
+                assert!(
+                    message.contains(&format!("{} {reason}", interpreter.display())),
+                    "{message}"
+                )
             }
             None => assert!(message.contains("LD_PRELOAD gives "), "{message}"),
         }
@@ -174,7 +231,9 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
     let mut capabilities = [0; 20];
     capabilities[..8].copy_from_slice(&[1, 0, 0, 2, 0, 0x20, 0, 0]);
     let flags = rustix::fs::XattrFlags::empty();
-    if let Err(error) = rustix::fs::setxattr(&interpreter, c"security.capability", &capabilities, flags) {
+    if let Err(error) =
+        rustix::fs::setxattr(&interpreter, c"security.capability", &capabilities, flags)
+    {
         println!("SKIPPED: a file with capabilities: {error}");
         return;
     }

@@ -34,7 +34,11 @@ impl ServedPage {
             return None;
         }
         let library = library()?;
-        Some(Self { folder, page, library })
+        Some(Self {
+            folder,
+            page,
+            library,
+        })
     }
 
     /// `tickline run` for a program, with the served page.
@@ -45,7 +49,12 @@ impl ServedPage {
     /// As [`run`](Self::run), with another page.
     pub(crate) fn run_with(&self, page: &Path, program: &[&str]) -> Command {
         let mut command = tickline(&["run", "--always", "--page"]);
-        command.arg(page).arg("--library").arg(self.library).arg("--").args(program);
+        command
+            .arg(page)
+            .arg("--library")
+            .arg(self.library)
+            .arg("--")
+            .args(program);
         command.env_remove("LD_PRELOAD");
         command
     }
@@ -67,7 +76,10 @@ pub(crate) fn program<S: AsRef<OsStr>>(words: &[S]) -> Command {
 /// The command with `prefix` before its own words.
 pub(crate) fn behind<S: AsRef<OsStr>>(prefix: &[S], command: &Command) -> Command {
     let prefix = prefix.iter().map(AsRef::as_ref);
-    let words: Vec<_> = prefix.chain([command.get_program()]).chain(command.get_args()).collect();
+    let words: Vec<_> = prefix
+        .chain([command.get_program()])
+        .chain(command.get_args())
+        .collect();
     let mut prefixed = program(&words);
     for (name, value) in command.get_envs() {
         match value {
@@ -88,7 +100,15 @@ fn library() -> Option<&'static Path> {
         };
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let built = Command::new(cargo)
-            .args(["build", "--quiet", "--offline", "--profile", "preload", "-p", "tickline-preload"])
+            .args([
+                "build",
+                "--quiet",
+                "--offline",
+                "--profile",
+                "preload",
+                "-p",
+                "tickline-preload",
+            ])
             .arg("--target-dir")
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -104,7 +124,14 @@ fn library() -> Option<&'static Path> {
 pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
     let one = |name: &str, flags: &[&str]| {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let strict = ["-O1", "-Wall", "-Wextra", "-Werror", "-Wno-nonnull", "-pthread"];
+        let strict = [
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-nonnull",
+            "-pthread",
+        ];
         common::compile(source, &[&strict, flags].concat(), &program)?;
         Ok::<_, io::Error>(program.to_str().unwrap().to_owned())
     };
@@ -132,9 +159,15 @@ pub(crate) struct Calls {
 /// Runs `command`, which is `c/calls.c`, behind `prefix`.
 pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
     let output = output(&mut behind(prefix, command));
-    assert_eq!(output.status.code(), Some(0), "{prefix:?} {command:?}: {output:?}");
-    let (is_served, mut answers): (Vec<_>, Vec<_>) =
-        text(&output.stdout).lines().map(str::to_owned).partition(|line| line.starts_with("served "));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{prefix:?} {command:?}: {output:?}"
+    );
+    let (is_served, mut answers): (Vec<_>, Vec<_>) = text(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .partition(|line| line.starts_with("served "));
     assert!(answers.len() > 300, "{} lines", answers.len());
     // If the kernel's clock is a system call, these cases end with another error or signal.
     if !tickline_page::program::kernels_clock_is_fast() {
@@ -142,10 +175,15 @@ pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
             "SKIPPED: wrong addresses, seccomp and PR_SET_TSC: the kernel's clock is a system call here"
         );
         answers.retain(|line| {
-            !line.starts_with("seccomp") && !line.starts_with("PR_SET_TSC") && !line.contains(" into ")
+            !line.starts_with("seccomp")
+                && !line.starts_with("PR_SET_TSC")
+                && !line.contains(" into ")
         });
     }
-    let is_served = is_served.iter().map(|line| line["served ".len()..].to_owned()).collect();
+    let is_served = is_served
+        .iter()
+        .map(|line| line["served ".len()..].to_owned())
+        .collect();
     Calls { answers, is_served }
 }
 
@@ -158,5 +196,8 @@ pub(crate) fn output(command: &mut Command) -> Output {
 pub(crate) fn refuse(command: &mut Command, call: &str, number: u8, value: u64) {
     let argument = json!({ "index": number, "type": "dword", "op": "eq", "val": value });
     let rules = json!([{ "syscall": call, "args": [argument] }]);
-    put_under(command, filter(&json!({ "errno": libc::EACCES }), &rules).expect("a filter"));
+    put_under(
+        command,
+        filter(&json!({ "errno": libc::EACCES }), &rules).expect("a filter"),
+    );
 }

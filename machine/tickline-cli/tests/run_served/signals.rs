@@ -18,11 +18,24 @@ use crate::served::{self, ServedPage, output};
 /// A program inherits blocked, ignored and pending signals. It reads them from its status.
 #[test]
 fn signals_are_as_the_caller_has_set_them() {
-    let Some(served) = ServedPage::new() else { return };
-    let program = [served::TRACED, "/bin/grep", "^Sig[PBIC]\\|^Shd", "/proc/self/status"];
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
+    let program = [
+        served::TRACED,
+        "/bin/grep",
+        "^Sig[PBIC]\\|^Shd",
+        "/proc/self/status",
+    ];
     // SIGCHLD is affected by the helper, SIGTRAP by tracing, and SIGPIPE by the standard library
     // and by systemd, which ignores it in services.
-    let signals = [libc::SIGCHLD, libc::SIGTRAP, libc::SIGPIPE, libc::SIGUSR1, libc::SIGRTMIN()];
+    let signals = [
+        libc::SIGCHLD,
+        libc::SIGTRAP,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+        libc::SIGRTMIN(),
+    ];
     let with = |mut command: Command, set: fn(libc::c_int) -> io::Result<()>| {
         // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(move || signals.into_iter().try_for_each(set)) };
@@ -31,7 +44,10 @@ fn signals_are_as_the_caller_has_set_them() {
     let sets: [fn(libc::c_int) -> io::Result<()>; 3] = [|_| Ok(()), blocked, ignored];
     for (index, set) in sets.into_iter().enumerate() {
         for (program, says) in [(&program[..], "has the clock of"), (&program[1..], "gives")] {
-            let (plain, run) = (with(served::program(program), set), with(served.run(program), set));
+            let (plain, run) = (
+                with(served::program(program), set),
+                with(served.run(program), set),
+            );
             assert_eq!(text(&run.stdout), text(&plain.stdout), "set {index}");
             assert!(text(&run.stderr).contains(says), "{}", text(&run.stderr));
         }
@@ -45,7 +61,9 @@ const MAX_ROUNDS: u64 = 200;
 /// library's handlers took SIGSEGV and SIGBUS and returned, and SIGPIPE was ignored.
 #[test]
 fn a_program_ends_by_the_signal_that_it_gets() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     let signals = [
         libc::SIGRTMIN(),
         libc::SIGRTMAX(),
@@ -67,8 +85,15 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         let status = child.wait().unwrap();
         let mut message = String::new();
         io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut message).unwrap();
-        assert_eq!(status.signal(), Some(signal), "round {round}: {status} {message}");
-        assert!(!message.contains("could not be started"), "round {round}, signal {signal}: {message}");
+        assert_eq!(
+            status.signal(),
+            Some(signal),
+            "round {round}: {status} {message}"
+        );
+        assert!(
+            !message.contains("could not be started"),
+            "round {round}, signal {signal}: {message}"
+        );
         in_time
     });
 }
@@ -76,7 +101,11 @@ fn a_program_ends_by_the_signal_that_it_gets() {
 /// Repeats `round` until `enough` rounds return true: their signal came while the program was
 /// traced.
 fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
-    let in_time = (0..MAX_ROUNDS).map(round).filter(|in_time| *in_time).take(enough).count();
+    let in_time = (0..MAX_ROUNDS)
+        .map(round)
+        .filter(|in_time| *in_time)
+        .take(enough)
+        .count();
     if in_time < enough {
         println!("SKIPPED: {in_time} signals, not {enough}, came to a program that was traced");
     }
@@ -85,10 +114,16 @@ fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
 /// A program that is stopped before or at its exec stays stopped until SIGCONT, and then goes on.
 #[test]
 fn a_stopped_program_stays_stopped() {
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     until_in_time(5, |round| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
-        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let in_time = is_traced(&child);
         thread::sleep(Duration::from_micros(100 * (round % 20)));
         send(&child, libc::SIGSTOP);
@@ -105,12 +140,23 @@ fn a_stopped_program_stays_stopped() {
 #[test]
 fn each_signal_arrives_once_and_in_order() {
     const PROGRAMS: u32 = 25;
-    let Some(served) = ServedPage::new() else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
     let exe = env::current_exe().unwrap();
     let mut sent_to_all = 0;
     for _ in 0..PROGRAMS {
-        let mut command = served.run_traced(&[exe.to_str().unwrap(), "--exact", "child_role", "--nocapture"]);
-        command.env(ROLE, "counts").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = served.run_traced(&[
+            exe.to_str().unwrap(),
+            "--exact",
+            "child_role",
+            "--nocapture",
+        ]);
+        command
+            .env(ROLE, "counts")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
         let mut child = command.spawn().unwrap();
@@ -118,7 +164,9 @@ fn each_signal_arrives_once_and_in_order() {
         let is_last = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
             let sender = scope.spawn(|| bombard(&child, &is_last));
-            let found = lines.by_ref().any(|line| line.unwrap().contains("waits for the count"));
+            let found = lines
+                .by_ref()
+                .any(|line| line.unwrap().contains("waits for the count"));
             is_last.store(true, Ordering::SeqCst);
             assert!(found);
             sender.join().unwrap()
@@ -128,7 +176,10 @@ fn each_signal_arrives_once_and_in_order() {
         assert!(lines.any(|line| line.unwrap().contains(&format!("took {sent} signals"))));
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        assert!(text(&output.stderr).contains("has the clock of"), "{output:?}");
+        assert!(
+            text(&output.stderr).contains("has the clock of"),
+            "{output:?}"
+        );
     }
     assert!(sent_to_all > PROGRAMS, "{sent_to_all} signals");
 }
@@ -139,7 +190,9 @@ fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
     let pid = i32::try_from(child.id()).unwrap();
     let mut sent: u32 = 0;
     for round in 0.. {
-        let value = libc::sigval { sival_ptr: ptr::without_provenance_mut(sent as usize) };
+        let value = libc::sigval {
+            sival_ptr: ptr::without_provenance_mut(sent as usize),
+        };
         // SAFETY: `sival_ptr` holds a number, which no code dereferences. The call fails if too
         // many signals are pending.
         sent += u32::from(unsafe { libc::sigqueue(pid, libc::SIGRTMIN(), value) } == 0);
@@ -181,14 +234,22 @@ fn blocked(signal: libc::c_int) -> io::Result<()> {
     unsafe { libc::sigaddset(&raw mut set, signal) };
     // SAFETY: the kernel only reads `set`.
     let result = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Ignores a signal in this process.
 fn ignored(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: `SIG_IGN` installs no handler.
     let former = unsafe { libc::signal(signal, libc::SIG_IGN) };
-    if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if former == libc::SIG_ERR {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// Takes a pending, blocked signal. Returns the number that was sent with it.
@@ -197,7 +258,10 @@ fn pending(signal: libc::c_int) -> Option<usize> {
     let (mut set, mut info): (libc::sigset_t, libc::siginfo_t) = unsafe { mem::zeroed() };
     // SAFETY: `set` is a signal set, to which the call adds a signal.
     unsafe { libc::sigaddset(&raw mut set, signal) };
-    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the call writes a `siginfo_t` to `info`, which has this type.
     let taken = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const at_once) };
     // SAFETY: the signal was sent by `sigqueue`.
@@ -205,7 +269,10 @@ fn pending(signal: libc::c_int) -> Option<usize> {
 }
 
 fn no_core_file() -> io::Result<()> {
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
     Ok(setrlimit(Resource::Core, none)?)
 }
 
@@ -213,12 +280,20 @@ fn no_core_file() -> io::Result<()> {
 pub(crate) fn with_two_users() -> io::Result<()> {
     // SAFETY: the call takes no pointer.
     let result = unsafe { libc::setresuid(65_534, 0, 0) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 fn state(child: &Child) -> Option<char> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("State:\t"))?.chars().next()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("State:\t"))?
+        .chars()
+        .next()
 }
 
 /// Whether the process is stopped in 15 checks in a row. A tracer stops it only for moments.
@@ -227,7 +302,11 @@ fn comes_to_rest(child: &Child) -> bool {
     // All checks together take at least 10 s.
     (0..5_000).any(|_| {
         thread::sleep(Duration::from_millis(2));
-        checks = if matches!(state(child), Some('T' | 't')) { checks + 1 } else { 0 };
+        checks = if matches!(state(child), Some('T' | 't')) {
+            checks + 1
+        } else {
+            0
+        };
         checks == 15
     })
 }
@@ -235,7 +314,9 @@ fn comes_to_rest(child: &Child) -> bool {
 /// Waits for the helper. Returns whether the helper traces the process, or has ended already.
 fn is_traced(child: &Child) -> bool {
     loop {
-        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else { return false };
+        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else {
+            return false;
+        };
         if !status.contains("TracerPid:\t0\n") {
             return true;
         }
@@ -250,8 +331,12 @@ fn is_traced(child: &Child) -> bool {
 #[test]
 fn a_child_that_ends_beside_the_helper_is_reported_to_its_parent() {
     const ROUNDS: u32 = 20;
-    let Some(served) = ServedPage::new() else { return };
-    let Some((_, Some(fixed))) = served::compile("child") else { return };
+    let Some(served) = ServedPage::new() else {
+        return;
+    };
+    let Some((_, Some(fixed))) = served::compile("child") else {
+        return;
+    };
     for _ in 0..ROUNDS {
         let run = output(&mut served::behind(&[&fixed], &served.run(&[&fixed])));
         assert_eq!(run.status.code(), Some(0), "{run:?}");

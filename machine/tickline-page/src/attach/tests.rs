@@ -8,27 +8,45 @@ use crate::{Header, WritablePage};
 /// A reader in another time namespace gets the time of its own clock. Its high-water mark is in the
 /// page's time, so the mark stays right.
 #[test]
-#[cfg_attr(target_arch = "x86", ignore = "no page counts on a target without a counter")]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
 fn a_time_namespace_offsets_the_time() {
     const OFFSET_NS: i64 = 7_000_000_000;
     let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
-    let context = BootContext { time_namespace: 5, monotonic_offset_ns: Some(OFFSET_NS), ..CONTEXT };
+    let context = BootContext {
+        time_namespace: 5,
+        monotonic_offset_ns: Some(OFFSET_NS),
+        ..CONTEXT
+    };
     scene.os_jumps(OFFSET_NS);
     let attached = scene.page.attach(&context).unwrap();
     assert_eq!(attached.page_offset_ns(), OFFSET_NS);
     attached.raise_to_os_clock(&scene, &process_high_water);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
-    assert!(by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
+    assert!(
+        by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns()))
+    );
     // Past the lease, a reading comes from the OS clock of the namespace.
     scene.pass(600_000_000);
     let by_os = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
     // A forked child in the page's namespace keeps the high-water mark, but not the offset.
     scene.os_jumps(-OFFSET_NS);
-    let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &process_high_water);
+    let child = scene
+        .page
+        .attach(&CONTEXT)
+        .unwrap()
+        .monotonic(&scene, &scene, &process_high_water);
     assert!(child.ns >= by_os.ns - OFFSET_NS && child.ns < by_os.ns);
-    let unknown = BootContext { monotonic_offset_ns: None, ..context };
-    let error = AttachError::OtherNamespace { namespace: CONTEXT.time_namespace };
+    let unknown = BootContext {
+        monotonic_offset_ns: None,
+        ..context
+    };
+    let error = AttachError::OtherNamespace {
+        namespace: CONTEXT.time_namespace,
+    };
     assert_eq!(scene.page.attach(&unknown).unwrap_err(), error);
 }
 
@@ -37,17 +55,26 @@ fn an_attach_error_states_what_the_header_has() {
     let header = Header::new(&CONTEXT).unwrap();
     for (header, error, text) in [
         (
-            Header { version: 2, ..header },
+            Header {
+                version: 2,
+                ..header
+            },
             AttachError::OtherVersion { version: 2 },
             "the page has layout 2, not 1",
         ),
         (
-            Header { size: 100, ..header },
+            Header {
+                size: 100,
+                ..header
+            },
             AttachError::OtherSize { bytes: 100 },
             "the page says 100 bytes, not 4096",
         ),
         (
-            Header { counter_id: 77, ..header },
+            Header {
+                counter_id: 77,
+                ..header
+            },
             AttachError::OtherCounter { counter_id: 77 },
             if COUNTER_ID == 0 {
                 "this target has no counter that a page can be for"
@@ -56,12 +83,21 @@ fn an_attach_error_states_what_the_header_has() {
             },
         ),
         (
-            Header { boot_id: [8; 16], ..header },
-            AttachError::OtherBoot { page: [8; 16], running: [9; 16] },
+            Header {
+                boot_id: [8; 16],
+                ..header
+            },
+            AttachError::OtherBoot {
+                page: [8; 16],
+                running: [9; 16],
+            },
             "the page is of boot 08080808080808080808080808080808, and this is boot 0909",
         ),
     ] {
-        assert_eq!(WritablePage::new(&header).attach(&CONTEXT).unwrap_err(), error);
+        assert_eq!(
+            WritablePage::new(&header).attach(&CONTEXT).unwrap_err(),
+            error
+        );
         assert!(error.to_string().starts_with(text), "{error}");
     }
 }

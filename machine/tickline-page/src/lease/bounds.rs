@@ -40,7 +40,13 @@ impl OsBounds {
     /// old. A lead is then the largest distance of a line above any such reading.
     pub(super) fn with_os_resolution(&self, resolution_ns: i64) -> Self {
         let base_ns = self.lower.base_ns.saturating_sub(resolution_ns);
-        Self { lower: Line { base_ns, ..self.lower }, ..*self }
+        Self {
+            lower: Line {
+                base_ns,
+                ..self.lower
+            },
+            ..*self
+        }
     }
 
     /// The line of a lease from `at_ticks` to `end_ticks`. It is not below `from_ns` at `at_ticks`,
@@ -60,16 +66,33 @@ impl OsBounds {
         let ticks = i128::from(end_ticks.wrapping_sub(at_ticks).max(1));
         let rise = i128::from(upper_ns(end_ticks)).saturating_sub(at_ns.into()) << SLOPE_BITS;
         // Rounded up, so that whole nanoseconds of the line are not below the bound.
-        let needed = rise.saturating_add(ticks).saturating_sub(1).checked_div_euclid(ticks).unwrap_or(0);
+        let needed = rise
+            .saturating_add(ticks)
+            .saturating_sub(1)
+            .checked_div_euclid(ticks)
+            .unwrap_or(0);
         let needed = u64::try_from(needed.max(0)).unwrap_or(u64::MAX);
-        let slope = Slope { bits: needed.max(self.upper.slope.bits >> 1) };
+        let slope = Slope {
+            bits: needed.max(self.upper.slope.bits >> 1),
+        };
         let start_ticks = at_ticks.wrapping_sub(cpu_difference_ticks);
         // Rounded so that the line is not below `at_ns` at `at_ticks`.
         let rise_ns = slope.over(ticks_between(start_ticks, at_ticks)).floor_ns();
         let base_ns = at_ns.saturating_sub(rise_ns).max(upper_ns(start_ticks));
-        let line = Line { start_ticks, base_ns, slope };
-        let lead_ns = self.ahead_ns(&line, start_ticks).max(self.ahead_ns(&line, end_ticks));
-        LeaseLine { line, end_ticks, lead_ns, unix: unix.with_lead(lead_ns) }
+        let line = Line {
+            start_ticks,
+            base_ns,
+            slope,
+        };
+        let lead_ns = self
+            .ahead_ns(&line, start_ticks)
+            .max(self.ahead_ns(&line, end_ticks));
+        LeaseLine {
+            line,
+            end_ticks,
+            lead_ns,
+            unix: unix.with_lead(lead_ns),
+        }
     }
 
     /// The largest distance of the OS clock's rate from the middle of the two slopes, ppb.
@@ -79,20 +102,32 @@ impl OsBounds {
 
     /// The distance of `line` above the upper bound at the line's end, ns; negative if it is below.
     pub(super) fn above_upper_ns(&self, line: &LeaseLine) -> i64 {
-        line.line.fixed_at(line.end_ticks).minus(self.upper.fixed_at(line.end_ticks)).floor_ns()
+        line.line
+            .fixed_at(line.end_ticks)
+            .minus(self.upper.fixed_at(line.end_ticks))
+            .floor_ns()
     }
 
     /// The largest possible distance of `line` above the OS clock at `ticks`, ns, rounded up.
     fn ahead_ns(&self, line: &Line, ticks: u64) -> i64 {
-        line.fixed_at(ticks).minus(self.lower.fixed_at(ticks)).ceil_ns().max(0)
+        line.fixed_at(ticks)
+            .minus(self.lower.fixed_at(ticks))
+            .ceil_ns()
+            .max(0)
     }
 
     /// The Unix offset of a line whose predecessor has `before`. Like the line, the offset is the
     /// upper bound, so Unix readings are in order until the clock is set. The offset does not fall
     /// while samples only narrow its interval. Its lead is still 0 ([`UnixOffset::with_lead`]).
     pub(super) fn unix_after(&self, before: UnixOffset) -> UnixOffset {
-        let Some((least_ns, most_ns)) = self.unix_offset_ns else { return UnixOffset::NONE };
-        let fresh = UnixOffset { offset_ns: most_ns, lead_ns: 0, least_ns };
+        let Some((least_ns, most_ns)) = self.unix_offset_ns else {
+            return UnixOffset::NONE;
+        };
+        let fresh = UnixOffset {
+            offset_ns: most_ns,
+            lead_ns: 0,
+            least_ns,
+        };
         let was_set_back = most_ns < before.least_ns.saturating_sub(SET_BACK_TOLERANCE_NS);
         let was_set_forward = least_ns > before.offset_ns;
         if before.offset_ns == UNIX_BY_OS || was_set_back || was_set_forward {
@@ -107,15 +142,32 @@ impl OsBounds {
 
     /// Whether these bounds are consistent with `os_ns`, a read of the OS clock between two ticks.
     /// If so, neither a suspend nor a counter reset was between the bounds and that read.
-    pub(super) fn is_consistent_with(&self, os_ns: i64, before_ticks: u64, after_ticks: u64) -> bool {
-        let earliest_ns = self.lower.fixed_at(before_ticks).floor_ns().saturating_sub(MAX_BELOW_NS);
-        let latest_ns = self.upper.fixed_at(after_ticks).ceil_ns().saturating_add(MAX_ABOVE_NS);
+    pub(super) fn is_consistent_with(
+        &self,
+        os_ns: i64,
+        before_ticks: u64,
+        after_ticks: u64,
+    ) -> bool {
+        let earliest_ns = self
+            .lower
+            .fixed_at(before_ticks)
+            .floor_ns()
+            .saturating_sub(MAX_BELOW_NS);
+        let latest_ns = self
+            .upper
+            .fixed_at(after_ticks)
+            .ceil_ns()
+            .saturating_add(MAX_ABOVE_NS);
         (earliest_ns..=latest_ns).contains(&os_ns)
     }
 
     /// The latest possible time of the OS clock, ns, if it was read as `os_ns` at most `ticks` ago.
     pub(super) fn latest_after(&self, os_ns: i64, ticks: u64) -> i64 {
-        let later_ns = self.upper.slope.over(i64::try_from(ticks).unwrap_or(i64::MAX)).ceil_ns();
+        let later_ns = self
+            .upper
+            .slope
+            .over(i64::try_from(ticks).unwrap_or(i64::MAX))
+            .ceil_ns();
         os_ns.saturating_add(later_ns)
     }
 }
@@ -125,7 +177,11 @@ mod tests {
     use super::*;
 
     fn at(base_ns: i64, hz: u64) -> Line {
-        Line { start_ticks: 1 << 40, base_ns, slope: Slope::from_hz(hz).unwrap() }
+        Line {
+            start_ticks: 1 << 40,
+            base_ns,
+            slope: Slope::from_hz(hz).unwrap(),
+        }
     }
 
     /// Rule W2: at any tick, whole nanoseconds of a line are not below whole nanoseconds of an OS
@@ -138,17 +194,32 @@ mod tests {
             let lower = at(1_000_000, hz);
             let bits_of_lower = lower.slope.bits;
             // The upper bound is 300 ppb faster than the lower one.
-            let slope = Slope { bits: bits_of_lower + bits_of_lower / 10_000_000 * 3 };
-            let upper = Line { slope, ..at(1_000_040, hz) };
-            let bounds = OsBounds { lower, upper, unix_offset_ns: None };
+            let slope = Slope {
+                bits: bits_of_lower + bits_of_lower / 10_000_000 * 3,
+            };
+            let upper = Line {
+                slope,
+                ..at(1_000_040, hz)
+            };
+            let bounds = OsBounds {
+                lower,
+                upper,
+                unix_offset_ns: None,
+            };
             let start = (1 << 40) + random.u64(..1 << 14);
             let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
             let least = upper.fixed_at(start).ceil_ns() + random.i64(-30..30);
             let line = bounds.line(start, 0, least, start + lease, UnixOffset::NONE);
             assert!(line.line.base_ns >= least);
             for ticks in (0..64).map(|part| start + lease * part / 63) {
-                assert!(line.line.at(ticks) >= upper.at(ticks), "{line:?} at {ticks}");
-                assert!(line.line.at(ticks) - lower.at(ticks) <= line.lead_ns + 1, "{line:?} at {ticks}");
+                assert!(
+                    line.line.at(ticks) >= upper.at(ticks),
+                    "{line:?} at {ticks}"
+                );
+                assert!(
+                    line.line.at(ticks) - lower.at(ticks) <= line.lead_ns + 1,
+                    "{line:?} at {ticks}"
+                );
             }
         }
     }
@@ -157,11 +228,18 @@ mod tests {
     fn a_line_that_is_far_ahead_keeps_half_the_rate() {
         let (lower, upper) = (at(0, 1_000_000_000), at(10, 1_000_000_000));
         let start = 1 << 40;
-        let bounds = OsBounds { lower, upper, unix_offset_ns: Some((90, 100)) };
+        let bounds = OsBounds {
+            lower,
+            upper,
+            unix_offset_ns: Some((90, 100)),
+        };
         let unix = bounds.unix_after(UnixOffset::NONE);
         let line = bounds.line(start, 0, 5_000_000, start + 1_000_000, unix);
         assert_eq!((line.line.base_ns, line.end_ns()), (5_000_000, 5_500_000));
-        assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
+        assert_eq!(
+            (line.lead_ns, line.unix.offset_ns, line.unix.lead_ns),
+            (5_000_000, 100, 5_000_010)
+        );
     }
 
     /// Symptom: Unix time stepped back by 9 us though the clock had not been set. Cause: a better
@@ -169,21 +247,39 @@ mod tests {
     #[test]
     fn rule_w8_a_unix_offset_stays_until_the_clock_is_set() {
         let line = at(0, 1_000_000_000);
-        let bounds = |offset_ns| OsBounds { lower: line, upper: line, unix_offset_ns: Some(offset_ns) };
+        let bounds = |offset_ns| OsBounds {
+            lower: line,
+            upper: line,
+            unix_offset_ns: Some(offset_ns),
+        };
         let mut unix = bounds((1_000, 1_400)).unix_after(UnixOffset::NONE);
         assert_eq!(unix.offset_ns, 1_400);
         unix = bounds((1_100, 1_200)).unix_after(unix);
         assert_eq!(unix.offset_ns, 1_400, "narrower samples alone");
         unix = bounds((1_100, 1_450)).unix_after(unix);
-        assert_eq!((unix.offset_ns, unix.least_ns), (1_450, 1_100), "it may be higher");
+        assert_eq!(
+            (unix.offset_ns, unix.least_ns),
+            (1_450, 1_100),
+            "it may be higher"
+        );
         unix = bounds((-100, 500)).unix_after(unix);
-        assert_eq!(unix.offset_ns, 1_450, "set back by so little that it may have been there");
+        assert_eq!(
+            unix.offset_ns, 1_450,
+            "set back by so little that it may have been there"
+        );
         unix = bounds((-200, 90)).unix_after(unix);
         assert_eq!(unix.offset_ns, 90, "once more: it can't have been there");
         unix = bounds((200, 300)).unix_after(unix);
         assert_eq!(unix.offset_ns, 300, "set forward");
         unix = bounds((-9_000, -8_900)).unix_after(unix);
         assert_eq!(unix.offset_ns, -8_900, "set back");
-        assert_eq!(OsBounds { unix_offset_ns: None, ..bounds((0, 0)) }.unix_after(unix), UnixOffset::NONE);
+        assert_eq!(
+            OsBounds {
+                unix_offset_ns: None,
+                ..bounds((0, 0))
+            }
+            .unix_after(unix),
+            UnixOffset::NONE
+        );
     }
 }

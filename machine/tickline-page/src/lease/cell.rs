@@ -50,7 +50,10 @@ impl LeaseCell {
     }
 
     #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "the mask keeps the index below 64, so no panic is compiled")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the mask keeps the index below 64, so no panic is compiled"
+    )]
     const fn slot_word(&self, slot: SlotNumber, index: usize) -> &AtomicU64 {
         &self.slots[(slot.index() << 3 | index) & (WORDS - 1)]
     }
@@ -103,7 +106,11 @@ impl LeaseStore for LeaseCell {
         // ORDERING: acquire and release, pairs with both loads of readers, and with the previous
         // writer's swap. No test sees Release without Acquire, because the modelled counter is
         // never read early. Relaxed on failure, because this writer then ends.
-        if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if self
+            .word
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
             return false;
         }
         // ORDERING: sequentially consistent, between the store and the load below. Without this

@@ -22,9 +22,9 @@ use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
 use super::{
-    Basis, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, PageReading,
-    PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer, WriterAction,
-    WriterConfig, read,
+    Basis, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
+    PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset,
+    Writer, WriterAction, WriterConfig, read,
 };
 use harness::{Coverage, Time, View, check, new_shared, spawn};
 
@@ -41,11 +41,17 @@ fn line(number: i64) -> LeaseLine {
         line: Line {
             start_ticks,
             base_ns: number * 1_000,
-            slope: Slope { bits: number.unsigned_abs() << 48 },
+            slope: Slope {
+                bits: number.unsigned_abs() << 48,
+            },
         },
         end_ticks: 1_000 + start_ticks,
         lead_ns: number,
-        unix: UnixOffset { offset_ns: number * 7, lead_ns: number, least_ns: number },
+        unix: UnixOffset {
+            offset_ns: number * 7,
+            lead_ns: number,
+            least_ns: number,
+        },
     }
 }
 
@@ -58,7 +64,11 @@ fn publish(memory: &LeaseCell, from: LeaseWord, number: i64) -> LeaseWord {
 }
 
 /// A writer publishes three lines while `read` reads the memory and describes the result.
-fn among_lines(preemptions: usize, wanted: &'static [&'static str], read: fn(&LeaseCell) -> String) {
+fn among_lines(
+    preemptions: usize,
+    wanted: &'static [&'static str],
+    read: fn(&LeaseCell) -> String,
+) {
     check(Some(preemptions), wanted, move |seen| {
         let memory = new_shared(LeaseCell::new());
         let first = publish(&memory, LeaseWord::default(), 1);
@@ -88,12 +98,18 @@ fn a_lease_is_never_a_mixture() {
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
     among_lines(2, &["line 1", "line 3"], |memory| {
-        let (time, process_high_water) = (new_shared(Time::new(500, 0)), new_shared(ProcessHighWater::new()));
+        let (time, process_high_water) = (
+            new_shared(Time::new(500, 0)),
+            new_shared(ProcessHighWater::new()),
+        );
         let view = time.view(0);
-        let PageReading { ns, source } = read(memory, &view, &view, &process_high_water, Timescale::Unix);
+        let PageReading { ns, source } =
+            read(memory, &view, &view, &process_high_water, Timescale::Unix);
         assert_eq!(source, PageSource::Line);
         let value = |number: i64| line(number).line.at(500) + number * 7;
-        let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
+        let number = (1..=3)
+            .find(|number| ns == value(*number))
+            .expect("a value of one line");
         format!("line {number}")
     });
 }
@@ -102,16 +118,23 @@ fn a_reading_of_a_page_is_never_a_mixture() {
 #[test]
 fn rule_w1_two_writers_at_once() {
     check(Some(3), &["lost", "won"], |seen| {
-        let (memory, time) = (new_shared(LeaseCell::new()), new_shared(Time::new(1 << 30, 0)));
+        let (memory, time) = (
+            new_shared(LeaseCell::new()),
+            new_shared(Time::new(1 << 30, 0)),
+        );
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
-        let begun = first.maintain(&*memory, &view, &view, basis(&time), 0).unwrap();
+        let begun = first
+            .maintain(&*memory, &view, &view, basis(&time), 0)
+            .unwrap();
         assert_eq!(begun.action, WriterAction::PublishedFirst);
         time.pass(100);
         let basis = basis(&time);
         let other = spawn(&(memory.clone(), time.clone()), move |(memory, time)| {
             let view = time.view(1);
-            let Ok(mut second) = Writer::start(&**memory, CONFIG) else { return };
+            let Ok(mut second) = Writer::start(&**memory, CONFIG) else {
+                return;
+            };
             second.maintain(&**memory, &view, &view, basis, 0).ok();
         });
         let ended = first.maintain(&*memory, &view, &view, basis, 0);
@@ -145,7 +168,11 @@ fn basis(time: &Time) -> Basis {
         base_ns: i64::try_from(ticks).unwrap() + ns,
         slope: Slope::from_hz(1_000_000_000).unwrap(),
     };
-    Basis::Bounds(OsBounds { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_offset_ns: None })
+    Basis::Bounds(OsBounds {
+        lower: line(-WIDTH_NS),
+        upper: line(WIDTH_NS),
+        unix_offset_ns: None,
+    })
 }
 
 /// The memory, the clocks and the results that the threads of a model of the order share.
@@ -160,13 +187,30 @@ struct Scene {
 
 impl Scene {
     fn new(seen: &'static Coverage) -> (Self, Writer) {
-        let (memory, time) = (new_shared(LeaseCell::new()), new_shared(Time::new(1 << 30, 0)));
+        let (memory, time) = (
+            new_shared(LeaseCell::new()),
+            new_shared(Time::new(1 << 30, 0)),
+        );
         let writer = Writer::start(&*memory, CONFIG).unwrap();
-        (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen }, writer)
+        (
+            Self {
+                memory,
+                time,
+                returned: Arc::new(AtomicI64::new(0)),
+                seen,
+            },
+            writer,
+        )
     }
 
     fn read(&self, view: &View<'_>, process_high_water: &ProcessHighWater) -> PageReading {
-        read(&*self.memory, view, view, process_high_water, Timescale::Monotonic)
+        read(
+            &*self.memory,
+            view,
+            view,
+            process_high_water,
+            Timescale::Monotonic,
+        )
     }
 
     /// A completed reading, ns; 0 for none.
@@ -181,7 +225,12 @@ impl Scene {
     }
 
     fn is_ordered(&self, reading: PageReading, before_ns: i64) {
-        assert!(reading.ns >= before_ns, "{} after {before_ns}, {:?}", reading.ns, reading.source);
+        assert!(
+            reading.ns >= before_ns,
+            "{} after {before_ns}, {:?}",
+            reading.ns,
+            reading.source
+        );
         if before_ns > 0 {
             self.seen.saw(format!("{:?} after another", reading.source));
         }
@@ -197,7 +246,10 @@ impl Scene {
 
     fn maintain(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
-        let action = writer.maintain(&*self.memory, &view, &view, basis, 0).unwrap().action;
+        let action = writer
+            .maintain(&*self.memory, &view, &view, basis, 0)
+            .unwrap()
+            .action;
         self.seen.saw(format!("{action:?}"));
         action
     }
@@ -217,24 +269,37 @@ struct Order {
 
 impl Order {
     fn check(self) {
-        let Self { wanted, readings, reader_ticks, writer_ticks, begin } = self;
+        let Self {
+            wanted,
+            readings,
+            reader_ticks,
+            writer_ticks,
+            begin,
+        } = self;
         check(Some(2), wanted, move |seen| {
             let (scene, mut writer) = Scene::new(seen);
             begin(&scene, &mut writer);
             let basis = basis(&scene.time);
             let read = |readings: u32| {
-                spawn(&scene, move |scene| (0..readings).for_each(|_| scene.process(reader_ticks)))
+                spawn(&scene, move |scene| {
+                    (0..readings).for_each(|_| scene.process(reader_ticks))
+                })
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
             scene.maintain(&mut writer, basis, writer_ticks);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
             scene.process(10);
         });
     }
 }
 
 fn begin_line(scene: &Scene, writer: &mut Writer) {
-    assert_eq!(scene.maintain(writer, basis(&scene.time), 10), WriterAction::PublishedFirst);
+    assert_eq!(
+        scene.maintain(writer, basis(&scene.time), 10),
+        WriterAction::PublishedFirst
+    );
     scene.time.pass(20);
 }
 
@@ -243,14 +308,33 @@ fn begin_line(scene: &Scene, writer: &mut Writer) {
 #[test]
 fn rule_w5_a_first_publication_among_readers() {
     let wanted = &["PublishedFirst", "Line after another", "Os after another"];
-    Order { wanted, readings: &[2], reader_ticks: 600, writer_ticks: 10, begin: |_, _| {} }.check();
+    Order {
+        wanted,
+        readings: &[2],
+        reader_ticks: 600,
+        writer_ticks: 10,
+        begin: |_, _| {},
+    }
+    .check();
 }
 
 /// Rules R2, R3, W2 and W3: a successor, while readers reach the end of the line.
 #[test]
 fn rule_w2_a_successor_among_readers() {
-    let wanted = &["PublishedNext", "Waited", "Line after another", "Os after another"];
-    Order { wanted, readings: &[1, 1], reader_ticks: 4_500, writer_ticks: 10, begin: begin_line }.check();
+    let wanted = &[
+        "PublishedNext",
+        "Waited",
+        "Line after another",
+        "Os after another",
+    ];
+    Order {
+        wanted,
+        readings: &[1, 1],
+        reader_ticks: 4_500,
+        writer_ticks: 10,
+        begin: begin_line,
+    }
+    .check();
 }
 
 /// Rules R3, R6 and W4: the leases run out, and the page has no line.
@@ -262,7 +346,14 @@ fn rule_w4_an_end_among_readers() {
         scene.time.suspend(5_000);
     };
     let wanted = &["Ended", "Os after another"];
-    Order { wanted, readings: &[1, 1], reader_ticks: 300, writer_ticks: 300, begin }.check();
+    Order {
+        wanted,
+        readings: &[1, 1],
+        reader_ticks: 300,
+        writer_ticks: 300,
+        begin,
+    }
+    .check();
 }
 
 /// Rule R8: two threads of one process at a first publication. The OS clock is above its bounds.
@@ -273,10 +364,12 @@ fn rule_r8_a_process_high_water_among_threads() {
         let process_high_water = new_shared(ProcessHighWater::new());
         let basis = basis(&scene.time);
         // The OS clock is far above the line that will be published.
-        let other =
-            spawn(&(scene.clone(), process_high_water.clone()), move |(scene, process_high_water)| {
+        let other = spawn(
+            &(scene.clone(), process_high_water.clone()),
+            move |(scene, process_high_water)| {
                 scene.note(scene.read(&scene.time.view(10), process_high_water).ns + 1);
-            });
+            },
+        );
         let view = scene.time.view(10);
         process_high_water.raise(view.now_ordered().try_into().unwrap());
         scene.maintain(&mut writer, basis, 10);

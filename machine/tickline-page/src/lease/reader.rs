@@ -18,7 +18,9 @@ use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, Timescale};
 
 use super::slot::{EndingLine, TimeWithLead, UnixOffset};
-use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
+use super::{
+    HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before,
+};
 use crate::primitive::{AtomicI64, Ordering};
 
 /// A reading finds at most this many words, and then returns the OS clock. A word changes twice a
@@ -148,12 +150,22 @@ struct Wait {
 }
 
 impl Wait {
-    const NEW: Self =
-        Self { word: LeaseWord::from_bits(0), since_ticks: 0, last_ticks: 0, still_attempts: 0, attempts: 0 };
+    const NEW: Self = Self {
+        word: LeaseWord::from_bits(0),
+        since_ticks: 0,
+        last_ticks: 0,
+        still_attempts: 0,
+        attempts: 0,
+    };
 
     /// Counts an attempt that found `word` at `ticks`. Returns whether to keep waiting (rule R7).
     #[inline(always)]
-    fn count_and_keep_waiting(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
+    fn count_and_keep_waiting(
+        &mut self,
+        word: LeaseWord,
+        ticks: u64,
+        high_water: &HighWater,
+    ) -> bool {
         if word != self.word {
             (self.word, self.since_ticks, self.still_attempts) = (word, ticks, 0);
         } else if ticks != self.last_ticks {
@@ -163,7 +175,11 @@ impl Wait {
         self.still_attempts = self.still_attempts.saturating_add(1);
         self.attempts = self.attempts.saturating_add(1);
         // The tick must be before the deadline, by no more than the longest wait: two-sided.
-        high_water.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < high_water.wait_ticks
+        high_water
+            .deadline_ticks
+            .wrapping_sub(ticks)
+            .wrapping_sub(1)
+            < high_water.wait_ticks
             && ticks.wrapping_sub(self.since_ticks) <= high_water.wait_ticks
             && self.still_attempts < MAX_STILL_ATTEMPTS
             && self.attempts < MAX_ATTEMPTS
@@ -192,7 +208,13 @@ pub fn read(
     process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
-    let read = PageRead { memory, counter, os, process_high_water, timescale };
+    let read = PageRead {
+        memory,
+        counter,
+        os,
+        process_high_water,
+        timescale,
+    };
     match read.try_first_line().and_then(|time| read.by_line(time)) {
         Some(reading) => reading,
         None => read_slow(memory, counter, os, process_high_water, timescale),
@@ -209,7 +231,14 @@ pub(crate) fn read_first_line(
 ) -> Option<i64> {
     let timescale = Timescale::Monotonic;
     // The first line is tried without the OS.
-    let time = PageRead { memory, counter, os: &(), process_high_water, timescale }.try_first_line()?;
+    let time = PageRead {
+        memory,
+        counter,
+        os: &(),
+        process_high_water,
+        timescale,
+    }
+    .try_first_line()?;
     Some(process_high_water.applied_to(time.ns, timescale))
 }
 
@@ -224,7 +253,13 @@ fn read_slow(
     process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
-    let read = PageRead { memory, counter, os, process_high_water, timescale };
+    let read = PageRead {
+        memory,
+        counter,
+        os,
+        process_high_water,
+        timescale,
+    };
     let mut wait = Wait::NEW;
     let mut starts = 1_u32;
     while starts < MAX_STARTS {
@@ -272,7 +307,10 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         if self.timescale == Timescale::Monotonic {
             self.process_high_water.raise(ns);
         }
-        PageReading { ns, source: PageSource::Os }
+        PageReading {
+            ns,
+            source: PageSource::Os,
+        }
     }
 
     /// The reading that follows from `time`, a line's value. It is not below the process's
@@ -294,7 +332,10 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
             }
         };
         let ns = self.process_high_water.applied_to(ns, self.timescale);
-        Some(PageReading { ns, source: PageSource::Line })
+        Some(PageReading {
+            ns,
+            source: PageSource::Line,
+        })
     }
 
     /// Tries only the first published line, which nearly always suffices. The rest needs more
@@ -347,8 +388,10 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     #[inline(always)]
     fn try_lines(&self, word: LeaseWord) -> Attempt {
         let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
-        let (first, last) =
-            (EndingLine::load(self.memory, first_slot), EndingLine::load(self.memory, last_slot));
+        let (first, last) = (
+            EndingLine::load(self.memory, first_slot),
+            EndingLine::load(self.memory, last_slot),
+        );
         let ticks = self.counter.now_ordered();
         let (line, slot) = if is_before(ticks, first.line.start_ticks) {
             // R4: the counter was reset.
@@ -372,7 +415,8 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         let time = self.in_timescale(slot, line.at(ticks), i64::MAX);
         if !self.memory.is_still(word) {
             Attempt::Changed
-        } else if word.phase() == LeasePhase::Doubted || (self.timescale == Timescale::Unix && time.is_none())
+        } else if word.phase() == LeasePhase::Doubted
+            || (self.timescale == Timescale::Unix && time.is_none())
         {
             // R5, or Unix time comes from the OS clock.
             Attempt::AskOs(time)

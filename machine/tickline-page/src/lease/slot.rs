@@ -56,7 +56,11 @@ pub struct UnixOffset {
 
 impl UnixOffset {
     /// Unix time comes from the OS clock.
-    pub const NONE: Self = Self { offset_ns: UNIX_BY_OS, lead_ns: 0, least_ns: 0 };
+    pub const NONE: Self = Self {
+        offset_ns: UNIX_BY_OS,
+        lead_ns: 0,
+        least_ns: 0,
+    };
 
     #[inline(always)]
     pub(super) fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
@@ -71,7 +75,11 @@ impl UnixOffset {
     pub(super) const fn with_lead(self, lead_ns: i64) -> Self {
         let width_ns = self.offset_ns.saturating_sub(self.least_ns);
         Self {
-            lead_ns: if self.offset_ns == UNIX_BY_OS { 0 } else { lead_ns.saturating_add(width_ns) },
+            lead_ns: if self.offset_ns == UNIX_BY_OS {
+                0
+            } else {
+                lead_ns.saturating_add(width_ns)
+            },
             ..self
         }
     }
@@ -82,7 +90,10 @@ impl UnixOffset {
         if self.offset_ns == UNIX_BY_OS {
             return TimeWithLead::NONE;
         }
-        TimeWithLead { ns: ns.wrapping_add(self.offset_ns), lead_ns: self.lead_ns }
+        TimeWithLead {
+            ns: ns.wrapping_add(self.offset_ns),
+            lead_ns: self.lead_ns,
+        }
     }
 }
 
@@ -100,7 +111,9 @@ impl EndingLine {
             line: Line {
                 start_ticks: memory.field(slot, Field::Start),
                 base_ns: memory.field(slot, Field::Base).cast_signed(),
-                slope: Slope { bits: memory.field(slot, Field::Slope) },
+                slope: Slope {
+                    bits: memory.field(slot, Field::Slope),
+                },
             },
             end_ticks: memory.field(slot, Field::End),
         }
@@ -132,7 +145,12 @@ impl LeaseLine {
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
         let EndingLine { line, end_ticks } = EndingLine::load(memory, slot);
         let lead_ns = Self::load_lead(memory, slot);
-        Self { line, end_ticks, lead_ns, unix: UnixOffset::load(memory, slot) }
+        Self {
+            line,
+            end_ticks,
+            lead_ns,
+            unix: UnixOffset::load(memory, slot),
+        }
     }
 
     /// Loads the lead of the line in `slot`, ns.
@@ -159,13 +177,23 @@ impl LeaseLine {
     /// The line's value at its end, ns. No reading by the line is above this value.
     #[must_use]
     pub const fn end_ns(&self) -> i64 {
-        EndingLine { line: self.line, end_ticks: self.end_ticks }.end_ns()
+        EndingLine {
+            line: self.line,
+            end_ticks: self.end_ticks,
+        }
+        .end_ns()
     }
 
     /// The high-water mark for readings past the end of this line, if it is the last one.
     #[must_use]
     pub const fn high_water(&self) -> HighWater {
-        HighWater { ns: self.end_ns(), lead_ns: i64::MAX, deadline_ticks: 0, wait_ticks: 0, unix: self.unix }
+        HighWater {
+            ns: self.end_ns(),
+            lead_ns: i64::MAX,
+            deadline_ticks: 0,
+            wait_ticks: 0,
+            unix: self.unix,
+        }
     }
 }
 
@@ -187,8 +215,13 @@ pub struct HighWater {
 
 impl HighWater {
     /// No high-water mark.
-    pub const NONE: Self =
-        Self { ns: i64::MIN, lead_ns: 0, deadline_ticks: 0, wait_ticks: 0, unix: UnixOffset::NONE };
+    pub const NONE: Self = Self {
+        ns: i64::MIN,
+        lead_ns: 0,
+        deadline_ticks: 0,
+        wait_ticks: 0,
+        unix: UnixOffset::NONE,
+    };
 
     /// Loads the high-water mark in `slot`.
     #[inline(always)]
@@ -223,7 +256,10 @@ impl HighWater {
     #[must_use]
     pub const fn time(&self, timescale: Timescale) -> TimeWithLead {
         match timescale {
-            Timescale::Monotonic => TimeWithLead { ns: self.ns, lead_ns: self.lead_ns },
+            Timescale::Monotonic => TimeWithLead {
+                ns: self.ns,
+                lead_ns: self.lead_ns,
+            },
             Timescale::Unix => self.unix.unix_time(self.ns),
         }
     }
@@ -241,7 +277,10 @@ pub struct TimeWithLead {
 
 impl TimeWithLead {
     /// No time: readings come from the OS clock alone.
-    pub const NONE: Self = Self { ns: i64::MIN, lead_ns: 0 };
+    pub const NONE: Self = Self {
+        ns: i64::MIN,
+        lead_ns: 0,
+    };
 
     /// Whether there is no time.
     #[inline(always)]
@@ -276,19 +315,48 @@ mod tests {
 
     #[test]
     fn a_high_water_is_limited_by_its_lead() {
-        let high_water = HighWater { ns: 1_000, lead_ns: 10, ..HighWater::NONE };
-        let over = |os_ns| high_water.time(Timescale::Monotonic).applied_to(os_ns, Timescale::Monotonic);
-        assert_eq!([100, 989, 995, 1_000, 1_001].map(over), [110, 999, 1_000, 1_000, 1_001]);
+        let high_water = HighWater {
+            ns: 1_000,
+            lead_ns: 10,
+            ..HighWater::NONE
+        };
+        let over = |os_ns| {
+            high_water
+                .time(Timescale::Monotonic)
+                .applied_to(os_ns, Timescale::Monotonic)
+        };
+        assert_eq!(
+            [100, 989, 995, 1_000, 1_001].map(over),
+            [110, 999, 1_000, 1_000, 1_001]
+        );
         assert_eq!(TimeWithLead::NONE.applied_to(-5, Timescale::Monotonic), -5);
     }
 
     #[test]
     fn unix_time_that_was_set_back_has_no_high_water() {
-        let unix = UnixOffset { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
-        let high_water = HighWater { ns: 1_000, unix, ..HighWater::NONE };
-        let over = |os_ns| high_water.time(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
-        assert_eq!([5_979, 5_980, 6_000, 6_001].map(over), [5_979, 6_000, 6_000, 6_001]);
-        let by_os = HighWater { unix: UnixOffset::NONE, ..high_water };
+        let unix = UnixOffset {
+            offset_ns: 5_000,
+            lead_ns: 20,
+            least_ns: 4_980,
+        };
+        let high_water = HighWater {
+            ns: 1_000,
+            unix,
+            ..HighWater::NONE
+        };
+        let over = |os_ns| {
+            high_water
+                .time(Timescale::Unix)
+                .applied_to(os_ns, Timescale::Unix)
+        };
+        assert_eq!(
+            [5_979, 5_980, 6_000, 6_001].map(over),
+            [5_979, 6_000, 6_000, 6_001]
+        );
+        let by_os = HighWater {
+            unix: UnixOffset::NONE,
+            ..high_water
+        };
         assert_eq!(by_os.time(Timescale::Unix), TimeWithLead::NONE);
     }
 }

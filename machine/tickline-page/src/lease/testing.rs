@@ -6,9 +6,9 @@ use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
 
 use super::{
-    Basis, Field, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
-    PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber,
-    Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
+    Basis, Field, LeaseCell, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line,
+    OsBounds, PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope,
+    SlotNumber, Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
 };
 use crate::{BootContext, Header, WritablePage};
 
@@ -28,8 +28,11 @@ pub(crate) enum Op {
 }
 
 /// The boot and the time namespace of the scene's page.
-pub(crate) const CONTEXT: BootContext =
-    BootContext { boot_id: [9; 16], time_namespace: 4_026_531_834, monotonic_offset_ns: Some(0) };
+pub(crate) const CONTEXT: BootContext = BootContext {
+    boot_id: [9; 16],
+    time_namespace: 4_026_531_834,
+    monotonic_offset_ns: Some(0),
+};
 
 /// Makes a value that lives as long as the program.
 pub(super) fn leak<T>(value: T) -> &'static T {
@@ -116,7 +119,9 @@ impl Scene {
     }
 
     pub(crate) fn writer(&self) -> RefMut<'_, Writer> {
-        RefMut::map(self.writer.borrow_mut(), |writer| writer.as_mut().expect("no iteration runs"))
+        RefMut::map(self.writer.borrow_mut(), |writer| {
+            writer.as_mut().expect("no iteration runs")
+        })
     }
 
     /// Makes an iteration of the scene's writer.
@@ -155,7 +160,10 @@ impl Scene {
     /// Fills a slot that the word does not name, and stores a word that names it.
     pub(crate) fn put(&self, phase: LeasePhase, words: &[u64; SLOT_WORDS]) {
         let word = self.word();
-        let slot = SlotNumber::in_bank(word.bank()).into_iter().find(|slot| !word.names(*slot)).unwrap();
+        let slot = SlotNumber::in_bank(word.bank())
+            .into_iter()
+            .find(|slot| !word.names(*slot))
+            .unwrap();
         self.cell().fill(slot, words);
         assert!(self.cell().try_swap(word, word.next(phase, slot, None)));
     }
@@ -178,12 +186,17 @@ impl Scene {
     /// Runs `action` once, before the first operation that is `wanted`.
     pub(crate) fn once(&self, wanted: fn(Op) -> bool, action: impl FnOnce() + 'static) {
         let mut action = Some(action);
-        self.each(wanted, move |_| action.take().into_iter().for_each(|action| action()));
+        self.each(wanted, move |_| {
+            action.take().into_iter().for_each(|action| action())
+        });
     }
 
     /// Makes each read of the counter return this tick.
     pub(crate) fn counter_finds(&'static self, ticks: u64) {
-        self.each(|op| op == Op::Counter, move |_| self.ticks.set(ticks.wrapping_sub(10)));
+        self.each(
+            |op| op == Op::Counter,
+            move |_| self.ticks.set(ticks.wrapping_sub(10)),
+        );
     }
 
     fn before(&self, op: Op) {
@@ -226,7 +239,11 @@ impl Scene {
             slope: Slope::from_hz(1_000_000_000).unwrap(),
         };
         let unix_offset_ns = Some((self.unix_ns.get() - 5, self.unix_ns.get() + 5));
-        OsBounds { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_offset_ns }
+        OsBounds {
+            lower: line(-WIDTH_NS),
+            upper: line(WIDTH_NS),
+            unix_offset_ns,
+        }
     }
 
     pub(crate) fn read(&'static self, process_high_water: &ProcessHighWater) -> PageReading {
@@ -243,7 +260,13 @@ impl Scene {
     }
 
     pub(crate) fn read_unix(&'static self) -> PageReading {
-        read(self, &self, &self, &ProcessHighWater::new(), Timescale::Unix)
+        read(
+            self,
+            &self,
+            &self,
+            &ProcessHighWater::new(),
+            Timescale::Unix,
+        )
     }
 
     /// The distance of a new process's reading above the OS clock, when it is complete, ns.
@@ -266,8 +289,12 @@ impl Scene {
 
     /// The lines that the word names.
     pub(crate) fn lines(&self) -> Vec<LeaseLine> {
-        let slots = [Some(self.word().first()), self.word().second()].into_iter().flatten();
-        slots.map(|slot| LeaseLine::load(self.cell(), slot)).collect()
+        let slots = [Some(self.word().first()), self.word().second()]
+            .into_iter()
+            .flatten();
+        slots
+            .map(|slot| LeaseLine::load(self.cell(), slot))
+            .collect()
     }
 
     pub(crate) fn last(&self) -> LeaseLine {
@@ -277,9 +304,13 @@ impl Scene {
     /// Raises the second line by `ns`, so that a test can distinguish the two lines.
     pub(crate) fn raise_second(&self, ns: i64) {
         let second = self.last();
-        let line = Line { base_ns: second.line.base_ns + ns, ..second.line };
+        let line = Line {
+            base_ns: second.line.base_ns + ns,
+            ..second.line
+        };
         let slot = self.word().second().expect("two lines");
-        self.cell().fill(slot, &LeaseLine { line, ..second }.to_words());
+        self.cell()
+            .fill(slot, &LeaseLine { line, ..second }.to_words());
     }
 }
 
@@ -338,7 +369,9 @@ impl Reference for &Scene {
 
 impl ReaderOs for &Scene {
     fn coarse_unix_ns(&self) -> Option<i64> {
-        self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
+        self.has_coarse
+            .get()
+            .then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
     }
     fn pause(&self) {
         self.pauses.update(|pauses| pauses + 1);

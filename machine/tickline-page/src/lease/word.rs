@@ -62,7 +62,11 @@ impl SlotNumber {
     /// The slots of a bank: 0 is the first bank, any other number the second.
     #[must_use]
     pub const fn in_bank(bank: u8) -> [Self; 4] {
-        if bank == 0 { [Self(0), Self(1), Self(2), Self(3)] } else { [Self(4), Self(5), Self(6), Self(7)] }
+        if bank == 0 {
+            [Self(0), Self(1), Self(2), Self(3)]
+        } else {
+            [Self(4), Self(5), Self(6), Self(7)]
+        }
     }
 }
 
@@ -115,7 +119,11 @@ impl LeaseWord {
     #[inline(always)]
     #[must_use]
     pub const fn second(self) -> Option<SlotNumber> {
-        if self.0 & HAS_SECOND == 0 { None } else { Some(SlotNumber::from_low_bits(self.0 >> SECOND_SHIFT)) }
+        if self.0 & HAS_SECOND == 0 {
+            None
+        } else {
+            Some(SlotNumber::from_low_bits(self.0 >> SECOND_SHIFT))
+        }
     }
 
     /// The number of words that the page had before this one.
@@ -174,14 +182,26 @@ mod tests {
         let mut word = LeaseWord::default();
         assert_eq!((word.phase(), word.second()), (LeasePhase::Off, None));
         for phase in LeasePhase::ALL.iter().copied() {
-            for first in SlotNumber::in_bank(0).into_iter().chain(SlotNumber::in_bank(1)) {
-                for second in [None, Some(SlotNumber::from_low_bits(first.index() as u64 + 3))] {
+            for first in SlotNumber::in_bank(0)
+                .into_iter()
+                .chain(SlotNumber::in_bank(1))
+            {
+                for second in [
+                    None,
+                    Some(SlotNumber::from_low_bits(first.index() as u64 + 3)),
+                ] {
                     let next = word.next(phase, first, second);
-                    assert_eq!((next.phase(), next.first(), next.second()), (phase, first, second));
+                    assert_eq!(
+                        (next.phase(), next.first(), next.second()),
+                        (phase, first, second)
+                    );
                     assert_eq!(next.generation(), word.generation() + 1);
                     assert!(next.names(first) && second.is_none_or(|second| next.names(second)));
                     let taken = next.taken_over();
-                    assert_eq!((taken.phase(), taken.first(), taken.second()), (phase, first, second));
+                    assert_eq!(
+                        (taken.phase(), taken.first(), taken.second()),
+                        (phase, first, second)
+                    );
                     assert_eq!(taken.generation(), next.generation() + 1);
                     assert_eq!((next.bank(), taken.bank()), (word.bank(), word.bank() ^ 1));
                     word = taken;

@@ -12,8 +12,8 @@ use tickline_core::counter::{Counter, ticks_between};
 use tickline_core::reference::Reference;
 
 use super::{
-    HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, Slope, SlotNumber, SwapResult,
-    Timescale, is_before,
+    HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, Slope, SlotNumber,
+    SwapResult, Timescale, is_before,
 };
 
 /// The settings of a writer.
@@ -125,7 +125,10 @@ pub struct WriterIteration {
 
 impl WriterIteration {
     const fn at_once(action: WriterAction) -> Self {
-        Self { action, next_in_ns: 0 }
+        Self {
+            action,
+            next_in_ns: 0,
+        }
     }
 }
 
@@ -164,15 +167,22 @@ impl Writer {
     /// [`PageChanged`] if another process writes to the page.
     pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, PageChanged> {
         let found = memory.word();
-        let mut writer =
-            Self { config, word: found, waits_for_slew: false, doublings: 0, not_before_ns: i64::MIN };
+        let mut writer = Self {
+            config,
+            word: found,
+            waits_for_slew: false,
+            doublings: 0,
+            not_before_ns: i64::MIN,
+        };
         // The swap comes before the first slot is filled. So if two writers start from one word,
         // one of them ends before it has filled a slot.
         writer.replace_word(memory, found.taken_over())?;
         let word = writer.word;
         match word.phase() {
             LeasePhase::Off if !word.stays_off() => writer.end(memory, &HighWater::NONE)?,
-            LeasePhase::FirstPublication => writer.end(memory, &HighWater::load(memory, word.first()))?,
+            LeasePhase::FirstPublication => {
+                writer.end(memory, &HighWater::load(memory, word.first()))?
+            }
             LeasePhase::Off | LeasePhase::NoLine | LeasePhase::Published | LeasePhase::Doubted => {}
         }
         Ok(writer)
@@ -223,14 +233,18 @@ impl Writer {
         }
         let basis = match basis {
             _ if self.waits_for_slew => Basis::Doubt,
-            Basis::Bounds(bounds) => Basis::Bounds(bounds.with_os_resolution(self.config.os_resolution_ns)),
+            Basis::Bounds(bounds) => {
+                Basis::Bounds(bounds.with_os_resolution(self.config.os_resolution_ns))
+            }
             Basis::Nothing | Basis::Doubt => basis,
         };
         match (self.word.phase(), &basis) {
             (LeasePhase::Published | LeasePhase::Doubted, basis) => {
                 self.maintain_lines(memory, counter, os, basis)
             }
-            (LeasePhase::NoLine, Basis::Bounds(bounds)) => self.publish_first(memory, counter, os, bounds),
+            (LeasePhase::NoLine, Basis::Bounds(bounds)) => {
+                self.publish_first(memory, counter, os, bounds)
+            }
             _ => Ok(self.waited(self.config.lease_ns)),
         }
     }
@@ -238,7 +252,10 @@ impl Writer {
     /// An iteration that did nothing. The next one is due after at most a lease, even if the page
     /// that this writer has taken over had garbage in its slots.
     fn waited(&self, next_in_ns: u64) -> WriterIteration {
-        WriterIteration { action: WriterAction::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
+        WriterIteration {
+            action: WriterAction::Waited,
+            next_in_ns: next_in_ns.min(self.config.lease_ns),
+        }
     }
 
     /// Two slots of this writer's bank that the word does not name.
@@ -274,7 +291,8 @@ impl Writer {
     fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterIteration, PageChanged> {
         self.replace_word(
             memory,
-            self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()),
+            self.word
+                .next(LeasePhase::Doubted, self.word.first(), self.word.second()),
         )?;
         Ok(WriterIteration::at_once(WriterAction::Doubted))
     }
@@ -301,7 +319,13 @@ impl Writer {
             // own read of the OS clock. If this writer limited the mark by a read now, readers
             // could return more than the mark until the swap.
             let lead_ns = first.lead_ns.max(last.lead_ns);
-            self.end(memory, &HighWater { lead_ns, ..last.high_water() })?;
+            self.end(
+                memory,
+                &HighWater {
+                    lead_ns,
+                    ..last.high_water()
+                },
+            )?;
             return Ok(WriterIteration::at_once(WriterAction::Ended));
         }
         if !is_before(ticks, last.end_ticks) {
@@ -312,13 +336,19 @@ impl Writer {
         if self.word.phase() == LeasePhase::Doubted {
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
-        let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
+        let current = if is_before(ticks, first.end_ticks) {
+            &first
+        } else {
+            &last
+        };
         // W9 holds with bounds and without them.
         let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > MAX_BEHIND_NS;
         if *basis == Basis::Doubt || is_left_behind {
             return self.doubt(memory);
         }
-        let Basis::Bounds(bounds) = basis else { return Ok(self.waited(in_ns(last.end_ticks))) };
+        let Basis::Bounds(bounds) = basis else {
+            return Ok(self.waited(in_ns(last.end_ticks)));
+        };
         if bounds.above_upper_ns(&last) > MAX_EXCESS_NS {
             // W2: this comes before the change of the Unix offset. The line and a new offset would
             // both contain the suspended time.
@@ -328,11 +358,16 @@ impl Writer {
             self.republish(memory, bounds, &first, second.as_ref())?;
             return Ok(WriterIteration::at_once(WriterAction::SetUnix));
         }
-        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.cpu_difference_ns));
+        let due_ticks = last
+            .line
+            .start_ticks
+            .wrapping_add(slope.ticks_in(self.config.cpu_difference_ns));
         if is_before(ticks, due_ticks) {
             return Ok(self.waited(in_ns(due_ticks)));
         }
-        let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in(self.config.margin_ns));
+        let limit_ticks = last
+            .end_ticks
+            .wrapping_sub(slope.ticks_in(self.config.margin_ns));
         if !is_before(ticks, limit_ticks) {
             // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -355,7 +390,13 @@ impl Writer {
         // Rounded up: whole nanoseconds of the successor must not be below those of `last`.
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(bounds));
-        let next = bounds.line(start_ticks, 0, from_ns, end_ticks, bounds.unix_after(last.unix));
+        let next = bounds.line(
+            start_ticks,
+            0,
+            from_ns,
+            end_ticks,
+            bounds.unix_after(last.unix),
+        );
         let last_slot = self.word.second().unwrap_or(self.word.first());
         let free = self.free_slot();
         memory.fill(free, &next.to_words());
@@ -371,7 +412,10 @@ impl Writer {
         }
         let next_in_ns = ns_between(after_ticks, start_ticks, last.line.slope);
         let next_in_ns = next_in_ns.saturating_add(self.config.cpu_difference_ns);
-        Ok(WriterIteration { action: WriterAction::PublishedNext, next_in_ns })
+        Ok(WriterIteration {
+            action: WriterAction::PublishedNext,
+            next_in_ns,
+        })
     }
 
     /// Publishes the same lines with another Unix offset, in slots that the word does not name
@@ -385,7 +429,10 @@ impl Writer {
     ) -> Result<(), PageChanged> {
         let with_unix = |line: &LeaseLine| {
             let unix = bounds.unix_after(line.unix);
-            LeaseLine { unix: unix.with_lead(line.lead_ns), ..*line }
+            LeaseLine {
+                unix: unix.with_lead(line.lead_ns),
+                ..*line
+            }
         };
         let (first_free, second_free) = self.free_slots();
         memory.fill(first_free, &with_unix(first).to_words());
@@ -393,11 +440,19 @@ impl Writer {
             memory.fill(second_free, &with_unix(line).to_words());
             second_free
         });
-        self.replace_word(memory, self.word.next(LeasePhase::Published, first_free, second_free))
+        self.replace_word(
+            memory,
+            self.word
+                .next(LeasePhase::Published, first_free, second_free),
+        )
     }
 
     fn lease_ticks(&self, bounds: &OsBounds) -> u64 {
-        bounds.lower.slope.ticks_in(self.config.lease_ns).clamp(1, Line::MAX_DELTA_TICKS >> 1)
+        bounds
+            .lower
+            .slope
+            .ticks_in(self.config.lease_ns)
+            .clamp(1, Line::MAX_DELTA_TICKS >> 1)
     }
 
     /// Publishes a first line (rule W5).
@@ -415,8 +470,11 @@ impl Writer {
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
         let cpu_difference_ticks = bounds.upper.slope.ticks_in(self.config.cpu_difference_ns);
-        let FirstPublicationTicks { begin_ticks, deadline_ticks, limit_ticks } =
-            self.announce_first(memory, counter, bounds, cpu_difference_ticks, &high_water)?;
+        let FirstPublicationTicks {
+            begin_ticks,
+            deadline_ticks,
+            limit_ticks,
+        } = self.announce_first(memory, counter, bounds, cpu_difference_ticks, &high_water)?;
 
         let before_ticks = counter.now_ordered();
         let os_ns = os.monotonic_ns();
@@ -428,8 +486,9 @@ impl Writer {
         if !bounds.is_consistent_with(os_ns, before_ticks, at_ticks) {
             return self.give_up(memory);
         }
-        let since_ticks =
-            at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_resolution_ticks);
+        let since_ticks = at_ticks
+            .wrapping_sub(before_ticks)
+            .saturating_add(self.config.counter_resolution_ticks);
         let latest_ns = bounds.latest_after(os_ns, since_ticks);
         let from_ns = high_water
             .time(Timescale::Monotonic)
@@ -452,7 +511,10 @@ impl Writer {
             return self.doubt(memory);
         }
         let next_in_ns = self.config.cpu_difference_ns;
-        Ok(WriterIteration { action: WriterAction::PublishedFirst, next_in_ns })
+        Ok(WriterIteration {
+            action: WriterAction::PublishedFirst,
+            next_in_ns,
+        })
     }
 
     /// The iteration of a writer that may not yet make a first publication, at the time `now_ns` of
@@ -483,10 +545,25 @@ impl Writer {
         // A reader on a CPU whose counter is behind this one is further from the deadline.
         let wait_ticks = length_ticks.saturating_add(cpu_difference_ticks);
         let slot = self.free_slot();
-        memory.fill(slot, &HighWater { deadline_ticks, wait_ticks, ..*high_water }.to_words());
-        self.replace_word(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
+        memory.fill(
+            slot,
+            &HighWater {
+                deadline_ticks,
+                wait_ticks,
+                ..*high_water
+            }
+            .to_words(),
+        );
+        self.replace_word(
+            memory,
+            self.word.next(LeasePhase::FirstPublication, slot, None),
+        )?;
         let limit_ticks = deadline_ticks.wrapping_sub(length_ticks >> 1);
-        Ok(FirstPublicationTicks { begin_ticks, deadline_ticks, limit_ticks })
+        Ok(FirstPublicationTicks {
+            begin_ticks,
+            deadline_ticks,
+            limit_ticks,
+        })
     }
 
     /// The shortest time between two first publications, ns.
@@ -496,16 +573,27 @@ impl Writer {
 
     /// Ends a first publication with the mark from its beginning, and doubles the next pause.
     fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterIteration, PageChanged> {
-        self.replace_word(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
+        self.replace_word(
+            memory,
+            self.word.next(LeasePhase::NoLine, self.word.first(), None),
+        )?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
-        Ok(WriterIteration { action: WriterAction::GaveUp, next_in_ns })
+        Ok(WriterIteration {
+            action: WriterAction::GaveUp,
+            next_in_ns,
+        })
     }
 }
 
 /// The time from `ticks` to the tick `later`, ns: at least 1, and not less than the exact time.
 fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
-    slope.over(ticks_between(ticks, later)).floor_ns().max(0).unsigned_abs().saturating_add(1)
+    slope
+        .over(ticks_between(ticks, later))
+        .floor_ns()
+        .max(0)
+        .unsigned_abs()
+        .saturating_add(1)
 }
 
 #[cfg(test)]

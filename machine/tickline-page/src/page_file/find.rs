@@ -25,15 +25,24 @@ impl BootContext {
 
     /// Like [`current`](Self::current), but with `boot_id_of_page` if `/proc` hides the boot id.
     pub(super) fn current_or(boot_id_of_page: Option<[u8; 16]>) -> Result<Self, FileError> {
-        let found = match (read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64]), boot_id_of_page) {
+        let found = match (
+            read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64]),
+            boot_id_of_page,
+        ) {
             (Err(error @ Errno::NOENT), Some(boot_id)) => match Self::for_boot(boot_id) {
                 // Without any `/proc`, the namespace is not known.
-                Ok(Self { time_namespace: 0, .. }) => Err(error),
+                Ok(Self {
+                    time_namespace: 0, ..
+                }) => Err(error),
                 found => found,
             },
-            (id, _) => id.and_then(|id| parse_boot_id(id).ok_or(Errno::INVAL)).and_then(Self::for_boot),
+            (id, _) => id
+                .and_then(|id| parse_boot_id(id).ok_or(Errno::INVAL))
+                .and_then(Self::for_boot),
         };
-        found.map_err(refused("/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read"))
+        found.map_err(refused(
+            "/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read",
+        ))
     }
 
     fn for_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
@@ -41,7 +50,11 @@ impl BootContext {
         let time_namespace = match inode(c"/proc/self/ns/time") {
             // Linux before 5.6 has no time namespaces.
             Err(Errno::NOENT) => {
-                return Ok(Self { boot_id, time_namespace: 0, monotonic_offset_ns: Some(0) });
+                return Ok(Self {
+                    boot_id,
+                    time_namespace: 0,
+                    monotonic_offset_ns: Some(0),
+                });
             }
             found => found?,
         };
@@ -50,7 +63,11 @@ impl BootContext {
         let mut table = [0; 256];
         let table = read(c"/proc/self/timens_offsets", &mut table).ok();
         let monotonic_offset_ns = monotonic_offset_ns(time_namespace, table.filter(|_| is_own));
-        Ok(Self { boot_id, time_namespace, monotonic_offset_ns })
+        Ok(Self {
+            boot_id,
+            time_namespace,
+            monotonic_offset_ns,
+        })
     }
 }
 
@@ -59,7 +76,11 @@ const INITIAL_NAMESPACE: u64 = 0xefff_fffa;
 
 /// `CLOCK_MONOTONIC` in `namespace` minus that in the initial one, ns, by its table of offsets.
 fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
-    if namespace == INITIAL_NAMESPACE { Some(0) } else { namespace_offset_ns(table?, "monotonic") }
+    if namespace == INITIAL_NAMESPACE {
+        Some(0)
+    } else {
+        namespace_offset_ns(table?, "monotonic")
+    }
 }
 
 /// Whether an open file is on a tmpfs (tmpfs(5)), as all files of `/run` are.
@@ -78,7 +99,9 @@ pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8
 
 /// Parses thirty-two hexadecimal digits; ignores hyphens and line breaks.
 fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
-    let mut digits = text.iter().filter_map(|byte| char::from(*byte).to_digit(16));
+    let mut digits = text
+        .iter()
+        .filter_map(|byte| char::from(*byte).to_digit(16));
     let mut id = [0; 16];
     for byte in &mut id {
         let (high, low) = (digits.next()?, digits.next()?);
@@ -94,7 +117,9 @@ fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
 #[must_use]
 pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;
-    let line = table.lines().find(|line| line.split_whitespace().next() == Some(clock))?;
+    let line = table
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(clock))?;
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
     let (seconds, nanos) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
@@ -109,7 +134,10 @@ mod tests {
         let id = parse_boot_id(b"00112233-4455-6677-8899-aabbccddeeff\n").unwrap();
         assert_eq!((id[0], id[1], id[15]), (0, 0x11, 0xff));
         assert_eq!(parse_boot_id(b"00112233-4455-6677-8899-aabbccddee\n"), None);
-        assert_eq!(parse_boot_id(b"00112233-4455-6677-8899-aabbccddeeff0"), None);
+        assert_eq!(
+            parse_boot_id(b"00112233-4455-6677-8899-aabbccddeeff0"),
+            None
+        );
     }
 
     #[test]
@@ -117,16 +145,28 @@ mod tests {
         assert_eq!(monotonic_offset_ns(INITIAL_NAMESPACE, None), Some(0));
         // Without a table: it may be the table of a namespace that only children get.
         assert_eq!(monotonic_offset_ns(4_026_532_000, None), None);
-        assert_eq!(monotonic_offset_ns(4_026_532_000, Some(b"monotonic 1 2\n")), Some(1_000_000_002));
+        assert_eq!(
+            monotonic_offset_ns(4_026_532_000, Some(b"monotonic 1 2\n")),
+            Some(1_000_000_002)
+        );
     }
 
     #[test]
     fn the_offset_of_a_namespace_is_read_from_its_clocks_row() {
         let table = b"monotonic          -7         5\nboottime          86400         0\n";
-        assert_eq!(namespace_offset_ns(table, "monotonic"), Some(-6_999_999_995));
-        assert_eq!(namespace_offset_ns(table, "boottime"), Some(86_400_000_000_000));
+        assert_eq!(
+            namespace_offset_ns(table, "monotonic"),
+            Some(-6_999_999_995)
+        );
+        assert_eq!(
+            namespace_offset_ns(table, "boottime"),
+            Some(86_400_000_000_000)
+        );
         assert_eq!(namespace_offset_ns(table, "realtime"), None);
         assert_eq!(namespace_offset_ns(b"monotonic x 0\n", "monotonic"), None);
-        assert_eq!(namespace_offset_ns(b"monotonic 9223372036854775807 0\n", "monotonic"), None);
+        assert_eq!(
+            namespace_offset_ns(b"monotonic 9223372036854775807 0\n", "monotonic"),
+            None
+        );
     }
 }

@@ -27,15 +27,24 @@ impl<'a> PagePath<'a> {
         if matches!(name, b"" | b"." | b"..") {
             return Err(FileError::NoFileName);
         }
-        let mut folder = path.strip_suffix(name).filter(|folder| !folder.is_empty()).unwrap_or(b".");
+        let mut folder = path
+            .strip_suffix(name)
+            .filter(|folder| !folder.is_empty())
+            .unwrap_or(b".");
         // If the path ended with a slash, or a slash and a dot, the kernel would follow a link.
-        let shorter = |folder: &'a [u8]| folder.strip_suffix(b"/").or_else(|| folder.strip_suffix(b"/."));
+        let shorter = |folder: &'a [u8]| {
+            folder
+                .strip_suffix(b"/")
+                .or_else(|| folder.strip_suffix(b"/."))
+        };
         while let Some(rest) = shorter(folder).filter(|rest| !rest.is_empty()) {
             folder = rest;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(CWD, folder, flags, Mode::empty()).map_err(|error| match error {
-            Errno::NOTDIR => refused("its folder is a link, which is not followed, or no folder")(error),
+            Errno::NOTDIR => {
+                refused("its folder is a link, which is not followed, or no folder")(error)
+            }
             error => refused("its folder cannot be opened")(error),
         })?;
         Ok(Self { folder, name })
@@ -46,11 +55,13 @@ impl<'a> PagePath<'a> {
         // If a pipe has this name, the open must not block. If a terminal has it, the open must not
         // make it the process's controlling terminal.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
-            Errno::LOOP => FileError::SymbolicLink,
-            error => refused("it cannot be opened")(error),
-        })?;
-        let facts = FileFacts::collect(&file, &self.folder).map_err(refused("its owner cannot be known"))?;
+        let file =
+            openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
+                Errno::LOOP => FileError::SymbolicLink,
+                error => refused("it cannot be opened")(error),
+            })?;
+        let facts = FileFacts::collect(&file, &self.folder)
+            .map_err(refused("its owner cannot be known"))?;
         facts.judge()?;
         Ok((file, facts))
     }
@@ -69,9 +80,18 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     pub(crate) fn new(file: impl AsFd, protection: ProtFlags) -> Result<Self, FileError> {
         // SAFETY: the kernel chooses an unused address for the new mapping.
-        unsafe { mmap(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, file, 0) }
-            .and_then(|start| NonNull::new(start.cast()).map(Self).ok_or(Errno::FAULT))
-            .map_err(refused("it cannot be mapped"))
+        unsafe {
+            mmap(
+                ptr::null_mut(),
+                PAGE_BYTES,
+                protection,
+                MapFlags::SHARED,
+                file,
+                0,
+            )
+        }
+        .and_then(|start| NonNull::new(start.cast()).map(Self).ok_or(Errno::FAULT))
+        .map_err(refused("it cannot be mapped"))
     }
 }
 
@@ -100,7 +120,11 @@ impl PageFile {
     pub fn open(path: &[u8]) -> Result<Self, FileError> {
         let (file, facts) = PagePath::resolve(path)?.open(OFlags::RDONLY)?;
         let mapping = Mapping::new(&file, ProtFlags::READ)?;
-        Ok(Self { mapping, owner: facts.owner, is_on_tmpfs: is_on_tmpfs(&file) })
+        Ok(Self {
+            mapping,
+            owner: facts.owner,
+            is_on_tmpfs: is_on_tmpfs(&file),
+        })
     }
 
     /// The page.

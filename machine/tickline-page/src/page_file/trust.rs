@@ -1,7 +1,9 @@
 //! Decides whether a page's file is trusted: a user who may write to it sets its readers' clock.
 
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, FileType, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, statx};
+use rustix::fs::{
+    AtFlags, FileType, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, statx,
+};
 use rustix::io::Errno;
 
 use super::find::read;
@@ -48,31 +50,45 @@ pub enum FileError {
 
 /// Converts an error of the system into a [`FileError`] that states the `problem`.
 pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
-    move |error| FileError::System { problem, errno: error.raw_os_error() }
+    move |error| FileError::System {
+        problem,
+        errno: error.raw_os_error(),
+    }
 }
 
 impl core::fmt::Display for FileError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NoFileName => f.write_str("this is not the name of a file"),
-            Self::SymbolicLink => f.write_str("this is a symbolic link, and links are not followed"),
-            Self::NotRegular { mode } => write!(f, "the page is not a regular file (mode {mode:o})"),
+            Self::SymbolicLink => {
+                f.write_str("this is a symbolic link, and links are not followed")
+            }
+            Self::NotRegular { mode } => {
+                write!(f, "the page is not a regular file (mode {mode:o})")
+            }
             Self::TooShort { bytes } => write!(
                 f,
                 "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, delete it, and `tickline serve` makes a new one"
             ),
-            Self::ForeignOwner { owner: UNMAPPED, .. } => write!(
+            Self::ForeignOwner {
+                owner: UNMAPPED, ..
+            } => write!(
                 f,
                 "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands for every user outside of it: mount the page by itself, read-only, in this container"
             ),
             Self::ForeignOwner { owner, reader } => {
-                write!(f, "the page or its folder belongs to user {owner}, not to root or to user {reader}")
+                write!(
+                    f,
+                    "the page or its folder belongs to user {owner}, not to root or to user {reader}"
+                )
             }
             Self::WritableByOthers { mode } => write!(
                 f,
                 "others may write to the page or its folder: mode {mode:o}, of which 022 must be clear"
             ),
-            Self::System { problem, errno } => write!(f, "{problem}: {}", Errno::from_raw_os_error(*errno)),
+            Self::System { problem, errno } => {
+                write!(f, "{problem}: {}", Errno::from_raw_os_error(*errno))
+            }
         }
     }
 }
@@ -134,10 +150,17 @@ impl FileFacts {
             UNMAPPED => self.is_mounted_read_only,
             _ => owner == self.reader,
         };
-        let foreign = [self.owner, self.folder_owner].into_iter().find(|owner| !is_trusted(*owner));
-        let writable = [self.mode, self.folder_mode].into_iter().find(|mode| mode & WRITABLE_BY_OTHERS != 0);
+        let foreign = [self.owner, self.folder_owner]
+            .into_iter()
+            .find(|owner| !is_trusted(*owner));
+        let writable = [self.mode, self.folder_mode]
+            .into_iter()
+            .find(|mode| mode & WRITABLE_BY_OTHERS != 0);
         match (foreign, writable) {
-            (Some(owner), _) => Err(FileError::ForeignOwner { owner, reader: self.reader }),
+            (Some(owner), _) => Err(FileError::ForeignOwner {
+                owner,
+                reader: self.reader,
+            }),
             (None, Some(mode)) => Err(FileError::WritableByOthers { mode }),
             (None, None) => Ok(()),
         }
@@ -153,7 +176,9 @@ fn is_in_user_namespace() -> bool {
 
 /// Whether a `uid_map` is the one of the first user namespace.
 fn maps_all(map: &[u8]) -> bool {
-    let words = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let words = map
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
     words.eq([&b"0"[..], b"0", b"4294967295"])
 }
 
@@ -175,7 +200,10 @@ mod tests {
     #[test]
     fn only_the_first_user_namespace_maps_all_users() {
         assert!(maps_all(b"         0          0 4294967295\n"));
-        assert!(!maps_all(b"") && !maps_all(b"0 100000 65536\n"), "no map, and a container's map");
+        assert!(
+            !maps_all(b"") && !maps_all(b"0 100000 65536\n"),
+            "no map, and a container's map"
+        );
         assert!(!maps_all(b"0 0 65536\n") && !maps_all(b"0 0 4294967295\n1 1 1\n"));
     }
 
@@ -192,15 +220,43 @@ mod tests {
         };
         let foreign = |owner, reader| Err(FileError::ForeignOwner { owner, reader });
         let writable = |mode| Err(FileError::WritableByOthers { mode });
-        let unmapped = FileFacts { owner: UNMAPPED, reader: UNMAPPED, ..facts };
+        let unmapped = FileFacts {
+            owner: UNMAPPED,
+            reader: UNMAPPED,
+            ..facts
+        };
         for (facts, expected) in [
             (facts, Ok(())),
-            (FileFacts { folder_owner: 1000, ..facts }, Ok(())),
+            (
+                FileFacts {
+                    folder_owner: 1000,
+                    ..facts
+                },
+                Ok(()),
+            ),
             (FileFacts { owner: 33, ..facts }, foreign(33, 1000)),
-            (FileFacts { folder_owner: 33, ..facts }, foreign(33, 1000)),
-            (FileFacts { folder_mode: 0o40_775, ..facts }, writable(0o40_775)),
+            (
+                FileFacts {
+                    folder_owner: 33,
+                    ..facts
+                },
+                foreign(33, 1000),
+            ),
+            (
+                FileFacts {
+                    folder_mode: 0o40_775,
+                    ..facts
+                },
+                writable(0o40_775),
+            ),
             (unmapped, foreign(UNMAPPED, UNMAPPED)),
-            (FileFacts { is_mounted_read_only: true, ..unmapped }, Ok(())),
+            (
+                FileFacts {
+                    is_mounted_read_only: true,
+                    ..unmapped
+                },
+                Ok(()),
+            ),
         ] {
             assert_eq!(facts.judge(), expected, "{facts:?}");
         }

@@ -19,11 +19,27 @@ fn compile(standard: &str) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare{standard}"));
     let mut command = Command::new(&compiler);
-    command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O2", standard, "-I"]);
-    command.arg(here.join("include")).arg("-o").arg(&program).arg(here.join("tests/c/compare.c"));
+    command.args([
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-O2",
+        standard,
+        "-I",
+    ]);
+    command
+        .arg(here.join("include"))
+        .arg("-o")
+        .arg(&program)
+        .arg(here.join("tests/c/compare.c"));
     match command.output() {
         Ok(output) => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             Some(program)
         }
         Err(error) => {
@@ -44,13 +60,25 @@ fn run_in_c(cases: &[Case]) -> Option<Vec<Output>> {
     let bytes: Vec<u8> = cases.iter().flat_map(Case::to_bytes).collect();
     let feeder = std::thread::spawn(move || input.write_all(&bytes));
     let found = child.wait_with_output().expect("it ends");
-    feeder.join().expect("no panic").expect("the program reads all cases");
+    feeder
+        .join()
+        .expect("no panic")
+        .expect("the program reads all cases");
     assert!(found.status.success());
-    Some(found.stdout.chunks_exact(Output::BYTES).map(Output::from_bytes).collect())
+    Some(
+        found
+            .stdout
+            .chunks_exact(Output::BYTES)
+            .map(Output::from_bytes)
+            .collect(),
+    )
 }
 
 #[test]
-#[cfg_attr(target_arch = "x86", ignore = "no page counts on a target without a counter")]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
 fn a_reading_of_any_page_ends_and_is_the_same_in_c() {
     let cases: Vec<Case> = (0..CASES).map(Case::random).collect();
     let outputs: Vec<Output> = cases.iter().map(Case::run).collect();
@@ -63,10 +91,16 @@ fn a_reading_of_any_page_ends_and_is_the_same_in_c() {
         // Rule R1: a reading that gives up reads a clock once for each word, and the OS clock at
         // the end. The first attempt reads no clock if the word names no line.
         let reads = output.counter_reads + output.os_reads;
-        gave_up += u32::from(case.changes_always != 0 && (MAX_STARTS..=MAX_STARTS + 1).contains(&reads));
+        gave_up +=
+            u32::from(case.changes_always != 0 && (MAX_STARTS..=MAX_STARTS + 1).contains(&reads));
     }
-    println!("{CASES} cases: {attached} attached, {by_line} by a line, {waited} waited, {gave_up} gave up");
-    assert!(attached > 10_000 && by_line > 1_000 && waited > 100, "{attached}, {by_line}, {waited}");
+    println!(
+        "{CASES} cases: {attached} attached, {by_line} by a line, {waited} waited, {gave_up} gave up"
+    );
+    assert!(
+        attached > 10_000 && by_line > 1_000 && waited > 100,
+        "{attached}, {by_line}, {waited}"
+    );
     assert!(gave_up > 500, "{gave_up} readings found {MAX_STARTS} words");
     let Some(in_c) = run_in_c(&cases) else { return };
     assert_eq!(in_c.len(), outputs.len());

@@ -6,7 +6,8 @@ use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
 use tickline_page::{
-    AttachError, BootContext, COUNTER_ID, Counter, Page, PageSource, ProcessHighWater, ReaderOs, Reference,
+    AttachError, BootContext, COUNTER_ID, Counter, Page, PageSource, ProcessHighWater, ReaderOs,
+    Reference,
 };
 
 /// 4096 bytes at a multiple of 64.
@@ -60,15 +61,40 @@ impl Output {
 
     /// Checks that the reading did not wait too long, and is not below the OS clock that it read.
     pub(crate) fn judge(&self, case: &Case) {
-        let Self { refusal, ns, source, high_water_ns, counter_reads, os_reads, pauses, .. } = *self;
-        assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65, "{case:?}: {self:?}");
-        assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
+        let Self {
+            refusal,
+            ns,
+            source,
+            high_water_ns,
+            counter_reads,
+            os_reads,
+            pauses,
+            ..
+        } = *self;
+        assert!(
+            pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65,
+            "{case:?}: {self:?}"
+        );
+        assert!(
+            refusal == 0 || counter_reads + os_reads == 0,
+            "a page that does not count was read"
+        );
         if source == 1 {
             // The reader compares monotonic times in the page's time. Unix time has no offset.
-            let offset_ns = if case.is_unix == 0 { self.page_offset_ns } else { 0 };
+            let offset_ns = if case.is_unix == 0 {
+                self.page_offset_ns
+            } else {
+                0
+            };
             let os_ns = case.os[answer_index(os_reads - 1)];
-            assert!(ns.wrapping_sub(offset_ns) >= os_ns.wrapping_sub(offset_ns), "{case:?}: {self:?}");
-            assert!(case.is_unix != 0 || high_water_ns >= ns.wrapping_sub(offset_ns), "{case:?}: {self:?}");
+            assert!(
+                ns.wrapping_sub(offset_ns) >= os_ns.wrapping_sub(offset_ns),
+                "{case:?}: {self:?}"
+            );
+            assert!(
+                case.is_unix != 0 || high_water_ns >= ns.wrapping_sub(offset_ns),
+                "{case:?}: {self:?}"
+            );
         }
     }
 }
@@ -87,14 +113,19 @@ impl Case {
 
     /// The range of bytes that any clock may have: offset and answers.
     #[allow(dead_code, reason = "the fuzz target `page`")]
-    pub(crate) const CLOCKS: Range<usize> = offset_of!(Self, knows_offset)..offset_of!(Self, has_coarse);
+    pub(crate) const CLOCKS: Range<usize> =
+        offset_of!(Self, knows_offset)..offset_of!(Self, has_coarse);
 
     pub(crate) fn random(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut page: [u64; 80] = from_fn(|_| random.u64(..));
         let near = random.u64(..);
         // Nearly all headers are valid.
-        let header = [*b"tickline", *b"\x01\0\0\0\0\x10\0\0", BOOT[..8].try_into().unwrap()];
+        let header = [
+            *b"tickline",
+            *b"\x01\0\0\0\0\x10\0\0",
+            BOOT[..8].try_into().unwrap(),
+        ];
         page[..3].copy_from_slice(&header.map(u64::from_ne_bytes));
         page[3] = u64::from_ne_bytes(BOOT[8..].try_into().unwrap());
         page[4] = random.u64(..3);
@@ -108,18 +139,30 @@ impl Case {
         if random.u8(..4) > 0 {
             // Slots that hold lines, or high-water marks, near one tick and one time.
             for slot in page[16..].chunks_exact_mut(8) {
-                slot[0] = near.wrapping_add(random.u64(..1_000_000)).wrapping_sub(500_000);
+                slot[0] = near
+                    .wrapping_add(random.u64(..1_000_000))
+                    .wrapping_sub(500_000);
                 slot[1] = random.u64(..1_000_000);
-                slot[2] = if random.bool() { 1 << 48 } else { random.u64(..2_000_000) };
+                slot[2] = if random.bool() {
+                    1 << 48
+                } else {
+                    random.u64(..2_000_000)
+                };
                 slot[3] = slot[0].wrapping_add(random.u64(..1_000_000));
                 slot[4] = random.u64(..2_000);
-                slot[5] = if random.u8(..5) == 0 { 1 << 63 } else { random.u64(..1_000_000_000) };
+                slot[5] = if random.u8(..5) == 0 {
+                    1 << 63
+                } else {
+                    random.u64(..1_000_000_000)
+                };
                 slot[6] = random.u64(..3_000);
             }
         }
         let mut tick = || match random.u8(..12) {
             0 => random.u64(..),
-            _ => near.wrapping_add(random.u64(..2_000_000)).wrapping_sub(500_000),
+            _ => near
+                .wrapping_add(random.u64(..2_000_000))
+                .wrapping_sub(500_000),
         };
         let first = tick();
         let counters = match seed % 3 {
@@ -134,12 +177,22 @@ impl Case {
             knows_offset: u64::from(random.u8(..3) > 0),
             offset_ns: random.i64(..) >> random.u8(..60),
             counters,
-            os: from_fn(|_| if random.u8(..20) == 0 { random.i64(..) } else { random.i64(..2_000_000) }),
+            os: from_fn(|_| {
+                if random.u8(..20) == 0 {
+                    random.i64(..)
+                } else {
+                    random.i64(..2_000_000)
+                }
+            }),
             has_coarse: random.u64(..2),
             coarse: random.i64(-100_000_000..100_000_000),
             change_at: random.u64(..12),
             new_word: random.u64(..),
-            high_water_ns: if random.bool() { i64::MIN } else { random.i64(0..1_000_000) },
+            high_water_ns: if random.bool() {
+                i64::MIN
+            } else {
+                random.i64(0..1_000_000)
+            },
             is_unix: random.u64(..2),
             changes_always: u64::from(random.u8(..16) == 0),
         }
@@ -160,7 +213,9 @@ impl Case {
 
     /// Runs the case with the reader in Rust.
     pub(crate) fn run(&self) -> Output {
-        let memory = Memory(from_fn(|index| Cell::new(self.page.get(index).copied().unwrap_or(0))));
+        let memory = Memory(from_fn(|index| {
+            Cell::new(self.page.get(index).copied().unwrap_or(0))
+        }));
         // SAFETY: the memory is aligned, long enough, and alive until the end of this function.
         // Only this thread changes it, by whole words and between the reader's loads.
         let page = unsafe { Page::from_ptr(std::ptr::from_ref(&memory).cast()) };
@@ -172,9 +227,19 @@ impl Case {
         let high_water_ns = self.high_water_ns;
         let attached = match page.attach(&context) {
             Ok(attached) => attached,
-            Err(error) => return Output { refusal: number(error), high_water_ns, ..Output::default() },
+            Err(error) => {
+                return Output {
+                    refusal: number(error),
+                    high_water_ns,
+                    ..Output::default()
+                };
+            }
         };
-        let clocks = Clocks { case: self, memory: &memory, output: Cell::new(Output::default()) };
+        let clocks = Clocks {
+            case: self,
+            memory: &memory,
+            output: Cell::new(Output::default()),
+        };
         let process_high_water = ProcessHighWater::new();
         process_high_water.raise(high_water_ns);
         let reading = match self.is_unix {

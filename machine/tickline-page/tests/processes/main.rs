@@ -1,7 +1,11 @@
 //! Tests that need other processes. They are apart from `tests/file.rs`, which locks many pages: a
 //! forked child holds its parent's locks until its exec.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "skipped tests are named; a test may panic")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "skipped tests are named; a test may panic"
+)]
 
 mod c_header;
 mod cases;

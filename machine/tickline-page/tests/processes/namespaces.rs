@@ -16,7 +16,11 @@ use tickline_page::page_file::{AttachedFile, LockedPageFile};
 use super::writer::{folder, given_page, output_of};
 
 fn to_result(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// The child process of the tests below; does nothing as a test of its own.
@@ -35,7 +39,12 @@ const UNMAPPED_USERS: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 
 /// Opens `page` in a child process in new namespaces, where `path` is mounted upon itself. Returns
 /// the child's line of output. An error if the kernel does not make such namespaces.
-fn opened(namespaces: libc::c_int, page: &Path, path: &Path, flags: libc::c_ulong) -> io::Result<String> {
+fn opened(
+    namespaces: libc::c_int,
+    page: &Path,
+    path: &Path,
+    flags: libc::c_ulong,
+) -> io::Result<String> {
     let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
     let enter_namespaces = move || {
         // SAFETY: the call takes a number. The process has one thread, a condition of this call.
@@ -44,11 +53,17 @@ fn opened(namespaces: libc::c_int, page: &Path, path: &Path, flags: libc::c_ulon
         let (null, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
         // SAFETY: each pointer is null, or a string that ends with zero.
         to_result(unsafe { libc::mount(null, c"/".as_ptr(), null, private, ptr::null()) })?;
-        for (source, flags) in
-            [(path.as_ptr(), MS_BIND), (ptr::null(), MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | flags)]
-        {
+        for (source, flags) in [
+            (path.as_ptr(), MS_BIND),
+            (
+                ptr::null(),
+                MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | flags,
+            ),
+        ] {
             // SAFETY: each pointer is null, or a string that ends with zero.
-            to_result(unsafe { libc::mount(source, path.as_ptr(), ptr::null(), flags, ptr::null()) })?;
+            to_result(unsafe {
+                libc::mount(source, path.as_ptr(), ptr::null(), flags, ptr::null())
+            })?;
         }
         Ok(())
     };
@@ -76,13 +91,26 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
         (above.path(), MS_RDONLY, false),
     ] {
         let found = opened(UNMAPPED_USERS, &page, path, flags).unwrap();
-        let refused = "belongs to user 65534, which in a user namespace stands for every user outside of it";
-        let is_as_expected = if is_trusted { found == "yes" } else { found.contains(refused) };
-        assert!(is_as_expected, "{} with flags {flags}: {found}", path.display());
+        let refused =
+            "belongs to user 65534, which in a user namespace stands for every user outside of it";
+        let is_as_expected = if is_trusted {
+            found == "yes"
+        } else {
+            found.contains(refused)
+        };
+        assert!(
+            is_as_expected,
+            "{} with flags {flags}: {found}",
+            path.display()
+        );
     }
     // A page that other users may write to does not count, whatever its mount.
     fs::set_permissions(&page, Permissions::from_mode(0o646)).unwrap();
-    assert!(opened(UNMAPPED_USERS, &page, &folder, MS_RDONLY).unwrap().contains("others may write"));
+    assert!(
+        opened(UNMAPPED_USERS, &page, &folder, MS_RDONLY)
+            .unwrap()
+            .contains("others may write")
+    );
 }
 
 /// Symptom: root trusted the page of a user who had mapped the owners of a mount.
@@ -90,7 +118,8 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
 fn user_65534_is_not_trusted_in_the_first_user_namespace() {
     let (_folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
-    let is_first = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
+    let is_first =
+        fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
     if !is_first || chown(&page, Some(65_534), None).is_err() {
         println!("SKIPPED: only root of the first user namespace can give a file away");
         return;

@@ -33,11 +33,15 @@ pub(crate) fn output_of(
     prepare: impl Fn() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--exact", test, "--nocapture"]).env(PAGE, page);
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(PAGE, page);
     // SAFETY: between fork and exec, `prepare` makes only system calls.
     let output = unsafe { command.pre_exec(prepare) }.output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find_map(|line| Some(line.split_once("said: ")?.1.to_owned()));
+    let line = text
+        .lines()
+        .find_map(|line| Some(line.split_once("said: ")?.1.to_owned()));
     Ok(line.unwrap_or_else(|| panic!("{text}")))
 }
 
@@ -53,17 +57,34 @@ fn child_asks_for_the_writer() {
 #[test]
 fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
-    let writer_by_child = || output_of("writer::child_asks_for_the_writer", &page, || Ok(())).unwrap();
+    let writer_by_child =
+        || output_of("writer::child_asks_for_the_writer", &page, || Ok(())).unwrap();
     let process = std::process::id();
     let this_process = Some(process);
     assert_eq!(writer_pid(&page).unwrap(), None);
     let writer = LockedPageFile::create(&page).unwrap();
     assert_eq!(writer_by_child(), format!("{this_process:?}"));
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
-    assert!(error.contains(&format!("process {process} serves this page; a page has one server")), "{error}");
-    assert_eq!(writer_by_child(), format!("{this_process:?}"), "after a second writer was refused");
+    assert!(
+        error.contains(&format!(
+            "process {process} serves this page; a page has one server"
+        )),
+        "{error}"
+    );
+    assert_eq!(
+        writer_by_child(),
+        format!("{this_process:?}"),
+        "after a second writer was refused"
+    );
     assert_eq!(writer_pid(&page).unwrap(), this_process);
-    assert_eq!(writer_by_child(), format!("{this_process:?}"), "after this process has asked");
+    assert_eq!(
+        writer_by_child(),
+        format!("{this_process:?}"),
+        "after this process has asked"
+    );
     drop(writer);
-    assert_eq!((writer_by_child(), writer_pid(&page).unwrap()), ("None".to_owned(), None));
+    assert_eq!(
+        (writer_by_child(), writer_pid(&page).unwrap()),
+        ("None".to_owned(), None)
+    );
 }

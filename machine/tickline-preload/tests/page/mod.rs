@@ -17,7 +17,10 @@ pub(crate) const AHEAD_NS: i64 = 5_000_000;
 const DAY_S: u64 = 86_400;
 
 pub(crate) fn system_call_ns(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` has room for the result.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
     assert_eq!(result, 0);
@@ -28,8 +31,11 @@ pub(crate) fn system_call_ns(clock: libc::clockid_t) -> i64 {
 /// this thread may be stopped within some of them.
 fn shortest_bracket(counter: &HardwareCounter) -> (u64, i64) {
     let samples = (0..100).map(|_| {
-        let (before, ns, after) =
-            (counter.now_ordered(), system_call_ns(libc::CLOCK_MONOTONIC), counter.now_ordered());
+        let (before, ns, after) = (
+            counter.now_ordered(),
+            system_call_ns(libc::CLOCK_MONOTONIC),
+            counter.now_ordered(),
+        );
         (after - before, (before.midpoint(after), ns))
     });
     samples.min().unwrap().1
@@ -56,13 +62,28 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
     let (from_ticks, from_ns) = shortest_bracket(&counter);
     std::thread::sleep(std::time::Duration::from_millis(50));
     let (start_ticks, ns) = shortest_bracket(&counter);
-    let hz = u128::from(start_ticks - from_ticks) * 1_000_000_000 / u128::try_from(ns - from_ns).unwrap();
+    let hz = u128::from(start_ticks - from_ticks) * 1_000_000_000
+        / u128::try_from(ns - from_ns).unwrap();
     let hz = u64::try_from(hz).unwrap();
-    let line = Line { start_ticks, base_ns: ns + AHEAD_NS - less_ns, slope: Slope::from_hz(hz).unwrap() };
-    let offset_ns = system_call_ns(libc::CLOCK_REALTIME) - system_call_ns(libc::CLOCK_MONOTONIC) + more_ns;
+    let line = Line {
+        start_ticks,
+        base_ns: ns + AHEAD_NS - less_ns,
+        slope: Slope::from_hz(hz).unwrap(),
+    };
+    let offset_ns =
+        system_call_ns(libc::CLOCK_REALTIME) - system_call_ns(libc::CLOCK_MONOTONIC) + more_ns;
     let lead_ns = 2 * AHEAD_NS;
-    let unix = UnixOffset { offset_ns, lead_ns, least_ns: offset_ns };
-    let line = LeaseLine { line, end_ticks: start_ticks + DAY_S * hz, lead_ns, unix };
+    let unix = UnixOffset {
+        offset_ns,
+        lead_ns,
+        least_ns: offset_ns,
+    };
+    let line = LeaseLine {
+        line,
+        end_ticks: start_ticks + DAY_S * hz,
+        lead_ns,
+        unix,
+    };
     let (slot, word) = (SlotNumber::from_low_bits(0), writer.word());
     writer.fill(slot, &line.to_words());
     assert!(writer.try_swap(word, word.next(LeasePhase::Published, slot, None)));

@@ -79,13 +79,22 @@ impl Run {
     fn new(world: &'static World, actors: usize) -> Self {
         let marks: &'static [ProcessHighWater; 2] = Box::leak(Box::default());
         let mut scripts = vec![Some(world.writer(WriterConfig::DEFAULT, u32::MAX))];
-        scripts.extend((1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&marks[actor & 1])))));
-        Self { world, scripts, now_ns: 0, ready_ns: [0; ACTORS] }
+        scripts.extend(
+            (1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&marks[actor & 1])))),
+        );
+        Self {
+            world,
+            scripts,
+            now_ns: 0,
+            ready_ns: [0; ACTORS],
+        }
     }
 
     /// Resumes the actor that goes on next, and returns it. Restarts a writer that has ended.
     fn step(&mut self) -> Result<usize, String> {
-        let next = (0..self.scripts.len()).min_by_key(|&actor| self.ready_ns[actor]).expect("actors");
+        let next = (0..self.scripts.len())
+            .min_by_key(|&actor| self.ready_ns[actor])
+            .expect("actors");
         let pass_ns = self.ready_ns[next].saturating_sub(self.now_ns);
         self.world.pass(pass_ns);
         self.now_ns += pass_ns;
@@ -130,11 +139,15 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
             41..=46 if attack.faults == Faults::Suspends => {
                 let asleep = rng.u64(1..2_000_000_000);
                 world.ticks.set(world.ticks.get() + asleep);
-                world.base_ns.set(world.base_ns.get() - asleep.cast_signed());
+                world
+                    .base_ns
+                    .set(world.base_ns.get() - asleep.cast_signed());
             }
             41..=46 if attack.faults == Faults::Pauses => {
                 let paused = rng.u64(1..2_000_000_000);
-                world.base_ns.set(world.base_ns.get() + paused.cast_signed());
+                world
+                    .base_ns
+                    .set(world.base_ns.get() + paused.cast_signed());
             }
             41..=46 if attack.faults == Faults::Slews => {
                 let max_ppb = *rng.choice(&[0, 500_000, 80_000_000]).expect("three");
@@ -145,7 +158,9 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
                 // Each reset goes so far below the last one that the counter never comes back to an
                 // earlier line.
                 let ticks = 1_u64 << (44 - 4 * resets - 4);
-                world.base_ns.set(world.base_ns.get() + (world.ticks.get() - ticks).cast_signed());
+                world
+                    .base_ns
+                    .set(world.base_ns.get() + (world.ticks.get() - ticks).cast_signed());
                 world.ticks.set(ticks);
             }
             _ => {}
@@ -155,7 +170,9 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
         if next != WRITER && delay_ns > LONG_NS && rng.bool() {
             // A reader just before the writer's next iteration is most likely to find a step back.
             let early_ns = rng.u64(..2_000);
-            run.ready_ns[next] = run.ready_ns[WRITER].saturating_sub(early_ns).max(run.now_ns + 1);
+            run.ready_ns[next] = run.ready_ns[WRITER]
+                .saturating_sub(early_ns)
+                .max(run.now_ns + 1);
         }
     }
     Ok(*world.counts.borrow())
@@ -189,7 +206,10 @@ pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
     let world = World::new(WIDTH_NS, WIDTH_NS, Stops::NotBeforeTheSwap, 0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut run = Run::new(world, 2);
-    let before = [Slew { rate_ppb: 0, for_ns: 5 * WriterConfig::DEFAULT.lease_ns + LATE_NS }];
+    let before = [Slew {
+        rate_ppb: 0,
+        for_ns: 5 * WriterConfig::DEFAULT.lease_ns + LATE_NS,
+    }];
     for (number, slew) in before.iter().chain(slews).enumerate() {
         if number == before.len() {
             *world.counts.borrow_mut() = LeaseCounts::default();

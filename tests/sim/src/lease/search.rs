@@ -76,7 +76,11 @@ const READER: usize = 1;
 /// A move of the search: an actor goes on after some ticks, or the writer is killed.
 #[derive(Debug, Clone, Copy)]
 enum Move {
-    Resume { actor: usize, ticks: u64, rises: bool },
+    Resume {
+        actor: usize,
+        ticks: u64,
+        rises: bool,
+    },
     Kill,
 }
 
@@ -94,13 +98,26 @@ struct Run {
 impl Run {
     fn begin(world: &'static World, small: &SmallMachine) -> Self {
         world.reset();
-        let scripts =
-            [Some(world.writer(CONFIG, small.writer_iterations)), Some(world.reader(READER, 2, None))];
+        let scripts = [
+            Some(world.writer(CONFIG, small.writer_iterations)),
+            Some(world.reader(READER, 2, None)),
+        ];
         let begin_ticks = world.ticks.get();
-        let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
+        let mut run = Self {
+            world,
+            small: *small,
+            scripts,
+            current: WRITER,
+            kills: 0,
+            begin_ticks,
+        };
         if small.is_published {
             while world.counts.borrow().published_first == 0 {
-                run.apply(Move::Resume { actor: WRITER, ticks: 0, rises: false });
+                run.apply(Move::Resume {
+                    actor: WRITER,
+                    ticks: 0,
+                    rises: false,
+                });
             }
         }
         run
@@ -134,9 +151,23 @@ impl Run {
                     continue;
                 }
                 let cost = usize::from(goes_on && (!is_current || ticks > 0));
-                moves.push((Move::Resume { actor, ticks, rises: false }, cost));
+                moves.push((
+                    Move::Resume {
+                        actor,
+                        ticks,
+                        rises: false,
+                    },
+                    cost,
+                ));
                 if pending == Pending::Os && self.world.off_ns.get() < WIDTH_NS {
-                    moves.push((Move::Resume { actor, ticks, rises: true }, cost));
+                    moves.push((
+                        Move::Resume {
+                            actor,
+                            ticks,
+                            rises: true,
+                        },
+                        cost,
+                    ));
                 }
             }
         }
@@ -148,7 +179,11 @@ impl Run {
 
     fn apply(&mut self, chosen: Move) {
         match chosen {
-            Move::Resume { actor, ticks, rises } => {
+            Move::Resume {
+                actor,
+                ticks,
+                rises,
+            } => {
                 self.current = actor;
                 self.world.ticks.set(self.world.ticks.get() + ticks);
                 if rises {
@@ -164,7 +199,8 @@ impl Run {
                 self.kills += 1;
                 self.world.counts.borrow_mut().killed += 1;
                 self.scripts[WRITER] = None;
-                self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_iterations));
+                self.scripts[WRITER] =
+                    Some(self.world.writer(CONFIG, self.small.writer_iterations));
                 self.world.observed[WRITER].set(self.kills);
                 self.world.pending[WRITER].set(Pending::Memory);
             }
@@ -172,7 +208,10 @@ impl Run {
     }
 
     fn hash(&self) -> u64 {
-        let ends = [self.scripts[WRITER].is_none(), self.scripts[READER].is_none()];
+        let ends = [
+            self.scripts[WRITER].is_none(),
+            self.scripts[READER].is_none(),
+        ];
         self.world.hash((self.kills, self.current, ends))
     }
 }
@@ -220,11 +259,17 @@ pub fn search(small: &SmallMachine) -> SearchReport {
             drop(run);
             if let Some(violation) = world.violation.take() {
                 let violation = Some(format!("{violation}\n{}", schedule(world, small, &path)));
-                return SearchReport { counts: total, violation };
+                return SearchReport {
+                    counts: total,
+                    violation,
+                };
             }
         }
     }
-    SearchReport { counts: total, violation: None }
+    SearchReport {
+        counts: total,
+        violation: None,
+    }
 }
 
 /// Prints a path, one move a line: `*` marks a preemption, then come the pending steps of the
@@ -234,8 +279,15 @@ fn schedule(world: &'static World, small: &SmallMachine, path: &[u8]) -> String 
     let mut moves = String::new();
     for &choice in path {
         let (chosen, cost) = run.moves()[usize::from(choice)];
-        let (pending, phase) = (world.pending.each_ref().map(Cell::get), world.memory.word().phase());
-        moves += &format!("{} {chosen:?} {:?} {phase:?}\n", if cost > 0 { "*" } else { " " }, &pending[..2]);
+        let (pending, phase) = (
+            world.pending.each_ref().map(Cell::get),
+            world.memory.word().phase(),
+        );
+        moves += &format!(
+            "{} {chosen:?} {:?} {phase:?}\n",
+            if cost > 0 { "*" } else { " " },
+            &pending[..2]
+        );
         run.apply(chosen);
     }
     world.violation.take();

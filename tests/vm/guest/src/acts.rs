@@ -45,11 +45,19 @@ pub(crate) fn run() -> io::Result<()> {
     let clock = trusting(Clock::builder().interval(interval.unwrap_or(INTERVAL)))
         .start()
         .map_err(io::Error::other)?;
-    let readers = if act == "migrate" { Readers::also_of_os_clock() } else { Readers::default() };
+    let readers = if act == "migrate" {
+        Readers::also_of_os_clock()
+    } else {
+        Readers::default()
+    };
     let cpus = machine::cpus();
     thread::scope(|scope| {
         readers.start(scope, &clock, cpus);
-        let lab = Lab { clock: &clock, readers: &readers, awaits: &awaits };
+        let lab = Lab {
+            clock: &clock,
+            readers: &readers,
+            awaits: &awaits,
+        };
         lab.watch_until_settled("start");
         lab.watch("before", QUIET);
         let done = perform(&lab, &act);
@@ -77,16 +85,26 @@ pub(crate) fn run() -> io::Result<()> {
 
 /// The interval on the command line.
 fn other_interval() -> Option<Duration> {
-    machine::setting("tickline.interval_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis)
+    machine::setting("tickline.interval_ms")
+        .and_then(|ms| ms.parse().ok())
+        .map(Duration::from_millis)
 }
 
 /// The program `tickline`'s report on the machine, as a phase of this name.
 pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
     let mut report = report::output(phase, command.args(["--secs", "1", "--json", "-"]).output());
     let output = report["output"].clone();
-    let bad = ["slow", "wrong"].iter().any(|level| output["health"]["level"] == *level);
-    report["serves"] = if output["fast"] == true { "counter" } else { "os" }.into();
-    report["exit_code_is_right"] = (report["exit_code"] == i32::from(bad || output["fast"] != true)).into();
+    let bad = ["slow", "wrong"]
+        .iter()
+        .any(|level| output["health"]["level"] == *level);
+    report["serves"] = if output["fast"] == true {
+        "counter"
+    } else {
+        "os"
+    }
+    .into();
+    report["exit_code_is_right"] =
+        (report["exit_code"] == i32::from(bad || output["fast"] != true)).into();
     report["clocksource"] = output["machine"]["clocksource"].clone();
     // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
     let findings = output["findings"].as_array().into_iter().flatten();
@@ -108,14 +126,20 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         report::line(&program(phase, &mut tickline()));
     }
     // The program repairs the present clocksource.
-    let mut report = report::output("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
+    let mut report = report::output(
+        "program_mended",
+        tickline().args(["doctor", "--fix", "--yes"]).output(),
+    );
     report["clocksource"] = machine::clocksource().into();
     report::line(&report);
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
     report::line(&program("program_masked", &mut tickline()));
     system::mount(c"sysfs", c"/sys")?;
-    report::line(&program("program_denied", system::without_counter(&mut tickline())));
+    report::line(&program(
+        "program_denied",
+        system::without_counter(&mut tickline()),
+    ));
     lab.watch_until_settled("again");
     Ok(())
 }
@@ -125,7 +149,10 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 /// the program `tickline`.
 fn limit() -> io::Result<()> {
     let limiter = |phase: &str, over: &str| {
-        report::line(&report::output(phase, Command::new(format!("/limiter-{over}")).output()));
+        report::line(&report::output(
+            phase,
+            Command::new(format!("/limiter-{over}")).output(),
+        ));
     };
     limiter("limiter_before", "quanta");
     report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
@@ -142,7 +169,10 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
         _ => builder,
     };
     let trust = machine::setting("tickline.trust").unwrap_or_default();
-    let trust = Trust::ALL.iter().copied().find(|known| known.code() == trust);
+    let trust = Trust::ALL
+        .iter()
+        .copied()
+        .find(|known| known.code() == trust);
     builder.trust(trust.unwrap_or_default())
 }
 
@@ -159,7 +189,9 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
         "adjtimex" => adjust(lab),
         "hotplug" => hotplug(lab),
         "pause" | "save" => {
-            lab.phase("host", || outcome(report::ask_host(&json!({ "host": act }))));
+            lab.phase("host", || {
+                outcome(report::ask_host(&json!({ "host": act })))
+            });
             lab.watch_until_settled("again");
             Ok(())
         }
@@ -181,10 +213,14 @@ fn outcome(result: io::Result<()>) -> Value {
 fn switch(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for name in ["hpet", "acpi_pm"] {
-        lab.phase("switched", || ended(lab, || machine::choose_clocksource(name)));
+        lab.phase("switched", || {
+            ended(lab, || machine::choose_clocksource(name))
+        });
         lab.watch_until_settled("judged");
         lab.watch("switched_steady", QUIET);
-        lab.phase("back", || ended(lab, || machine::choose_clocksource(&first)));
+        lab.phase("back", || {
+            ended(lab, || machine::choose_clocksource(&first))
+        });
         lab.watch_until_settled("judged");
         lab.watch("back_steady", QUIET);
     }
@@ -208,7 +244,9 @@ fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, ClockState::Fallback(_));
     let (before, was_closed) = (closed(), is_fallback(lab.clock.status().state));
-    until(lab, act, |state| closed() > before || (was_closed && !is_fallback(state)))
+    until(lab, act, |state| {
+        closed() > before || (was_closed && !is_fallback(state))
+    })
 }
 
 /// The time from `act` until the clock has a state for which `is_reached` is true.
@@ -253,11 +291,14 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
 
 /// Sets the largest rates that an NTP daemon sets.
 fn adjust(lab: &Lab<'_>) -> io::Result<()> {
-    for (ppm, turn, steady) in
-        [(500, "rate_up", "steady_up"), (-500, "rate_down", "steady_down"), (0, "rate_zero", "steady_zero")]
-    {
+    for (ppm, turn, steady) in [
+        (500, "rate_up", "steady_up"),
+        (-500, "rate_down", "steady_down"),
+        (0, "rate_zero", "steady_zero"),
+    ] {
         // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
-        let set = system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16));
+        let set =
+            system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16));
         let set = outcome(set.map(|_| ()));
         lab.phase(turn, || {
             thread::sleep(QUIET);
@@ -282,8 +323,13 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
 
 /// Suspends the machine to RAM. The real-time clock wakes it.
 fn suspend(lab: &Lab<'_>) -> io::Result<()> {
-    if !fs::read_to_string("/sys/power/state")?.split_whitespace().any(|state| state == "mem") {
-        report::line(&json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }));
+    if !fs::read_to_string("/sys/power/state")?
+        .split_whitespace()
+        .any(|state| state == "mem")
+    {
+        report::line(
+            &json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }),
+        );
         return Ok(());
     }
     let mut sleep_s = SLEEP_S;
@@ -291,7 +337,11 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         sleep_s = interval.as_secs();
         // While the maximum drift is large, the interval is shorter.
         let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
-        lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= Some(nearly_ns)));
+        lab.phase("grown", || {
+            wait_for(6 * PATIENCE, || {
+                lab.clock.status().interval_ns >= Some(nearly_ns)
+            })
+        });
     }
     lab.phase("suspend", || {
         let slept = suspend_for(sleep_s);

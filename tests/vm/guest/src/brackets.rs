@@ -61,15 +61,25 @@ impl Brackets {
             self.unix(clock);
         }
         self.far += u64::from(outside_ns > 2 * narrowest_ns);
-        self.narrowest_bracket_ns = self.narrowest_bracket_ns.into_iter().chain([narrowest_ns]).min();
+        self.narrowest_bracket_ns = self
+            .narrowest_bracket_ns
+            .into_iter()
+            .chain([narrowest_ns])
+            .min();
     }
 
     fn unix(&mut self, clock: &Clock) {
         let plain = Bracket::by(libc::CLOCK_REALTIME, || clock.unix_now().as_nanos());
         let bounded = Bounded::read_unix(clock);
         // If the clock was set meanwhile, there is no bracket.
-        if [plain, bounded.bracket].iter().all(|bracket| bracket.before_ns <= bracket.after_ns) {
-            self.unix_outside_ns = self.unix_outside_ns.max(plain.ahead_ns()).max(plain.behind_ns());
+        if [plain, bounded.bracket]
+            .iter()
+            .all(|bracket| bracket.before_ns <= bracket.after_ns)
+        {
+            self.unix_outside_ns = self
+                .unix_outside_ns
+                .max(plain.ahead_ns())
+                .max(plain.behind_ns());
             self.unix_bound_violated += u64::from(bounded.missed_ns() > 0);
             self.unix_widest_bound_ns = self.unix_widest_bound_ns.max(bounded.widest_ns());
         }

@@ -40,11 +40,15 @@ impl Lab<'_> {
                 brackets.row(self.clock, ROW);
                 thread::sleep(PAUSE);
             }
-            worker.join().unwrap_or_else(|_| json!({ "error": "panicked" }))
+            worker
+                .join()
+                .unwrap_or_else(|_| json!({ "error": "panicked" }))
         });
         // On a busy host the clock's thread may be late, so that the line ends. The brackets count
         // these rows; here the guest waits for the next line.
-        wait_until(PATIENCE, || self.clock.status().state != ClockState::Calibrating);
+        wait_until(PATIENCE, || {
+            self.clock.status().state != ClockState::Calibrating
+        });
         let mut report = brackets.report(self.clock);
         report["phase"] = name.into();
         report["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
 fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// The clocksource with which the kernel keeps time.
@@ -36,7 +39,8 @@ pub(crate) fn cpus() -> usize {
 /// A setting from the kernel's command line: `name=value`.
 pub(crate) fn setting(name: &str) -> Option<String> {
     let line = read("/proc/cmdline");
-    line.split_whitespace().find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+    line.split_whitespace()
+        .find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
 /// The facts for the report. The kernel's messages are on the console.

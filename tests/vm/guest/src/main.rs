@@ -32,7 +32,8 @@ fn main() {
         _ => {}
     }
     let act = machine::setting("tickline.act");
-    if std::env::args().nth(1).as_deref() == Some(programs::units::CHECK) && act.as_deref() == Some("systemd")
+    if std::env::args().nth(1).as_deref() == Some(programs::units::CHECK)
+        && act.as_deref() == Some("systemd")
     {
         return finish(report::open().and_then(|()| programs::units::check()));
     }

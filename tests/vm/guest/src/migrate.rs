@@ -17,12 +17,20 @@ use crate::{machine, report, system};
 type Hosts = [(&'static str, i64); 3];
 
 /// The hosts if the kernel keeps time with the counter: its clock then jumps, too.
-const HOSTS_UNDER_TSC: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
+const HOSTS_UNDER_TSC: Hosts = [
+    ("moved", 0),
+    ("moved_ahead", 10_000),
+    ("moved_behind", -5_000),
+];
 
 /// The hosts if the kernel keeps time with another clocksource. A jump of 400 ms is within the
 /// window of a line, 1 s, so the line stays in use until the next iteration. The other jumps end
 /// the line.
-const HOSTS_UNDER_OTHERS: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
+const HOSTS_UNDER_OTHERS: Hosts = [
+    ("moved_near", 400),
+    ("moved_ahead", 10_000),
+    ("moved_behind", -5_000),
+];
 
 /// The time that `tickline watch` runs before the first move.
 const WATCHED_BEFORE: Duration = Duration::from_secs(3);
@@ -37,13 +45,25 @@ const WATCHES_S: &str = "600";
 /// If `tickline watch` cannot be started.
 pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
     let watch = tickline()
-        .args(["watch", "--secs", WATCHES_S, "--interval", "0.1", "--json", "-"])
+        .args([
+            "watch",
+            "--secs",
+            WATCHES_S,
+            "--interval",
+            "0.1",
+            "--json",
+            "-",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
     // `tickline watch` detects jumps only after it has measured the counter's frequency.
     thread::sleep(WATCHED_BEFORE);
-    let hosts = if machine::clocksource() == "tsc" { HOSTS_UNDER_TSC } else { HOSTS_UNDER_OTHERS };
+    let hosts = if machine::clocksource() == "tsc" {
+        HOSTS_UNDER_TSC
+    } else {
+        HOSTS_UNDER_OTHERS
+    };
     for (phase, ahead_ms) in hosts {
         let hz = lab.clock.status().frequency_hz.unwrap_or(0);
         let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;
@@ -65,8 +85,13 @@ pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
 fn watched(watch: Child) -> io::Result<Value> {
     system::send(&watch, Signal::SIGTERM)?;
     let mut report = report::output("watched", watch.wait_with_output());
-    let changes = report["output"]["watch"]["changes"].as_array().into_iter().flatten();
-    let jumps = changes.filter(|change| change["kind"] == "counter_jump").count();
+    let changes = report["output"]["watch"]["changes"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let jumps = changes
+        .filter(|change| change["kind"] == "counter_jump")
+        .count();
     report["jumps"] = jumps.into();
     Ok(report)
 }

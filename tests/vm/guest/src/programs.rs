@@ -56,7 +56,10 @@ pub(crate) fn run() -> io::Result<()> {
     let mut largest_ns = leads.map(|lead| at_first[lead].as_u64().unwrap_or(0));
     for program in &programs {
         let mut native = Value::Null;
-        for mode in [NATIVE, RUN, PRELOAD].into_iter().filter(|mode| program.has(*mode)) {
+        for mode in [NATIVE, RUN, PRELOAD]
+            .into_iter()
+            .filter(|mode| program.has(*mode))
+        {
             let mut report =
                 alone(program, mode).unwrap_or_else(|error| json!({ "error": error.to_string() }));
             if mode == NATIVE {
@@ -82,7 +85,9 @@ pub(crate) fn run() -> io::Result<()> {
 fn install() -> io::Result<()> {
     // The first process has no PATH, and dpkg needs one.
     let path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
-    let installed = Command::new("env").args([path, "dpkg", "-i", "/opt/tickline.deb"]).output()?;
+    let installed = Command::new("env")
+        .args([path, "dpkg", "-i", "/opt/tickline.deb"])
+        .output()?;
     if !installed.status.success() {
         return Err(io::Error::other(last_lines(&installed.stderr, 10)));
     }
@@ -133,7 +138,11 @@ fn count(load: &mut Load) -> load::Result<Value> {
 
 /// The report of `tickline serve status`.
 fn status() -> Value {
-    report::output("status", tickline().args(["serve", "status", "--json", "-"]).output())["output"].take()
+    report::output(
+        "status",
+        tickline().args(["serve", "status", "--json", "-"]).output(),
+    )["output"]
+        .take()
 }
 
 /// The last lines of a text.

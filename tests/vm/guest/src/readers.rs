@@ -66,7 +66,10 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn also_of_os_clock() -> Self {
-        Self { reads_os: true, ..Self::default() }
+        Self {
+            reads_os: true,
+            ..Self::default()
+        }
     }
 
     /// Starts a reader on each CPU.
@@ -108,8 +111,9 @@ impl Readers {
             }
             let mut batch = Counts::default();
             for round in 0..BATCH {
-                let (before_ns, now_ns) =
-                    batch.ordered.exchange(&self.largest_ns, || clock.now_ordered().as_nanos());
+                let (before_ns, now_ns) = batch
+                    .ordered
+                    .exchange(&self.largest_ns, || clock.now_ordered().as_nanos());
                 batch.followed += u64::from(before_ns != own_ns);
                 own_ns = now_ns.max(before_ns);
                 let now_ns = clock.now().as_nanos();

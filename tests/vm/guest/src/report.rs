@@ -50,7 +50,9 @@ pub(crate) fn ask_host(request: &Value) -> io::Result<()> {
     line(request);
     let mut byte = [0];
     while byte != *b"\n" {
-        OPEN.get().ok_or_else(|| io::Error::other("no port"))?.read_exact(&mut byte)?;
+        OPEN.get()
+            .ok_or_else(|| io::Error::other("no port"))?
+            .read_exact(&mut byte)?;
     }
     Ok(())
 }

@@ -69,11 +69,15 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
     fs::create_dir_all("/run")?;
-    let native = report::output("native", Command::new("/init").arg(CALLER).output())["output"].take();
+    let native =
+        report::output("native", Command::new("/init").arg(CALLER).output())["output"].take();
     let mut last_ns = native["last_ns"].as_u64();
     let mut server = serve(Stdio::piped())?;
     let mut report_next = |phase: &str, errors: Option<String>| {
-        let mut report = report::output(phase, tickline().args(["run", "--", "/init", CALLER]).output());
+        let mut report = report::output(
+            phase,
+            tickline().args(["run", "--", "/init", CALLER]).output(),
+        );
         let [first_ns, next_ns] = ["first_ns", "last_ns"].map(|end| report["output"][end].as_u64());
         report["clocksource"] = machine::clocksource().into();
         report["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
@@ -105,7 +109,10 @@ pub(crate) fn serve(errors: Stdio) -> io::Result<Child> {
     let server = tickline().arg("serve").stderr(errors).spawn()?;
     wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
-        tickline().args(["serve", "status"]).output().is_ok_and(|status| status.status.success())
+        tickline()
+            .args(["serve", "status"])
+            .output()
+            .is_ok_and(|status| status.status.success())
     });
     Ok(server)
 }

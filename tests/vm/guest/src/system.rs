@@ -24,7 +24,11 @@ use crate::report;
 ///
 /// If the kernel refuses one of them.
 pub(crate) fn prepare() -> io::Result<()> {
-    for (kind, path) in [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"devtmpfs", c"/dev")] {
+    for (kind, path) in [
+        (c"proc", c"/proc"),
+        (c"sysfs", c"/sys"),
+        (c"devtmpfs", c"/dev"),
+    ] {
         mount(kind, path)?;
     }
     report::open()
@@ -32,7 +36,13 @@ pub(crate) fn prepare() -> io::Result<()> {
 
 /// Mounts a file system of this kind.
 pub(crate) fn mount(kind: &CStr, path: &CStr) -> io::Result<()> {
-    Ok(nix::mount::mount(Some(kind), path, Some(kind), MsFlags::empty(), None::<&CStr>)?)
+    Ok(nix::mount::mount(
+        Some(kind),
+        path,
+        Some(kind),
+        MsFlags::empty(),
+        None::<&CStr>,
+    )?)
 }
 
 /// Unmounts a file system, even if files in it are open.
@@ -115,5 +125,9 @@ pub(crate) fn adjust(change: impl FnOnce(&mut libc::timex)) -> io::Result<libc::
 }
 
 fn check(result: i32) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

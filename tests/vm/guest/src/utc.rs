@@ -70,27 +70,44 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     }
     fs::write("/etc/passwd", "root:x:0:0::/:/bin/sh\n")?;
     let names = machine::setting("tickline.utc").unwrap_or_default();
-    let now_ns =
-        if names.starts_with("leap") { BEFORE_LEAP_S * SECOND_NS } else { realtime_ns().cast_signed() };
+    let now_ns = if names.starts_with("leap") {
+        BEFORE_LEAP_S * SECOND_NS
+    } else {
+        realtime_ns().cast_signed()
+    };
     let world = World::new(now_ns);
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
-        let lab = UtcLab { clock, world: &world, counts: Mutex::default() };
+        let lab = UtcLab {
+            clock,
+            world: &world,
+            counts: Mutex::default(),
+        };
         let done = names.split(',').try_for_each(|name| lab.scenario(name));
         // ORDERING: Relaxed: the flag orders no memory.
         world.is_over.store(true, Ordering::Relaxed);
-        done.and(server.join().unwrap_or_else(|_| Err(io::Error::other("the server panicked"))))
+        done.and(
+            server
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the server panicked"))),
+        )
     })
 }
 
 fn chronyd(settings: &str) -> io::Result<Killed> {
     fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
-    daemon("/usr/sbin/chronyd", &["-d", "-u", "root", "-f", "/run/chrony.conf"])
+    daemon(
+        "/usr/sbin/chronyd",
+        &["-d", "-u", "root", "-f", "/run/chrony.conf"],
+    )
 }
 
 fn clock_bound() -> io::Result<Killed> {
     fs::create_dir_all(SEGMENTS)?;
-    fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
+    fs::write(
+        "/run/clockbound.toml",
+        "[[sources.ntp]]\nserver = \"127.0.0.1\"\n",
+    )?;
     daemon("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
 }
 
@@ -109,7 +126,13 @@ fn ntpd_rs() -> io::Result<Killed> {
 fn daemon(program: &str, arguments: &[&str]) -> io::Result<Killed> {
     let log = fs::File::create(LOG)?;
     let mut daemon = Command::new(program);
-    daemon.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(Killed)
+    daemon
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .map(Killed)
 }
 
 /// Lets time pass, and returns an empty report.
@@ -175,13 +198,13 @@ impl UtcLab<'_> {
                 self.back()
             }),
             "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, || true, 3)),
-            "killed_rtcsync" => {
-                self.follow(name, 0, "rtcsync", |chronyd| self.kill(chronyd, kernel_claims, 3))
-            }
+            "killed_rtcsync" => self.follow(name, 0, "rtcsync", |chronyd| {
+                self.kill(chronyd, kernel_claims, 3)
+            }),
             // chronyd slews by a twelfth, for longer than this scenario, and beyond its death.
-            "killed_slewing" => {
-                self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| self.kill(chronyd, || true, 25))
-            }
+            "killed_slewing" => self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| {
+                self.kill(chronyd, || true, 25)
+            }),
             "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
                 pass(1)?;
                 self.mark();
@@ -202,7 +225,9 @@ impl UtcLab<'_> {
             }),
             "kernel" => return self.kernel(name),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
-            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| self.lie(&[9, -9], 15)),
+            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
+                self.lie(&[9, -9], 15)
+            }),
             "leap" => self.follow(name, 0, "", |_| self.leap()),
             "suspended" => self.follow(name, 0, "", |_| {
                 self.while_silent(|| {
@@ -213,16 +238,19 @@ impl UtcLab<'_> {
                 self.back()
             }),
             "moved" => self.follow(name, 0, "", |_| {
-                [0, 10, -5].into_iter().try_for_each(|ahead_s| self.migrate(ahead_s))?;
+                [0, 10, -5]
+                    .into_iter()
+                    .try_for_each(|ahead_s| self.migrate(ahead_s))?;
                 self.back()
             }),
             "clock_bound" => {
-                let daemon = self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
-                    thread::sleep(LONGEST);
-                    // The daemon's segment stays valid for the time that it states.
-                    send(&daemon.0, Signal::SIGKILL)?;
-                    Ok(json!({}))
-                });
+                let daemon =
+                    self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
+                        thread::sleep(LONGEST);
+                        // The daemon's segment stays valid for the time that it states.
+                        send(&daemon.0, Signal::SIGKILL)?;
+                        Ok(json!({}))
+                    });
                 fs::remove_dir_all(SEGMENTS)?;
                 daemon
             }
@@ -243,7 +271,9 @@ impl UtcLab<'_> {
     fn lie(&self, shares: &[i64], seconds: u64) -> io::Result<Value> {
         for tenths in shares {
             // ORDERING: Relaxed: the setting orders no memory.
-            self.world.lie_ns.store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
+            self.world
+                .lie_ns
+                .store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
             pass(seconds)?;
         }
         Ok(json!({}))
@@ -265,7 +295,9 @@ impl UtcLab<'_> {
             pass(2)?;
             let width_ns = || {
                 wait_until(PATIENCE, || self.clock.utc().is_ok());
-                self.clock.utc().map_or(0, |reading| reading.width().as_nanos())
+                self.clock
+                    .utc()
+                    .map_or(0, |reading| reading.width().as_nanos())
             };
             let before_ns = width_ns();
             pass(8)?;
@@ -276,7 +308,12 @@ impl UtcLab<'_> {
     }
 
     /// Kills the daemon once enough readings have an interval, and the clock `is_ready`.
-    fn kill(&self, daemon: &mut Killed, is_ready: impl FnMut() -> bool, left_s: u64) -> io::Result<Value> {
+    fn kill(
+        &self,
+        daemon: &mut Killed,
+        is_ready: impl FnMut() -> bool,
+        left_s: u64,
+    ) -> io::Result<Value> {
         pass(2)?;
         self.wait_until_many_answered();
         wait_until(PATIENCE, is_ready);
@@ -321,7 +358,9 @@ impl UtcLab<'_> {
     /// tickline). After the clock was set, an update counts only if there was an update before it.
     fn kernel(&self, name: &str) -> io::Result<()> {
         self.phase(name, || {
-            for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)] {
+            for (ahead_ns, offset_us, maxerror_us) in
+                [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)]
+            {
                 self.set_clock(ahead_ns)?;
                 system::adjust(|clock| {
                     clock.modes = libc::ADJ_OFFSET | libc::ADJ_STATUS;
@@ -362,7 +401,13 @@ impl UtcLab<'_> {
         settings: &str,
         work: impl FnOnce(&mut Killed) -> io::Result<Value>,
     ) -> io::Result<Killed> {
-        self.synchronise(name, ahead_ns, UtcSource::Chronyd, || chronyd(settings), work)
+        self.synchronise(
+            name,
+            ahead_ns,
+            UtcSource::Chronyd,
+            || chronyd(settings),
+            work,
+        )
     }
 
     /// Sets the clock ahead of the true time, starts a daemon, and does `work` once the daemon has
@@ -399,7 +444,11 @@ impl UtcLab<'_> {
     }
 
     fn wait_for(&self, source: UtcSource) -> Value {
-        wait_for(PATIENCE, || self.clock.utc().is_ok_and(|reading| reading.source() == source))
+        wait_for(PATIENCE, || {
+            self.clock
+                .utc()
+                .is_ok_and(|reading| reading.source() == source)
+        })
     }
 
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
@@ -430,7 +479,8 @@ impl UtcLab<'_> {
             done
         });
         let mut report = self.counts().report(name);
-        (report["ms"], report["work"]) = (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
+        (report["ms"], report["work"]) =
+            (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
         report::line(&report);
         Ok(())
     }

@@ -42,14 +42,24 @@ pub(crate) fn ask() {
         rows += 1;
         // The last of these times is used, because `tickline who` would count another call.
         let last_ns = asked_ns.last().copied().unwrap_or(start_ns);
-        thread::sleep(Duration::from_nanos((start_ns + rows * ROW_NS).saturating_sub(last_ns)));
+        thread::sleep(Duration::from_nanos(
+            (start_ns + rows * ROW_NS).saturating_sub(last_ns),
+        ));
     }
     let window = io::read_to_string(io::stdin()).unwrap_or_default();
-    let mut ends = window.split_whitespace().map(|end| end.parse::<u64>().unwrap_or(0));
+    let mut ends = window
+        .split_whitespace()
+        .map(|end| end.parse::<u64>().unwrap_or(0));
     let window = ends.next().unwrap_or(0)..ends.next().unwrap_or(0);
     #[expect(clippy::print_stdout, reason = "the first process reads it")]
     {
-        println!("{}", asked_ns.iter().filter(|at_ns| window.contains(*at_ns)).count());
+        println!(
+            "{}",
+            asked_ns
+                .iter()
+                .filter(|at_ns| window.contains(*at_ns))
+                .count()
+        );
     }
 }
 
@@ -65,20 +75,35 @@ pub(crate) fn watch_asker() -> io::Result<()> {
     report::line(&who("who_unmounted", &mut tickline(), None, 0));
     system::mount(c"tracefs", c"/sys/kernel/tracing")?;
     report::line(&who("who_nobody", tickline().uid(NOBODY), None, 0));
-    for (phase, clocksource) in [("who_hpet", "hpet"), ("who_tsc", first.as_str()), ("who_pid", "hpet")] {
+    for (phase, clocksource) in [
+        ("who_hpet", "hpet"),
+        ("who_tsc", first.as_str()),
+        ("who_pid", "hpet"),
+    ] {
         machine::choose_clocksource(clocksource)?;
-        let mut asker =
-            Command::new("/init").arg(ASKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut asker = Command::new("/init")
+            .arg(ASKER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let pid = asker.id();
         let process = (phase == "who_pid").then_some(pid);
         let mut report = who(phase, &mut tickline(), process, pid);
         // The asker counts its own calls in the time in which `tickline who` has counted.
         let end = |name: &str| report["who"][name].as_u64().unwrap_or(0);
         if let Some(mut input) = asker.stdin.take() {
-            writeln!(input, "{} {}", end("from_monotonic_ns"), end("until_monotonic_ns"))?;
+            writeln!(
+                input,
+                "{} {}",
+                end("from_monotonic_ns"),
+                end("until_monotonic_ns")
+            )?;
         }
         let output = asker.wait_with_output()?;
-        let asked: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0.0);
+        let asked: f64 = String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .parse()
+            .unwrap_or(0.0);
         let per_second = report["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
         let counted = per_second * report["who"]["counted_s"].as_f64().unwrap_or(0.0);
         report["counted_permille"] = permille(counted / asked).into();
@@ -87,7 +112,11 @@ pub(crate) fn watch_asker() -> io::Result<()> {
     machine::choose_clocksource(&first)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped"
+)]
 fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
@@ -95,9 +124,15 @@ fn permille(ratio: f64) -> u64 {
 /// The report of `tickline who` on this process, or on all, with the row of `asker`.
 fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
     command.arg("who").args(process.map(|pid| pid.to_string()));
-    let mut report = report::output(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
+    let mut report = report::output(
+        phase,
+        command.args(["--secs", COUNTS_S, "--json", "-"]).output(),
+    );
     let output = report["output"].take();
-    let callers = output["who"]["callers"].as_array().cloned().unwrap_or_default();
+    let callers = output["who"]["callers"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let own = |caller: &&Value| caller["pid"] == asker;
     let row = callers.iter().find(own).cloned().unwrap_or_default();
     let percent = |key: &str| permille(row[key].as_f64().unwrap_or(0.0) / 100.0);

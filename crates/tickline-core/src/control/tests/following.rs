@@ -9,21 +9,27 @@ use crate::testing::{CONFIG, FnClock};
 /// far too small, and so a window of hours. A third sample contradicts it.
 #[test]
 fn a_suspend_while_calibrating_makes_no_line() {
-    for (asleep_ns, before) in
-        [300_000_000, 8 * 3_600_000_000_000].into_iter().flat_map(|ns| [(ns, 1), (ns, 3)])
+    for (asleep_ns, before) in [300_000_000, 8 * 3_600_000_000_000]
+        .into_iter()
+        .flat_map(|ns| [(ns, 1), (ns, 3)])
     {
         let (machine, clock, mut control) = new_clock();
         clock.iterations(before, &mut control);
         machine.suspend(asleep_ns);
         for iteration in 0..80 {
             clock.iterations(1, &mut control);
-            let error = clock.read_ns(machine).map_or(0, |ns| ns - machine.truth_ns());
+            let error = clock
+                .read_ns(machine)
+                .map_or(0, |ns| ns - machine.truth_ns());
             assert!(
                 error.abs() < 1_000,
                 "{error} ns off in iteration {iteration}, {asleep_ns} after {before}"
             );
         }
-        assert!(clock.read_ns(machine).is_some(), "no line after {asleep_ns} after {before}");
+        assert!(
+            clock.read_ns(machine).is_some(),
+            "no line after {asleep_ns} after {before}"
+        );
     }
 }
 
@@ -51,16 +57,19 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         }
         machine.set_rate_ppb(rate_ppb);
         let iterations: Vec<_> = (0..80).map(|_| iterate()).collect();
-        let published = iterations
-            .iter()
-            .filter(|iteration| !matches!(iteration.outcome, Outcome::Calibrating | Outcome::RetrySoon));
+        let published = iterations.iter().filter(|iteration| {
+            !matches!(iteration.outcome, Outcome::Calibrating | Outcome::RetrySoon)
+        });
         assert!(has_line || published.count() == 0, "{iterations:?}");
         assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
         let lead = clock.read_slow(&counter, machine).ns - machine.truth_ns();
         assert!(lead < 1_000_000_000, "{lead} ns");
         machine.set_rate_ppb(0);
         machine.pass(2 * INTERVAL_NS);
-        assert!((0..200).any(|_| iterate().outcome == Outcome::Published), "never: {hz} Hz");
+        assert!(
+            (0..200).any(|_| iterate().outcome == Outcome::Published),
+            "never: {hz} Hz"
+        );
     }
 }
 
@@ -77,7 +86,9 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
             machine.pass(INTERVAL_NS - 1_000);
         }
         let allowance = |control: &Control| control.plan.allowance;
-        assert!(allowance(&control).max_drift_ppb < 480 && allowance(&control).dither > FixedNs::ZERO);
+        assert!(
+            allowance(&control).max_drift_ppb < 480 && allowance(&control).dither > FixedNs::ZERO
+        );
         // The rate changes a microsecond before the iteration, so that the sample does not show the
         // change.
         machine.set_rate_ppb(change_ppb);
@@ -85,9 +96,16 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.pass(1_000);
         let iteration = clock.maintain(&mut control);
         assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
-        assert_eq!(allowance(&control).dither, FixedNs::ZERO, "the rate of the dither counts now");
+        assert_eq!(
+            allowance(&control).dither,
+            FixedNs::ZERO,
+            "the rate of the dither counts now"
+        );
         machine.pass(iteration.next_in_ns - 1_000);
-        assert!(bounds_hold(clock, machine, machine), "no line at {change_ppb} ppb");
+        assert!(
+            bounds_hold(clock, machine, machine),
+            "no line at {change_ppb} ppb"
+        );
     }
 }
 
@@ -96,18 +114,72 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 /// known. A monitor that has started anew does not know the rate, which may then be any.
 #[test]
 fn each_row_of_the_table_has_its_consequence() {
-    type Row = (&'static str, fn(&Machine), u32, [u64; 4], core::ops::Range<u32>);
+    type Row = (
+        &'static str,
+        fn(&Machine),
+        u32,
+        [u64; 4],
+        core::ops::Range<u32>,
+    );
     let any_rate = 500_000_000..600_000_000;
     let rows: [Row; 8] = [
         // A change of the steering by 1,000 ppb: 1,200 ppb are assumed, an interval later 600.
-        ("inside", |machine| machine.steering_ppb.set(Some(1_000)), 18, [0, 0, 0, 0], 1_080..1_100),
-        ("inside, but no line fits", |machine| machine.set_rate_ppb(60), 6, [1, 0, 0, 0], 493..500),
-        ("just outside", |machine| machine.set_rate_ppb(100), 2, [0, 1, 0, 0], 680..700),
-        ("outside by little", |machine| machine.jump_reference(900), 1, [1, 1, 0, 0], 18_000..19_000),
-        ("outside by much", |machine| machine.jump_reference(1_000_000), 1, [0, 1, 1, 0], any_rate.clone()),
-        ("the counter ran backwards", Machine::reset_counter, 1, [0, 0, 1, 0], any_rate.clone()),
-        ("a break", |machine| machine.pass(4 * INTERVAL_NS), 1, [0, 0, 0, 0], any_rate),
-        ("a step of Unix time", |machine| machine.unix_offset_ns.set(5), 1, [0, 0, 0, 1], 8..11),
+        (
+            "inside",
+            |machine| machine.steering_ppb.set(Some(1_000)),
+            18,
+            [0, 0, 0, 0],
+            1_080..1_100,
+        ),
+        (
+            "inside, but no line fits",
+            |machine| machine.set_rate_ppb(60),
+            6,
+            [1, 0, 0, 0],
+            493..500,
+        ),
+        (
+            "just outside",
+            |machine| machine.set_rate_ppb(100),
+            2,
+            [0, 1, 0, 0],
+            680..700,
+        ),
+        (
+            "outside by little",
+            |machine| machine.jump_reference(900),
+            1,
+            [1, 1, 0, 0],
+            18_000..19_000,
+        ),
+        (
+            "outside by much",
+            |machine| machine.jump_reference(1_000_000),
+            1,
+            [0, 1, 1, 0],
+            any_rate.clone(),
+        ),
+        (
+            "the counter ran backwards",
+            Machine::reset_counter,
+            1,
+            [0, 0, 1, 0],
+            any_rate.clone(),
+        ),
+        (
+            "a break",
+            |machine| machine.pass(4 * INTERVAL_NS),
+            1,
+            [0, 0, 0, 0],
+            any_rate,
+        ),
+        (
+            "a step of Unix time",
+            |machine| machine.unix_offset_ns.set(5),
+            1,
+            [0, 0, 0, 1],
+            8..11,
+        ),
     ];
     for (name, act, iterations, expected, drift_ppb) in rows {
         let (machine, clock, mut control) = settled_clock();
@@ -116,10 +188,18 @@ fn each_row_of_the_table_has_its_consequence() {
         machine.pass(INTERVAL_NS / 5);
         act(machine);
         clock.iterations(iterations, &mut control);
-        let events = [Event::RateChange, Event::BoundViolation, Event::Disruption, Event::UnixStep]
-            .map(|event| clock.event_count(event));
+        let events = [
+            Event::RateChange,
+            Event::BoundViolation,
+            Event::Disruption,
+            Event::UnixStep,
+        ]
+        .map(|event| clock.event_count(event));
         let found_ppb = control.plan.allowance.max_drift_ppb;
-        assert!(events == expected && drift_ppb.contains(&found_ppb), "{name}: {events:?}, {found_ppb} ppb");
+        assert!(
+            events == expected && drift_ppb.contains(&found_ppb),
+            "{name}: {events:?}, {found_ppb} ppb"
+        );
     }
 }
 
@@ -158,7 +238,11 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
         let iteration = clock.maintain(&mut control);
-        let expected = if waits { Outcome::RetrySoon } else { Outcome::PublishedFirst };
+        let expected = if waits {
+            Outcome::RetrySoon
+        } else {
+            Outcome::PublishedFirst
+        };
         assert_eq!(iteration.outcome, expected, "{ahead_ns} ns");
         machine.pass(iteration.next_in_ns);
         assert_ne!(clock.maintain(&mut control).outcome, Outcome::RetrySoon);
@@ -174,15 +258,29 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
     _ = clock.maintain(&mut control);
-    assert!(clock.cell.snapshot().slope().to_hz() > 1_100_000_000, "it removes no offset");
+    assert!(
+        clock.cell.snapshot().slope().to_hz() > 1_100_000_000,
+        "it removes no offset"
+    );
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
     // With what the iterations above have set, no field has its first value.
-    (control.serves_unix_time, control.has_proven_slope, control.iterations_without_line) = (false, true, 7);
+    (
+        control.serves_unix_time,
+        control.has_proven_slope,
+        control.iterations_without_line,
+    ) = (false, true, 7);
     control.config.interval_ns = 7;
     control.begin_anew(CONFIG);
-    assert_eq!(format!("{control:?}"), format!("{:?}", Control::new(CONFIG)), "it forgets everything");
-    assert_eq!(control.maintain(clock, machine, machine).outcome, Outcome::Calibrating);
+    assert_eq!(
+        format!("{control:?}"),
+        format!("{:?}", Control::new(CONFIG)),
+        "it forgets everything"
+    );
+    assert_eq!(
+        control.maintain(clock, machine, machine).outcome,
+        Outcome::Calibrating
+    );
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
     clock.settle(&mut control);
     assert!(bounds_hold(clock, machine, machine), "no line again");

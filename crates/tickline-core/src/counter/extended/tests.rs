@@ -26,7 +26,14 @@ fn settled() -> Rig<impl Counter> {
     let lost_ticks = leak(Cell::new(0));
     let counter = Extended::<BITS, _>::new(|| machine.now() - lost_ticks.get());
     control.config.interval_ns = INTERVAL_NS;
-    let mut rig = Rig { machine, lost_ticks, counter, clock, control, last_ns: i64::MIN };
+    let mut rig = Rig {
+        machine,
+        lost_ticks,
+        counter,
+        clock,
+        control,
+        last_ns: i64::MIN,
+    };
     rig.run(5 * WRAP_NS, true);
     rig
 }
@@ -37,7 +44,9 @@ impl<C: Counter> Rig<C> {
     fn run(&mut self, ns: u64, exact: bool) {
         let end_ns = self.machine.truth_ns() + ns.cast_signed();
         while self.machine.truth_ns() < end_ns {
-            let iteration = self.control.maintain(self.clock, &self.counter, self.machine);
+            let iteration = self
+                .control
+                .maintain(self.clock, &self.counter, self.machine);
             for _ in 0..5 {
                 self.machine.pass(iteration.next_in_ns / 5);
                 self.lead_ns();
@@ -51,7 +60,12 @@ impl<C: Counter> Rig<C> {
     /// The lead of a reading over the truth, ns. The reading must be in order.
     fn lead_ns(&mut self) -> i64 {
         let reading = self.clock.read_slow(&self.counter, self.machine);
-        assert!(reading.ns >= self.last_ns, "{} after {}", reading.ns, self.last_ns);
+        assert!(
+            reading.ns >= self.last_ns,
+            "{} after {}",
+            reading.ns,
+            self.last_ns
+        );
         self.last_ns = reading.ns;
         reading.ns - self.machine.truth_ns()
     }
@@ -68,8 +82,15 @@ fn a_clock_runs_through_many_wraps() {
     rig.run(50 * WRAP_NS, true);
     assert!(rig.is_published());
     let hz = rig.clock.figures().frequency_hz.unwrap();
-    assert!(hz.abs_diff(1_000_000_000) < 10_000, "{hz} Hz: more than 10 ppm off");
-    for event in [Event::Disruption, Event::BoundViolation, Event::CounterReset] {
+    assert!(
+        hz.abs_diff(1_000_000_000) < 10_000,
+        "{hz} Hz: more than 10 ppm off"
+    );
+    for event in [
+        Event::Disruption,
+        Event::BoundViolation,
+        Event::CounterReset,
+    ] {
         assert_eq!(rig.clock.event_count(event), 0, "{}", event.code());
     }
 }
@@ -81,14 +102,21 @@ fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     let mut rig = settled();
     rig.machine.pass(WRAP_NS + INTERVAL_NS); // the counter shows only one interval
     let late_ns = -rig.lead_ns();
-    assert!(u64::try_from(late_ns).unwrap().abs_diff(WRAP_NS) < 200_000, "late by {late_ns} ns");
+    assert!(
+        u64::try_from(late_ns).unwrap().abs_diff(WRAP_NS) < 200_000,
+        "late by {late_ns} ns"
+    );
     for wraps in 1..6 {
         _ = rig.control.maintain(rig.clock, &rig.counter, rig.machine);
         assert_eq!(rig.clock.event_count(Event::Disruption), wraps);
         assert_eq!(rig.clock.event_count(Event::StepForward), wraps);
         assert!(rig.is_published());
         rig.run(3 * WRAP_NS, true);
-        assert_eq!(rig.clock.event_count(Event::Disruption), wraps, "once is enough");
+        assert_eq!(
+            rig.clock.event_count(Event::Disruption),
+            wraps,
+            "once is enough"
+        );
         // No reading is wrong if an iteration comes first.
         rig.machine.pass(wraps * WRAP_NS + INTERVAL_NS);
     }
@@ -102,9 +130,13 @@ fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     while rig.counter.now() % WRAP_NS < WRAP_NS - INTERVAL_NS {
         rig.run(10_000_000, true);
     }
-    rig.lost_ticks.set(rig.lost_ticks.get() + rig.counter.now() % WRAP_NS);
+    rig.lost_ticks
+        .set(rig.lost_ticks.get() + rig.counter.now() % WRAP_NS);
     let lead_ns = rig.lead_ns();
-    assert!((1_000_000..100_000_000).contains(&lead_ns), "ahead by {lead_ns} ns");
+    assert!(
+        (1_000_000..100_000_000).contains(&lead_ns),
+        "ahead by {lead_ns} ns"
+    );
     rig.run(INTERVAL_NS / 16, false);
     assert_eq!(rig.clock.event_count(Event::Disruption), 1);
     // At half the rate a lead takes twice its length to disappear.

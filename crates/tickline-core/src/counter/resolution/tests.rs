@@ -56,7 +56,10 @@ impl Counter for Simulated {
         }
         self.now_parts.set(self.now_parts.get() + passed);
         let step_parts = self.step_ticks * PARTS;
-        let (steps, since) = (self.now_parts.get() / step_parts, self.now_parts.get() % step_parts);
+        let (steps, since) = (
+            self.now_parts.get() / step_parts,
+            self.now_parts.get() % step_parts,
+        );
         let last = if self.first_tick_parts > since {
             0
         } else {
@@ -76,33 +79,98 @@ fn a_step_is_found_whatever_a_read_takes() {
     type Row<'a> = (&'a str, u64, (u64, u64), &'a [(u64, u64)], u64);
     let some = &[(23, 3), (23, 25), (38, 20), (9, 2)];
     let rows: [Row<'_>; 9] = [
-        ("Intel Xeon, family 6, model 207, under KVM", 2, (1, 1), &[(22, 4), (24, 8), (20, 20), (24, 40)], 2),
-        ("the same, whose reads take a constant 23 ticks and show 22 and 24", 2, (1, 1), &[(23, 0)], 2),
-        ("1 tick", 1, (1, 1), &[(22, 4), (20, 8), (20, 20), (24, 40), (60, 30)], 1),
-        ("AMD Zen 5", 26, (1, 1), &[(3, 0), (9, 1), (13, 5), (23, 20), (26, 0), (38, 1), (70, 5)], 26),
-        ("the same, where all reads take two steps", 26, (1, 1), &[(52, 0), (52, 1)], 52),
-        ("24 MHz, scaled to 1 GHz: steps of 41 and 42 ticks", 1, (125, 3), some, 42),
+        (
+            "Intel Xeon, family 6, model 207, under KVM",
+            2,
+            (1, 1),
+            &[(22, 4), (24, 8), (20, 20), (24, 40)],
+            2,
+        ),
+        (
+            "the same, whose reads take a constant 23 ticks and show 22 and 24",
+            2,
+            (1, 1),
+            &[(23, 0)],
+            2,
+        ),
+        (
+            "1 tick",
+            1,
+            (1, 1),
+            &[(22, 4), (20, 8), (20, 20), (24, 40), (60, 30)],
+            1,
+        ),
+        (
+            "AMD Zen 5",
+            26,
+            (1, 1),
+            &[(3, 0), (9, 1), (13, 5), (23, 20), (26, 0), (38, 1), (70, 5)],
+            26,
+        ),
+        (
+            "the same, where all reads take two steps",
+            26,
+            (1, 1),
+            &[(52, 0), (52, 1)],
+            52,
+        ),
+        (
+            "24 MHz, scaled to 1 GHz: steps of 41 and 42 ticks",
+            1,
+            (125, 3),
+            some,
+            42,
+        ),
         ("scaled from 2.6 to 2.5 GHz", 26, (25, 26), some, 25),
-        ("scaled to 2.449 GHz: the larger", 26, (2_449, 2_600), some, 25),
+        (
+            "scaled to 2.449 GHz: the larger",
+            26,
+            (2_449, 2_600),
+            some,
+            25,
+        ),
         ("26 scaled to 39", 26, (3, 2), some, 39),
     ];
     for (counter, step_ticks, ratio, reads, expected) in rows {
         for &(read_ticks, jitter_ticks) in reads {
             let raw_ticks = |ticks: u64| ticks * ratio.1 * PARTS / ratio.0;
             let (read_parts, jitter_parts) = (raw_ticks(read_ticks), raw_ticks(jitter_ticks));
-            let machine = Simulated { ratio, read_parts, jitter_parts, ..Simulated::new(step_ticks, 0, 0) };
-            assert_eq!(resolution_ticks(&machine), expected, "{counter}: {machine:?}");
-            assert!(machine.reads.get() <= 1_100, "the first judgement waits for this: {machine:?}");
+            let machine = Simulated {
+                ratio,
+                read_parts,
+                jitter_parts,
+                ..Simulated::new(step_ticks, 0, 0)
+            };
+            assert_eq!(
+                resolution_ticks(&machine),
+                expected,
+                "{counter}: {machine:?}"
+            );
+            assert!(
+                machine.reads.get() <= 1_100,
+                "the first judgement waits for this: {machine:?}"
+            );
         }
     }
     // 24 MHz: reads are faster than a tick.
     for read_parts in [3, 64, 200, 300] {
-        let machine = Simulated { read_parts, jitter_parts: read_parts / 4, ..Simulated::new(1, 0, 0) };
+        let machine = Simulated {
+            read_parts,
+            jitter_parts: read_parts / 4,
+            ..Simulated::new(1, 0, 0)
+        };
         assert_eq!(resolution_ticks(&machine), 1, "{machine:?}");
     }
     for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
-        let machine = Simulated { interrupted_every: 31, ..Simulated::new(step_ticks, read_ticks, 9) };
-        assert_eq!(resolution_ticks(&machine), step_ticks, "interrupts change nothing: {machine:?}");
+        let machine = Simulated {
+            interrupted_every: 31,
+            ..Simulated::new(step_ticks, read_ticks, 9)
+        };
+        assert_eq!(
+            resolution_ticks(&machine),
+            step_ticks,
+            "interrupts change nothing: {machine:?}"
+        );
     }
 }
 
@@ -110,11 +178,27 @@ fn a_step_is_found_whatever_a_read_takes() {
 fn odd_moves_are_told_from_steps() {
     let growing: Vec<_> = (1_000..1_200).collect();
     let cases: [(&[u64], u64, &str); 6] = [
-        (&[26, 26, 1, 25], 26, "the first tick of a step belongs to the step"),
+        (
+            &[26, 26, 1, 25],
+            26,
+            "the first tick of a step belongs to the step",
+        ),
         (&[26, 1, 25, 52, 1, 25, 1, 51], 26, "the same"),
-        (&[26, 26, 25, 1], 26, "the last tick of a step is shown late"),
-        (&[1, 2, 2, 2, 2], 1, "a counter that moves by 2 can't make a difference of 1"),
-        (&[26, 26, 26, 26, 30, 26, 26, 26, 26, 26], 4, "a counter that moves by 4.3 can make all of these"),
+        (
+            &[26, 26, 25, 1],
+            26,
+            "the last tick of a step is shown late",
+        ),
+        (
+            &[1, 2, 2, 2, 2],
+            1,
+            "a counter that moves by 2 can't make a difference of 1",
+        ),
+        (
+            &[26, 26, 26, 26, 30, 26, 26, 26, 26, 26],
+            4,
+            "a counter that moves by 4.3 can make all of these",
+        ),
         (&growing, 1_064, "no two are alike: the median"),
     ];
     for (moves, expected, why) in cases {
@@ -131,7 +215,10 @@ fn odd_moves_are_told_from_steps() {
 /// Counters down to about 15 kHz are supported. They stand still for thousands of reads.
 #[test]
 fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
-    let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
+    let slow = Simulated {
+        read_parts: 1,
+        ..Simulated::new(10, 0, 0)
+    };
     assert_eq!(resolution_ticks(&slow), 10);
     let stuck = Simulated::new(1, 0, 0);
     assert_eq!(resolution_ticks(&stuck), 0);
@@ -150,17 +237,29 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
         let step_ticks = 8 + up_to(192);
         // Only an unscaled counter shows its first tick by itself.
         let is_scaled = up_to(2) == 0;
-        let ratio = if is_scaled { ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000) } else { (1, 1) };
-        let first_tick_parts = if is_scaled { 0 } else { up_to(step_ticks * PARTS / 16) };
+        let ratio = if is_scaled {
+            ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000)
+        } else {
+            (1, 1)
+        };
+        let first_tick_parts = if is_scaled {
+            0
+        } else {
+            up_to(step_ticks * PARTS / 16)
+        };
         // Reads that fall into step with the first ticks may show anything; the waits prevent
         // that.
-        let (read_percent, jitter_percent) = (1 + up_to(400), up_to(200).max(if is_scaled { 0 } else { 20 }));
+        let (read_percent, jitter_percent) = (
+            1 + up_to(400),
+            up_to(200).max(if is_scaled { 0 } else { 20 }),
+        );
         let machine = Simulated {
             ratio,
             first_tick_parts,
             read_parts: step_ticks * PARTS * read_percent / 100,
             jitter_parts: step_ticks * PARTS * jitter_percent / 100,
-            interrupted_every: [0, (16 + up_to(100)) * (1 + 100 / read_percent)][usize::from(up_to(2) == 0)],
+            interrupted_every: [0, (16 + up_to(100)) * (1 + 100 / read_percent)]
+                [usize::from(up_to(2) == 0)],
             rng: RefCell::new(Rng::with_seed(up_to(u64::MAX))),
             ..Simulated::new(step_ticks, 0, 0)
         };
@@ -179,10 +278,20 @@ fn a_whole_step_is_found_where_reads_take_various_times() {
         let (step_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
         let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
         let rng = RefCell::new(Rng::with_seed(up_to(u64::MAX)));
-        let machine = Simulated { rng, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
+        let machine = Simulated {
+            rng,
+            ..Simulated::new(step_ticks, read_ticks, jitter_ticks)
+        };
         let found = resolution_ticks(&machine);
         // Five or more steps of 11 look like six of 9.
-        let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };
-        assert!((step_ticks..=most).contains(&found), "seed {seed}: {found} {machine:?}");
+        let most = if read_ticks >= 5 * step_ticks {
+            step_ticks + step_ticks / 4 + 1
+        } else {
+            step_ticks
+        };
+        assert!(
+            (step_ticks..=most).contains(&found),
+            "seed {seed}: {found} {machine:?}"
+        );
     }
 }

@@ -26,10 +26,17 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
             machine.reset_counter();
         }
         let by_reference = clock.slow();
-        assert!(by_reference.ns >= line, "{} ns back", line - by_reference.ns);
+        assert!(
+            by_reference.ns >= line,
+            "{} ns back",
+            line - by_reference.ns
+        );
         // The line was 100 ms old, its window is 1 s.
         let frozen_ns = by_reference.ns - machine.truth_ns();
-        assert!(frozen_ns < 1_000_000_000 - 90_000_000, "frozen for {frozen_ns} ns by an hour of sleep");
+        assert!(
+            frozen_ns < 1_000_000_000 - 90_000_000,
+            "frozen for {frozen_ns} ns by an hour of sleep"
+        );
     }
 }
 
@@ -44,8 +51,9 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     };
     // The clock is 100 ms into a window of 1 s, of a line that is valid for 2 s. Neither a reader
     // nor a writer goes on with that line.
-    for (asleep_ns, by_writer) in
-        [1_100_000_000, 2_000_000_000].into_iter().flat_map(|ns| [(ns, false), (ns, true)])
+    for (asleep_ns, by_writer) in [1_100_000_000, 2_000_000_000]
+        .into_iter()
+        .flat_map(|ns| [(ns, false), (ns, true)])
     {
         let (machine, clock, mut control) = settled_clock();
         let end_ns = window_end_ns(clock);
@@ -53,7 +61,11 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         if by_writer {
             _ = clock.maintain(&mut control);
         } else {
-            assert_eq!(clock.read_bounded_while_valid(machine, machine), None, "{asleep_ns}");
+            assert_eq!(
+                clock.read_bounded_while_valid(machine, machine),
+                None,
+                "{asleep_ns}"
+            );
         }
         let reading = clock.slow();
         assert!(
@@ -61,7 +73,10 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
             "{asleep_ns}: {reading:?}"
         );
         let past_ns = reading.ns - end_ns;
-        assert!(past_ns <= if by_writer { 2_000_000 } else { 2_000 }, "{asleep_ns}: {past_ns} ns past it");
+        assert!(
+            past_ns <= if by_writer { 2_000_000 } else { 2_000 },
+            "{asleep_ns}: {past_ns} ns past it"
+        );
     }
     // Without a suspend the line goes on to the end of its validity. The slow path says how long
     // ago the window ended.
@@ -69,8 +84,13 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     machine.pass(1_800_000_000);
     assert_eq!(clock.read_ns(machine), None);
     let reading = clock.slow();
-    let ReadingSource::Line { overdue_ns } = reading.source else { panic!("{reading:?}") };
-    assert!((890_000_000..910_000_000).contains(&overdue_ns), "{overdue_ns}");
+    let ReadingSource::Line { overdue_ns } = reading.source else {
+        panic!("{reading:?}")
+    };
+    assert!(
+        (890_000_000..910_000_000).contains(&overdue_ns),
+        "{overdue_ns}"
+    );
     assert!(reading.ns.abs_diff(machine.truth_ns()) < 100);
     assert!(clock.read_bounded_while_valid(machine, machine).is_some());
 }
@@ -95,9 +115,16 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
                 clock.slow();
             }
         });
-        assert!(matches!(seen.source, ReadingSource::Line { .. }), "{seen:?}");
+        assert!(
+            matches!(seen.source, ReadingSource::Line { .. }),
+            "{seen:?}"
+        );
         let late = clock.slow().ns;
-        assert!(late >= seen.ns, "by the writer {by_writer}: {} ns back", seen.ns - late);
+        assert!(
+            late >= seen.ns,
+            "by the writer {by_writer}: {} ns back",
+            seen.ns - late
+        );
     }
 }
 
@@ -109,7 +136,10 @@ fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
         let (machine, clock, _) = settled_clock();
         machine.pass(1_700_000_000); // past the window
         let last = clock.slow();
-        assert!(matches!(last.source, ReadingSource::Line { .. }), "{last:?}");
+        assert!(
+            matches!(last.source, ReadingSource::Line { .. }),
+            "{last:?}"
+        );
         machine.jump_reference(-back_ns);
         let next = clock.slow().ns;
         assert!(next >= last.ns, "{back_ns}: {} ns back", last.ns - next);
@@ -127,12 +157,19 @@ fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
         machine.reference_resolution_ns.set(RESOLUTION_NS);
         control.config.resolutions.reference_ns = RESOLUTION_NS;
         clock.settle(&mut control);
-        let stop = if by_writer { is_replacing } else { |step| step == Step::Published };
+        let stop = if by_writer {
+            is_replacing
+        } else {
+            |step| step == Step::Published
+        };
         let (line, _) = clock.interrupted(&mut control, stop, move || {
             machine.pass(RESOLUTION_NS.unsigned_abs() / 4);
             (clock.by_line().expect("a line"), machine.reset_counter()).0
         });
         let ahead_ns = clock.slow().ns - line;
-        assert!((0..3 * RESOLUTION_NS).contains(&ahead_ns), "by the writer {by_writer}: {ahead_ns} ns ahead");
+        assert!(
+            (0..3 * RESOLUTION_NS).contains(&ahead_ns),
+            "by the writer {by_writer}: {ahead_ns} ns ahead"
+        );
     }
 }

@@ -61,7 +61,11 @@ fn prepare_for_forks() -> io::Result<()> {
         // SAFETY: the handlers are safe at any fork.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
     });
-    if *prepared == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(*prepared)) }
+    if *prepared == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(*prepared))
+    }
 }
 
 impl Mapping {
@@ -70,7 +74,12 @@ impl Mapping {
     pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
         let older = older(path, head[0])?;
         with_temporary(path, |temporary| {
-            let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(temporary)?;
+            let file = File::options()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(temporary)?;
             let mapping = Self::lock_and_map(file, words)?;
             for (word, value) in mapping.words.iter().zip(head) {
                 // ORDERING: Relaxed: no other thread has the file yet.
@@ -97,8 +106,16 @@ impl Mapping {
         io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
         let mut files = lock_briefly(&FILES);
         // SAFETY: the call makes a new mapping, and changes no memory of the program.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), bytes, PROTECTION, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                PROTECTION,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -119,7 +136,9 @@ impl Mapping {
     pub(crate) fn unlock(&self) {
         let entry = {
             let mut files = lock_briefly(&FILES);
-            let index = files.iter().position(|(words, _)| ptr::eq(*words, self.words));
+            let index = files
+                .iter()
+                .position(|(words, _)| ptr::eq(*words, self.words));
             index.map(|index| files.swap_remove(index))
         };
         // In a forked child, `in_child` has removed the entry.
@@ -152,7 +171,10 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     let mut word = [0; 8];
     // The most significant byte is the version of the format.
     if file.read_exact(&mut word).is_err() || (u64::from_ne_bytes(word) ^ magic) << 8 != 0 {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's file, so it stays"));
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "it is not a recorder's file, so it stays",
+        ));
     }
     lock_at(&file, path)?;
     Ok(Some(file))
@@ -163,7 +185,11 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
 fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     lock(file)?;
     let (locked, found) = (file.metadata()?, fs::symlink_metadata(path)?);
-    if (locked.dev(), locked.ino()) == (found.dev(), found.ino()) { Ok(()) } else { Err(busy()) }
+    if (locked.dev(), locked.ino()) == (found.dev(), found.ino()) {
+        Ok(())
+    } else {
+        Err(busy())
+    }
 }
 
 fn busy() -> io::Error {
@@ -176,7 +202,11 @@ fn lock(file: &File) -> io::Result<()> {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    Err(if error.kind() == io::ErrorKind::WouldBlock { busy() } else { error })
+    Err(if error.kind() == io::ErrorKind::WouldBlock {
+        busy()
+    } else {
+        error
+    })
 }
 
 #[cfg(test)]
@@ -194,6 +224,9 @@ mod tests {
         lock_at(&opened, &path).unwrap();
         fs::rename(&path, with_suffix(&path, ".old")).unwrap();
         fs::write(&path, "new").unwrap();
-        assert_eq!(lock_at(&opened, &path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(
+            lock_at(&opened, &path).unwrap_err().kind(),
+            io::ErrorKind::ResourceBusy
+        );
     }
 }

@@ -10,7 +10,10 @@ pub(crate) enum Mapping {}
 
 impl Mapping {
     pub(crate) fn create(_: &Path, _: usize, _: [u64; 3]) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "a recorder's file needs Unix"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a recorder's file needs Unix",
+        ))
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {

@@ -14,13 +14,25 @@ use super::*;
 const REPLIES: &str = include_str!("tests/ntp_replies.json");
 
 /// The head of a reply.
-const HEAD: [u8; 20] = [6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k'];
+const HEAD: [u8; 20] = [
+    6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k',
+];
 
 fn replies() -> impl Iterator<Item = Vec<u8>> {
-    REPLIES.lines().filter_map(|line| line.trim().strip_prefix("\"reply\": \"")).map(|line| {
-        let hex: String = line.chars().take_while(|c| *c != '"').filter(char::is_ascii_hexdigit).collect();
-        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
-    })
+    REPLIES
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("\"reply\": \""))
+        .map(|line| {
+            let hex: String = line
+                .chars()
+                .take_while(|c| *c != '"')
+                .filter(char::is_ascii_hexdigit)
+                .collect();
+            (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                .collect()
+        })
 }
 
 /// Symptom: a datagram was taken that had come before the socket was connected, from anyone.
@@ -46,7 +58,10 @@ fn only_a_whole_reply_of_the_daemon_is_taken() {
 #[test]
 fn replies_are_read() {
     let offset_ns = |reply: Vec<u8>| {
-        Some(report(&Tracking::parse(&reply.try_into().ok()?)?, 1_000).map(|report| report.offset_ns))
+        Some(
+            report(&Tracking::parse(&reply.try_into().ok()?)?, 1_000)
+                .map(|report| report.offset_ns),
+        )
     };
     // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, without a
     // reference, refused, another's.
@@ -55,7 +70,18 @@ fn replies_are_read() {
     let request_ns =
         1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
     let clock = Some(Ok([-875_000_000 - request_ns, 625_000_000 + request_ns]));
-    assert_eq!(offsets_ns[..7], [unsynchronised, None, clock, unsynchronised, unsynchronised, None, None]);
+    assert_eq!(
+        offsets_ns[..7],
+        [
+            unsynchronised,
+            None,
+            clock,
+            unsynchronised,
+            unsynchronised,
+            None,
+            None
+        ]
+    );
 }
 
 /// The encoding of a `Float` by chronyd (`UTI_FloatHostToNetwork` in `util.c`).
@@ -69,7 +95,11 @@ fn float(value: f64) -> [u8; 4] {
     while coefficient > (1 << 24) - 1 {
         (coefficient, exponent) = (coefficient >> 1, exponent + 1);
     }
-    let coefficient = if value < 0.0 { -coefficient } else { coefficient };
+    let coefficient = if value < 0.0 {
+        -coefficient
+    } else {
+        coefficient
+    };
     ((exponent << 25) as u32 | (coefficient as u32 & 0x01FF_FFFF)).to_be_bytes()
 }
 

@@ -42,11 +42,19 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
 /// A second after the segment, by a clock that is 7 us behind UTC, with this marker.
 fn moment(marker: u64) -> Moment {
     let (ticks, realtime_ns) = (AS_OF_TICKS + (1 << 31), AS_OF_NS + 1_000_000_000 - 7_000);
-    Moment { ticks: Some(ticks), realtime_ns, marker, ..tests::moment(0) }
+    Moment {
+        ticks: Some(ticks),
+        realtime_ns,
+        marker,
+        ..tests::moment(0)
+    }
 }
 
 /// The time of a tick by `CLOCK_MONOTONIC_RAW`, 20 to 21 ppm longer than by UTC.
-const RATE: [u64; 2] = [2_000_040_000 << (SLOPE_BITS - 32), 2_000_042_000 << (SLOPE_BITS - 32)];
+const RATE: [u64; 2] = [
+    2_000_040_000 << (SLOPE_BITS - 32),
+    2_000_042_000 << (SLOPE_BITS - 32),
+];
 
 fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, NoClaim>> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
@@ -56,34 +64,59 @@ fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, NoClaim>> {
 fn a_segment_says_what_its_daemon_knows() {
     let report = answer(&segment(2, SYNCHRONISED, true), 9).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
-    assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
+    assert_eq!(
+        (report.offset_ns, report.valid_ns),
+        ([-bound_ns, bound_ns], 999_000_000_000)
+    );
     assert_eq!(report.rates_ppb, unknown_rates_ppb(7_000));
 
-    let report = answer(&segment(0x0303, FREE_RUNNING, true), 9).unwrap().unwrap();
+    let report = answer(&segment(0x0303, FREE_RUNNING, true), 9)
+        .unwrap()
+        .unwrap();
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
-    assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
+    assert_eq!(
+        (report.offset_ns, report.valid_ns),
+        ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000)
+    );
     // 2^31 ticks are a second by the daemon, and 20 ppm more by `CLOCK_MONOTONIC_RAW`, whose
     // measurement may be off by 2 ppm.
     let (rate_ppb, drift_ppb) = (-19_999, 15_000 + 954 + 1_999 + WANDER_PPB + 2);
-    assert_eq!(report.rates_ppb, [rate_ppb - drift_ppb, rate_ppb + drift_ppb]);
+    assert_eq!(
+        report.rates_ppb,
+        [rate_ppb - drift_ppb, rate_ppb + drift_ppb]
+    );
 }
 
 #[test]
 fn a_segment_that_says_nothing_is_no_claim() {
     for version in [2, 0x0303] {
-        let by_status = |status, marker| answer(&segment(version, status, true), marker).unwrap().map(|_| ());
+        let by_status = |status, marker| {
+            answer(&segment(version, status, true), marker)
+                .unwrap()
+                .map(|_| ())
+        };
         let disrupted = Err(NoClaim::Disrupted);
         assert_eq!(by_status(SYNCHRONISED, 9), Ok(()));
-        assert_eq!((by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)), (disrupted, disrupted));
+        assert_eq!(
+            (by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)),
+            (disrupted, disrupted)
+        );
         for status in [0, 4, u32::MAX] {
             assert_eq!(by_status(status, 9), Err(NoClaim::Unsynchronised));
         }
         // A process that can't read the marker would not notice a move.
-        assert_eq!(answer(&segment(version, SYNCHRONISED, true), NO_MARKER), None);
+        assert_eq!(
+            answer(&segment(version, SYNCHRONISED, true), NO_MARKER),
+            None
+        );
         assert_eq!(by_status(DISRUPTED, NO_MARKER), disrupted);
         // A daemon that does not check the marker does not know it.
-        assert!(answer(&segment(version, SYNCHRONISED, false), 8).unwrap().is_ok());
+        assert!(
+            answer(&segment(version, SYNCHRONISED, false), 8)
+                .unwrap()
+                .is_ok()
+        );
 
         let right = segment(version, SYNCHRONISED, true);
         let with = |at: usize, byte: u8| {
@@ -92,19 +125,31 @@ fn a_segment_that_says_nothing_is_no_claim() {
             answer(&wrong, 9)
         };
         // Another file; two other versions; an update that is not complete (generation 0).
-        assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
+        assert_eq!(
+            (with(0, 0), with(12, 4), with(13, 1), with(14, 0)),
+            (None, None, None, None)
+        );
         let (times, bound) = places(version);
-        assert_eq!((with(bound + 7, 0x80), with(bound + 19, 0x80)), (None, None));
+        assert_eq!(
+            (with(bound + 7, 0x80), with(bound + 19, 0x80)),
+            (None, None)
+        );
         // A segment that is void since it was written.
         let mut void = right;
         void.0.copy_within(times..times + 16, times + 16);
         assert_eq!(answer(&void, 9), Some(Err(NoClaim::Expired)));
     }
     let at = moment(9);
-    assert_eq!(segment(2, SYNCHRONISED, true).report(&at, None, 0, AS_OF_NS - 1), None);
+    assert_eq!(
+        segment(2, SYNCHRONISED, true).report(&at, None, 0, AS_OF_NS - 1),
+        None
+    );
     let by_counter = segment(0x0303, SYNCHRONISED, true);
     for ticks in [Some(AS_OF_TICKS - 1), None] {
-        assert_eq!(by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0, 0), None);
+        assert_eq!(
+            by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0, 0),
+            None
+        );
     }
     assert_eq!(by_counter.report(&at, None, 0, 0), None);
 }
@@ -115,9 +160,18 @@ fn a_segment_that_says_nothing_is_no_claim() {
 fn both_versions_of_a_segment_are_one_measurement() {
     let mut maker = ClaimMaker::default();
     let mut source = |ms: i64, suspended_ns: i64| {
-        let (raw_ns, ticks) = (ms * 1_000_000, AS_OF_TICKS + (ms.unsigned_abs() << 31) / 1_000);
+        let (raw_ns, ticks) = (
+            ms * 1_000_000,
+            AS_OF_TICKS + (ms.unsigned_abs() << 31) / 1_000,
+        );
         let realtime_ns = AS_OF_NS + raw_ns + suspended_ns;
-        let at = Moment { raw_ns, ticks: Some(ticks), realtime_ns, suspended_ns, ..tests::moment(0) };
+        let at = Moment {
+            raw_ns,
+            ticks: Some(ticks),
+            realtime_ns,
+            suspended_ns,
+            ..tests::moment(0)
+        };
         let answers = [0x0303, 2].map(|version| {
             let mut segment = segment(version, SYNCHRONISED, false);
             if version == 2 {
@@ -127,11 +181,22 @@ fn both_versions_of_a_segment_are_one_measurement() {
             }
             segment.report(&at, maker.rate.slopes, 0, 5_000_000_000_000 + raw_ns)
         });
-        let claim = tests::next_claim(&mut maker, &at, answers[0].or(answers[1]).unwrap(), 2_000_000_000);
+        let claim = tests::next_claim(
+            &mut maker,
+            &at,
+            answers[0].or(answers[1]).unwrap(),
+            2_000_000_000,
+        );
         claim.and_then(|claim| claim.source)
     };
-    assert_eq!([100, 200].map(|ms| source(ms, 0)), [Some(ClaimSource::ClockBound); 2]);
-    assert_eq!([210, 230, 1_000].map(|ms| source(ms, 3_600_000_000_000)), [None; 3]);
+    assert_eq!(
+        [100, 200].map(|ms| source(ms, 0)),
+        [Some(ClaimSource::ClockBound); 2]
+    );
+    assert_eq!(
+        [210, 230, 1_000].map(|ms| source(ms, 3_600_000_000_000)),
+        [None; 3]
+    );
 }
 
 proptest! {

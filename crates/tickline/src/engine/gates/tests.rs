@@ -16,7 +16,11 @@ use crate::trust::facts::injected;
 /// Injects these costs, ns: the counter; the OS clock's monotonic and Unix time.
 fn inject(costs: (u64, u64, u64)) {
     let [counter_ps, os_ps, os_unix_ps] = <[u64; 3]>::from(costs).map(|ns| ns * 1_000);
-    injected::COST.set(Some(Cost { counter_ps, os_ps, os_unix_ps }));
+    injected::COST.set(Some(Cost {
+        counter_ps,
+        os_ps,
+        os_unix_ps,
+    }));
 }
 
 /// Judges by these costs, and iterates until there is a line. `None`, with a message, if another
@@ -45,8 +49,15 @@ fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.unix_ns();
     let ns = engine.unix_ns().cast_signed();
     let after_ns = OsClock.unix_ns();
-    assert!((before_ns - 1_000_000..=after_ns + 1_000_000).contains(&ns), "{before_ns}, {ns}, {after_ns}");
-    is_ever(engine, || COUNTER.and_then(|counter| engine.clock.shared.read_unix_ns(&counter)).is_some())
+    assert!(
+        (before_ns - 1_000_000..=after_ns + 1_000_000).contains(&ns),
+        "{before_ns}, {ns}, {after_ns}"
+    );
+    is_ever(engine, || {
+        COUNTER
+            .and_then(|counter| engine.clock.shared.read_unix_ns(&counter))
+            .is_some()
+    })
 }
 
 /// Whether `served` is true soon after an iteration. If the thread loses its CPU, the first,
@@ -62,27 +73,55 @@ fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
 fn unix_time_is_served_by_its_own_verdict() {
     const SLOW: Option<Reason> = Some(Reason::Slow);
     let engine = Engine::new(Driver::Manual);
-    engine.apply(&Settings { interval: Duration::from_millis(10), ..Settings::DEFAULT });
-    let Some(status) = judged(&engine, (40, 120, 36)) else { return };
-    assert_eq!((status.state, status.reason(), status.unix_reason()), (ClockState::Fast, None, SLOW));
+    engine.apply(&Settings {
+        interval: Duration::from_millis(10),
+        ..Settings::DEFAULT
+    });
+    let Some(status) = judged(&engine, (40, 120, 36)) else {
+        return;
+    };
+    assert_eq!(
+        (status.state, status.reason(), status.unix_reason()),
+        (ClockState::Fast, None, SLOW)
+    );
     assert!(!unix_by_line(&engine));
     let publications = engine.status().events.get(Event::Replacement);
-    assert!(is_ever(&engine, || engine.read_bounded().is_some()), "readings with bounds are the line's");
+    assert!(
+        is_ever(&engine, || engine.read_bounded().is_some()),
+        "readings with bounds are the line's"
+    );
 
-    let Some(status) = judged(&engine, (35, 120, 36)) else { return };
+    let Some(status) = judged(&engine, (35, 120, 36)) else {
+        return;
+    };
     assert_eq!(status.unix_reason(), SLOW, "it must be faster by a tenth");
-    let Some(status) = judged(&engine, (30, 120, 36)) else { return };
-    assert_eq!((status.state, status.unix_reason()), (ClockState::Fast, None));
+    let Some(status) = judged(&engine, (30, 120, 36)) else {
+        return;
+    };
+    assert_eq!(
+        (status.state, status.unix_reason()),
+        (ClockState::Fast, None)
+    );
     assert!(unix_by_line(&engine));
     assert!(status.events.get(Event::Replacement) > publications);
 
-    let Some(status) = judged(&engine, (40, 39, 300)) else { return };
+    let Some(status) = judged(&engine, (40, 39, 300)) else {
+        return;
+    };
     let warning = status.verdict(Gate::Cost).warning;
-    assert_eq!((status.state, status.unix_reason(), warning), (ClockState::Fast, None, SLOW));
+    assert_eq!(
+        (status.state, status.unix_reason(), warning),
+        (ClockState::Fast, None, SLOW)
+    );
     assert!(unix_by_line(&engine));
 
-    let Some(status) = judged(&engine, (40, 30, 30)) else { return };
-    assert_eq!((status.state, status.unix_reason()), (ClockState::Fallback(Reason::Slow), SLOW));
+    let Some(status) = judged(&engine, (40, 30, 30)) else {
+        return;
+    };
+    assert_eq!(
+        (status.state, status.unix_reason()),
+        (ClockState::Fallback(Reason::Slow), SLOW)
+    );
     assert!(!unix_by_line(&engine));
     injected::COST.set(None);
 }
@@ -94,7 +133,11 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
     let engine = Engine::new(Driver::Reader);
     for trust in Trust::ALL.iter().copied() {
         let judge = |_| {
-            engine.apply(&Settings { trust, assume_invariant: true, ..Settings::DEFAULT });
+            engine.apply(&Settings {
+                trust,
+                assume_invariant: true,
+                ..Settings::DEFAULT
+            });
             Some(Judgement::Open)
         };
         assert_eq!(engine.clock.keeper.judge_if_due(|| 0, &engine, judge), None);
@@ -124,12 +167,16 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
 #[test]
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual);
-    let Some(_) = judged(&engine, (30, 120, 120)) else { return };
+    let Some(_) = judged(&engine, (30, 120, 120)) else {
+        return;
+    };
     engine.clock.lock(&engine).unwrap().facts = Facts::UNKNOWN;
     for _ in 0..8 {
         engine.maintain_by_hand();
     }
-    assert!(facts::are_current(&engine.clock.lock(&engine).unwrap().facts));
+    assert!(facts::are_current(
+        &engine.clock.lock(&engine).unwrap().facts
+    ));
     injected::COST.set(None);
 }
 
@@ -138,12 +185,22 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let cell = &engine.clock.shared.cell;
     let old = cell.snapshot();
-    let Some(BoundedReading { mut bounds, .. }) = engine.read_bounded() else { return false };
+    let Some(BoundedReading { mut bounds, .. }) = engine.read_bounded() else {
+        return false;
+    };
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     // The slope is the same except for the tag, which changes the time by about 100 ns.
-    let Some(next) = old.state.next_line(old.slope()) else { return false };
-    let line = WindowedState { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
+    let Some(next) = old.state.next_line(old.slope()) else {
+        return false;
+    };
+    let line = WindowedState {
+        state: LineState {
+            b: old.state.b + ahead_ns,
+            ..next
+        },
+        ..old
+    };
     cell.publish(old.state, &line, &bounds.into(), None)
 }
 
@@ -151,16 +208,25 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
 #[test]
 fn a_slow_counter_is_measured_again() {
     let engine = Engine::new(Driver::Reader);
-    let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
+    let Some(status) = judged(&engine, (1_000, 40, 40)) else {
+        return;
+    };
     assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
     inject((1, 40, 40));
     engine.maintain(Cadence::Scheduled);
-    assert_eq!(engine.state(), ClockState::Fallback(Reason::Slow), "not at once");
+    assert_eq!(
+        engine.state(),
+        ClockState::Fallback(Reason::Slow),
+        "not at once"
+    );
     engine.clock.keeper.set_due(OsClock.monotonic_ns());
     let start = std::time::Instant::now();
     while engine.state() == ClockState::Fallback(Reason::Slow) {
         engine.unix_ns();
-        assert!(start.elapsed().as_secs() < 60, "readers of only Unix time judge, too");
+        assert!(
+            start.elapsed().as_secs() < 60,
+            "readers of only Unix time judge, too"
+        );
     }
 }
 
@@ -169,7 +235,9 @@ fn a_slow_counter_is_measured_again() {
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let engine = Engine::new(Driver::Manual);
-    let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
+    let Some(status) = judged(&engine, (1, 1_000, 1_000)) else {
+        return;
+    };
     if status.state != ClockState::Fast {
         return eprintln!("SKIPPED: no line by the counter here: {}", status.state);
     }
@@ -186,5 +254,8 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let last_ns = engine.now_ordered_ns();
     engine.disable();
     let reading = engine.reading(tickline_core::reference::Timescale::Monotonic);
-    assert!((last_ns..=reading.latest()).contains(&reading.time()), "{reading:?} after {last_ns}");
+    assert!(
+        (last_ns..=reading.latest()).contains(&reading.time()),
+        "{reading:?} after {last_ns}"
+    );
 }

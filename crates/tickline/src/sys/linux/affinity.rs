@@ -29,7 +29,8 @@ impl CpuMask {
         // SAFETY: the mask is valid for writes of its length. It is no less aligned than
         // `cpu_set_t`, an array of the same words. The call takes any length. An unknown thread is
         // an error code.
-        let result = unsafe { libc::sched_getaffinity(thread, MASK_BYTES, mask.0.as_mut_ptr().cast()) };
+        let result =
+            unsafe { libc::sched_getaffinity(thread, MASK_BYTES, mask.0.as_mut_ptr().cast()) };
         (result == 0).then_some(mask)
     }
 
@@ -42,7 +43,9 @@ impl CpuMask {
 
     /// Whether the set has `cpu`.
     pub(crate) fn contains(&self, cpu: usize) -> bool {
-        self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
+        self.0
+            .get(cpu / WORD_BITS)
+            .is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
     }
 
     /// Lets the calling thread run only on these CPUs. The thread is on one of them at the return.
@@ -64,23 +67,35 @@ impl CpuMask {
 
 /// The CPUs that the kernel lists in this file; empty if the file can't be read.
 fn ranges_in(file: &str) -> Vec<RangeInclusive<usize>> {
-    std::fs::read(file).ok().and_then(|list| cpu_list::ranges(&list)).unwrap_or_default()
+    std::fs::read(file)
+        .ok()
+        .and_then(|list| cpu_list::ranges(&list))
+        .unwrap_or_default()
 }
 
 /// How many CPU ids this kernel can ever have, by its own list
 /// (`Documentation/admin-guide/cputopology.rst`), else how many are configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
     let possible = ranges_in("/sys/devices/system/cpu/possible");
-    possible.iter().filter_map(|range| range.end().checked_add(1)).max().or_else(|| {
-        // SAFETY: the call takes no pointer.
-        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
-    })
+    possible
+        .iter()
+        .filter_map(|range| range.end().checked_add(1))
+        .max()
+        .or_else(|| {
+            // SAFETY: the call takes no pointer.
+            usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) })
+                .ok()
+                .filter(|count| *count > 0)
+        })
 }
 
 /// The CPUs on which a thread of this process may run now, without isolated ones, in ascending
 /// order. Empty if the system does not say. Allocates.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     // 0 is the calling thread, in case `/proc` is hidden.
     let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::for_thread).collect();
@@ -89,7 +104,8 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     let isolated = ranges_in("/sys/devices/system/cpu/isolated");
     let allowed = |cpu: &u32| {
         usize::try_from(*cpu).is_ok_and(|cpu| {
-            masks.iter().any(|mask| mask.contains(cpu)) && !isolated.iter().any(|range| range.contains(&cpu))
+            masks.iter().any(|mask| mask.contains(cpu))
+                && !isolated.iter().any(|range| range.contains(&cpu))
         })
     };
     (0..MAX_CPUS).filter(allowed).collect()
@@ -98,5 +114,8 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
 /// Binds the calling thread to `cpu`, on which it runs at the return. Returns whether that was
 /// possible.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
-    usize::try_from(cpu).ok().and_then(CpuMask::single).is_some_and(|mask| mask.apply())
+    usize::try_from(cpu)
+        .ok()
+        .and_then(CpuMask::single)
+        .is_some_and(|mask| mask.apply())
 }

@@ -25,5 +25,7 @@ pub(crate) fn clocksource() -> Clocksource {
 /// Whether the kernel would keep time with this target's counter; `None` if it does not say.
 #[inline(never)]
 pub(crate) fn is_accepted() -> Option<bool> {
-    read(AVAILABLE, &mut [0; LIST_BYTES], |list| HardwareCounter::CLOCKSOURCE.is_accepted(list))
+    read(AVAILABLE, &mut [0; LIST_BYTES], |list| {
+        HardwareCounter::CLOCKSOURCE.is_accepted(list)
+    })
 }

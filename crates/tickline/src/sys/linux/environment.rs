@@ -44,7 +44,9 @@ pub(crate) fn environment_at_start(probes: Probes) -> Option<EnvironmentSwitch> 
     loop {
         let length = file.read(&mut chunk)?;
         let bytes = chunk.get(..length).filter(|bytes| !bytes.is_empty());
-        let Some(bytes) = bytes else { return Some(entry.value().unwrap_or(EnvironmentSwitch::Unset)) };
+        let Some(bytes) = bytes else {
+            return Some(entry.value().unwrap_or(EnvironmentSwitch::Unset));
+        };
         for byte in bytes {
             if *byte != 0 {
                 entry.push(*byte);
@@ -79,9 +81,15 @@ impl Entry {
     /// The variable's value, if this is the variable's entry.
     fn value(&self) -> Option<EnvironmentSwitch> {
         let bytes = self.bytes.get(..self.length.min(ENTRY_BYTES))?;
-        let value = bytes.strip_prefix(EnvironmentSwitch::NAME.as_bytes())?.strip_prefix(b"=")?;
+        let value = bytes
+            .strip_prefix(EnvironmentSwitch::NAME.as_bytes())?
+            .strip_prefix(b"=")?;
         let is_whole = self.length <= ENTRY_BYTES;
-        Some(if is_whole { EnvironmentSwitch::from_value(value) } else { EnvironmentSwitch::Unrecognised })
+        Some(if is_whole {
+            EnvironmentSwitch::from_value(value)
+        } else {
+            EnvironmentSwitch::Unrecognised
+        })
     }
 }
 
@@ -99,10 +107,21 @@ mod tests {
     fn an_entry_is_the_variables_by_its_whole_name() {
         assert_eq!(value("TICKLINE=off"), Some(EnvironmentSwitch::Off));
         assert_eq!(value("TICKLINE=on"), Some(EnvironmentSwitch::On));
-        for odd in ["TICKLINE=", "TICKLINE=offf", "TICKLINE=off and much more than fits"] {
+        for odd in [
+            "TICKLINE=",
+            "TICKLINE=offf",
+            "TICKLINE=off and much more than fits",
+        ] {
             assert_eq!(value(odd), Some(EnvironmentSwitch::Unrecognised), "{odd}");
         }
-        for other in ["", "TICKLINE", "TICKLINES=off", "XTICKLINE=off", "tickline=off", "TICKLIN=off"] {
+        for other in [
+            "",
+            "TICKLINE",
+            "TICKLINES=off",
+            "XTICKLINE=off",
+            "tickline=off",
+            "TICKLIN=off",
+        ] {
             assert_eq!(value(other), None, "{other}");
         }
     }

@@ -48,10 +48,16 @@ impl Drop for File {
 /// Reads the beginning of a small file into `buffer`, and returns the result of `parse`, which gets
 /// no bytes if the file cannot be read.
 pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) -> T) -> T {
-    let Some(file) = File::open(path, libc::O_RDONLY) else { return parse(&[]) };
+    let Some(file) = File::open(path, libc::O_RDONLY) else {
+        return parse(&[]);
+    };
     let length = file.read(buffer);
     drop(file);
-    parse(length.and_then(|length| buffer.get(..length)).unwrap_or(&[]))
+    parse(
+        length
+            .and_then(|length| buffer.get(..length))
+            .unwrap_or(&[]),
+    )
 }
 
 /// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
@@ -59,11 +65,23 @@ pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) 
 pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<libc::c_void>) -> bool) {
     /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
     const MAPPED_BYTES: usize = 4_096;
-    let Some(file) = File::open(path, libc::O_RDONLY) else { return };
+    let Some(file) = File::open(path, libc::O_RDONLY) else {
+        return;
+    };
     // SAFETY: the mapping is new and read-only, and overlaps no other memory.
-    let page =
-        unsafe { libc::mmap(ptr::null_mut(), MAPPED_BYTES, libc::PROT_READ, libc::MAP_SHARED, file.0, 0) };
-    let Some(page) = NonNull::new(page).filter(|_| page != libc::MAP_FAILED) else { return };
+    let page = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            MAPPED_BYTES,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.0,
+            0,
+        )
+    };
+    let Some(page) = NonNull::new(page).filter(|_| page != libc::MAP_FAILED) else {
+        return;
+    };
     if !accept(page) {
         // SAFETY: the mapping is this function's own.
         unsafe { libc::munmap(page.as_ptr(), MAPPED_BYTES) };

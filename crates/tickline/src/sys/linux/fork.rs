@@ -30,7 +30,9 @@ pub(crate) fn token() -> u64 {
                 return known;
             }
             let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 3;
-            token.compare_exchange(0, fresh, order, order).map_or_else(|theirs| theirs, |_| fresh)
+            token
+                .compare_exchange(0, fresh, order, order)
+                .map_or_else(|theirs| theirs, |_| fresh)
         }
         // Without a fork token: before Linux 4.14, or with minimal probes. The token is wrong for a
         // child that has the id of an ancestor: the ancestor has ended, or is in another pid
@@ -48,7 +50,11 @@ pub(crate) fn token() -> u64 {
 /// same for all processes, and no lock is taken over. A lock that another thread holds at a fork
 /// stays held in the child, whose readings then come from the OS clock.
 pub(crate) fn lock_token() -> u64 {
-    if fork_token().is_some() { token() } else { NO_TAKEOVER }
+    if fork_token().is_some() {
+        token()
+    } else {
+        NO_TAKEOVER
+    }
 }
 
 /// The lock token without a fork token. It differs from every fork token, because these are at
@@ -81,7 +87,9 @@ fn fork_token() -> Option<&'static AtomicU64> {
 pub(crate) fn disable_fork_token() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
-    TOKEN.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
+    TOKEN
+        .compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed)
+        .ok();
 }
 
 /// Maps the memory, unless another thread was faster. Returns the installed pointer. The memory
@@ -101,11 +109,21 @@ fn map_fork_token() -> *mut AtomicU64 {
     };
     let is_mapped = fresh != libc::MAP_FAILED;
     // SAFETY: the mapping is this function's own. The kernel rounds its length up to whole pages.
-    let is_wiped = is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
-    let wanted = if is_wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
+    let is_wiped =
+        is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
+    let wanted = if is_wiped {
+        fresh.cast()
+    } else {
+        (&raw const UNAVAILABLE).cast_mut()
+    };
     // ORDERING: Release, pairs with the Acquire load in `fork_token`; Acquire on failure, because
     // the winner's memory is used. No test sees weaker ones: see `fork_token`.
-    let installed = TOKEN.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
+    let installed = TOKEN.compare_exchange(
+        ptr::null_mut(),
+        wanted,
+        Ordering::Release,
+        Ordering::Acquire,
+    );
     if is_mapped && !(is_wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.
         unsafe { libc::munmap(fresh, MAPPED_BYTES) };

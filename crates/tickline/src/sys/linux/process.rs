@@ -42,7 +42,8 @@ pub(crate) struct SignalsBlocked(libc::sigset_t);
 impl SignalsBlocked {
     pub(crate) fn new() -> Self {
         // SAFETY: a signal set is plain data, and is filled below.
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { core::mem::zeroed() };
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            unsafe { core::mem::zeroed() };
         // SAFETY: `all` is valid for a write.
         unsafe { libc::sigfillset(&raw mut all) };
         // SAFETY: both sets are valid; with these arguments the call cannot fail.

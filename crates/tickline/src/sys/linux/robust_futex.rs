@@ -82,7 +82,8 @@ impl RobustFutex {
     pub(crate) fn hold(&self) -> Option<RobustFutexGuard<'_>> {
         let (mut list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: 0 is the calling thread; both places are valid for writes.
-        let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut length) };
+        let asked =
+            unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut length) };
         if asked != 0 {
             return None;
         }
@@ -102,7 +103,11 @@ impl RobustFutex {
             self.clear();
             return None;
         }
-        Some(RobustFutexGuard { futex: self, list, length })
+        Some(RobustFutexGuard {
+            futex: self,
+            list,
+            length,
+        })
     }
 }
 
@@ -150,12 +155,16 @@ mod tests {
             drop(FUTEX.hold());
             list() == before
         };
-        assert!(std::thread::spawn(restores).join().expect("no panic"), "libc's list");
+        assert!(
+            std::thread::spawn(restores).join().expect("no panic"),
+            "libc's list"
+        );
         assert!(!FUTEX.owner_died(), "it ended by itself");
         // SAFETY: an integer or a pointer.
         let mut thread: libc::pthread_t = unsafe { core::mem::zeroed() };
         // SAFETY: `thread` is valid for a write, and `run` ignores its argument.
-        let made = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
+        let made =
+            unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
         assert_eq!(made, 0);
         // Detached, because musl learns of a thread's end only from the thread, so a join would
         // wait forever.
@@ -163,7 +172,10 @@ mod tests {
         unsafe { libc::pthread_detach(thread) };
         let begun = std::time::Instant::now();
         while !FUTEX.owner_died() {
-            assert!(begun.elapsed().as_secs() < 60, "the end of the thread is not seen");
+            assert!(
+                begun.elapsed().as_secs() < 60,
+                "the end of the thread is not seen"
+            );
             std::thread::sleep(core::time::Duration::from_millis(1));
         }
         FUTEX.clear();

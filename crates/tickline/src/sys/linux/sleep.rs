@@ -23,7 +23,10 @@ use super::file::beyond_standard_streams;
 use crate::sys::WakeCause;
 
 /// The period that marks the timer: 11 years and some odd nanoseconds. It never expires.
-const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_318_257 };
+const MARK: libc::timespec = libc::timespec {
+    tv_sec: 347_155_200,
+    tv_nsec: 749_318_257,
+};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -40,10 +43,14 @@ impl StoppableSleep {
     /// timer, the sleep is a [`plain`](Self::plain) one.
     pub(crate) fn notifying_clock_set() -> Self {
         // SAFETY: the call takes no pointer.
-        let timer =
-            unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        let timer = unsafe {
+            libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
+        };
         let timer = beyond_standard_streams(timer);
-        let sleep = Self { timer: AtomicI32::new(timer), stopped: AtomicU32::new(0) };
+        let sleep = Self {
+            timer: AtomicI32::new(timer),
+            stopped: AtomicU32::new(0),
+        };
         if timer >= 0 {
             arm(timer, FAR_S).ok();
         }
@@ -53,7 +60,10 @@ impl StoppableSleep {
     /// A sleep that makes no system call except for the futex's. It does not end when the clock is
     /// set.
     pub(crate) fn plain() -> Self {
-        Self { timer: AtomicI32::new(-1), stopped: AtomicU32::new(0) }
+        Self {
+            timer: AtomicI32::new(-1),
+            stopped: AtomicU32::new(0),
+        }
     }
 
     /// The descriptor, if it is still this sleep's.
@@ -67,7 +77,9 @@ impl StoppableSleep {
         let mut set: libc::itimerspec = unsafe { core::mem::zeroed() };
         // SAFETY: `set` is valid for a write; any descriptor may be asked.
         let result = unsafe { libc::timerfd_gettime(timer, &raw mut set) };
-        if result == 0 && (set.it_interval.tv_sec, set.it_interval.tv_nsec) == (MARK.tv_sec, MARK.tv_nsec) {
+        if result == 0
+            && (set.it_interval.tv_sec, set.it_interval.tv_nsec) == (MARK.tv_sec, MARK.tv_nsec)
+        {
             return Some(timer);
         }
         // ORDERING: Relaxed, a number that is checked before each use.
@@ -88,8 +100,10 @@ impl StoppableSleep {
             None => {
                 // A stop before this is not missed: the word is not 0 any more.
                 // The kernel's timespec for this call has the width of long, whatever libc's has.
-                let timeout: [libc::c_long; 2] =
-                    [narrowed(time.as_secs()), narrowed(time.subsec_nanos().into())];
+                let timeout: [libc::c_long; 2] = [
+                    narrowed(time.as_secs()),
+                    narrowed(time.subsec_nanos().into()),
+                ];
                 futex(&self.stopped, libc::FUTEX_WAIT, 0, Some(&timeout));
                 false
             }
@@ -105,13 +119,20 @@ impl StoppableSleep {
 
     /// Sleeps on the timer. Returns whether the clock was set.
     fn poll(&self, timer: libc::c_int, time: Duration) -> bool {
-        let mut poll = libc::pollfd { fd: timer, events: libc::POLLIN, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: timer,
+            events: libc::POLLIN,
+            revents: 0,
+        };
         let timeout = timespec(time);
         // SAFETY: one pollfd and a timeout, both valid; no signal mask.
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
         // After a wake-up, arming the timer again reports whether the clock was set (Linux
         // `fs/timerfd.c`, `timerfd_setup`: the timer is armed even where the answer is ECANCELED).
-        poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
+        poll.revents != 0
+            && self
+                .timer()
+                .is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
     }
 
     /// Ends the present and every later [`wait`](Self::wait). If other code has closed the timer,
@@ -152,20 +173,38 @@ const FAR_S: u64 = 9_223_372_036;
 fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
     let value = libc::itimerspec {
         it_interval: MARK,
-        it_value: libc::timespec { tv_sec: narrowed(expiry_s), tv_nsec: 0 },
+        it_value: libc::timespec {
+            tv_sec: narrowed(expiry_s),
+            tv_nsec: 0,
+        },
     };
     let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
     // SAFETY: the value is valid, the old one is not asked for.
     let result = unsafe { libc::timerfd_settime(timer, flags, &raw const value, ptr::null_mut()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
 }
 
-fn futex(word: &AtomicU32, operation: libc::c_int, value: u32, timeout: Option<&[libc::c_long; 2]>) {
+fn futex(
+    word: &AtomicU32,
+    operation: libc::c_int,
+    value: u32,
+    timeout: Option<&[libc::c_long; 2]>,
+) {
     let timeout = timeout.map_or(ptr::null(), |timeout| timeout.as_ptr());
     // SAFETY: the word, and the timeout if there is one, are valid for the call. The kernel goes to
     // sleep only if the word still has that value, and waking touches no memory.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, timeout)
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            timeout,
+        )
     };
 }
 
@@ -175,7 +214,10 @@ fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
 }
 
 fn timespec(time: Duration) -> libc::timespec {
-    libc::timespec { tv_sec: narrowed(time.as_secs()), tv_nsec: narrowed(u64::from(time.subsec_nanos())) }
+    libc::timespec {
+        tv_sec: narrowed(time.as_secs()),
+        tv_nsec: narrowed(u64::from(time.subsec_nanos())),
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +227,10 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_itself_and_a_stop_ends_the_present_and_every_later_one() {
-        for sleep in [StoppableSleep::notifying_clock_set(), StoppableSleep::plain()] {
+        for sleep in [
+            StoppableSleep::notifying_clock_set(),
+            StoppableSleep::plain(),
+        ] {
             let start = Instant::now();
             assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));

@@ -41,15 +41,17 @@ impl Thread {
         };
         let work: *mut Work = Box::into_raw(Box::new(Box::new(named)));
         // SAFETY: both are plain data, which the calls below fill.
-        let (mut thread, mut attributes): (libc::pthread_t, libc::pthread_attr_t) = unsafe { mem::zeroed() };
+        let (mut thread, mut attributes): (libc::pthread_t, libc::pthread_attr_t) =
+            unsafe { mem::zeroed() };
         // SAFETY: `attributes` is valid for a write.
         unsafe { libc::pthread_attr_init(&raw mut attributes) };
         let stack_bytes = STACK_BYTES + min_stack_bytes(&attributes);
         // SAFETY: `attributes` is initialised.
         unsafe { libc::pthread_attr_setstacksize(&raw mut attributes, stack_bytes) };
         // SAFETY: `begin` takes `work`, and runs only if the call returns 0.
-        let error =
-            unsafe { libc::pthread_create(&raw mut thread, &raw const attributes, begin, work.cast()) };
+        let error = unsafe {
+            libc::pthread_create(&raw mut thread, &raw const attributes, begin, work.cast())
+        };
         // SAFETY: `attributes` is initialised, and used no more.
         unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
         if error != 0 {

@@ -20,12 +20,16 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     if unsafe { GetProcessAffinityMask(process, &raw mut own, &raw mut system) } == 0 {
         return Vec::new();
     }
-    (0..usize::BITS).filter(|cpu| own & (1 << cpu) != 0).collect()
+    (0..usize::BITS)
+        .filter(|cpu| own & (1 << cpu) != 0)
+        .collect()
 }
 
 /// Pins the calling thread to `cpu`. Returns whether the system did.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
-    let Some(mask) = 1_usize.checked_shl(cpu) else { return false };
+    let Some(mask) = 1_usize.checked_shl(cpu) else {
+        return false;
+    };
     // SAFETY: the call has no precondition, and returns a pseudo-handle that needs no closing.
     let thread = unsafe { GetCurrentThread() };
     // SAFETY: the handle is this thread's; a mask that is not allowed is an error, 0.

@@ -29,7 +29,14 @@ impl OsClock {
     /// is chosen already.
     pub(crate) fn trust_libc() {
         // ORDERING: Relaxed, the number publishes no other memory.
-        ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
+        ROUTE
+            .compare_exchange(
+                ROUTE_UNKNOWN,
+                ROUTE_LIBC,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
+            .ok();
     }
 
     /// `CLOCK_MONOTONIC_RAW`, ns, which is never steered.
@@ -85,7 +92,10 @@ fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
     if route != ROUTE_LIBC {
         return read_ns_unrouted(clock, route);
     }
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is valid for a write; a clock that does not exist is an error code.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     (result == 0).then(|| in_ns(time.tv_sec, time.tv_nsec))
@@ -94,7 +104,10 @@ fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
 /// Converts to ns. `time_t` and `long` have 32 bits on some targets.
 #[inline]
 fn in_ns(seconds: impl Into<i64>, nanos: impl Into<i64>) -> i64 {
-    seconds.into().wrapping_mul(1_000_000_000).wrapping_add(nanos.into())
+    seconds
+        .into()
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(nanos.into())
 }
 
 /// The first reading of the process, and every reading without the vDSO.
@@ -103,9 +116,15 @@ fn in_ns(seconds: impl Into<i64>, nanos: impl Into<i64>) -> i64 {
 fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     if route == ROUTE_UNKNOWN {
         let _errno = PreserveErrno::new();
-        let found = if may_read_counter() { ROUTE_LIBC } else { ROUTE_KERNEL };
+        let found = if may_read_counter() {
+            ROUTE_LIBC
+        } else {
+            ROUTE_KERNEL
+        };
         // ORDERING: Relaxed, as in `try_read_ns`. The loser of a race takes the winner's route.
-        ROUTE.compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed).ok();
+        ROUTE
+            .compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed)
+            .ok();
         return try_read_ns(clock);
     }
     // The kernel's timespec for this call has the width of long, whatever libc's has.
@@ -116,7 +135,10 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
 }
 
 /// The correction of the clocks' rate, ppb, without a slew of the offset.
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
 fn steering_ppb(timex: &libc::timex) -> i64 {
     // `freq` is in ppm with 16 binary places (adjtimex(2)).
     let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
@@ -125,20 +147,37 @@ fn steering_ppb(timex: &libc::timex) -> i64 {
 
 /// The offset that is left to slew away, ns.
 #[cfg(any(feature = "page", feature = "utc"))]
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
 fn offset_ns(timex: &libc::timex) -> i64 {
-    let unit_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    let unit_ns = if timex.status & libc::STA_NANO == 0 {
+        1_000
+    } else {
+        1
+    };
     i64::from(timex.offset).saturating_mul(unit_ns)
 }
 
 #[cfg(feature = "page")]
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
 fn whole_rate_ppb(timex: &libc::timex) -> i64 {
-    reference::kernel_rate_ppb(steering_ppb(timex), offset_ns(timex), Some(timex.constant.into()))
+    reference::kernel_rate_ppb(
+        steering_ppb(timex),
+        offset_ns(timex),
+        Some(timex.constant.into()),
+    )
 }
 
 #[cfg(feature = "utc")]
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
 fn kernel_clock(timex: &libc::timex, state: i32) -> KernelClock {
     KernelClock {
         steering_ppb: steering_ppb(timex),
@@ -146,7 +185,8 @@ fn kernel_clock(timex: &libc::timex, state: i32) -> KernelClock {
         maxerror_us: timex.maxerror.into(),
         esterror_us: timex.esterror.into(),
         is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        leap_second_today: state != libc::TIME_WAIT && timex.status & (libc::STA_INS | libc::STA_DEL) != 0,
+        leap_second_today: state != libc::TIME_WAIT
+            && timex.status & (libc::STA_INS | libc::STA_DEL) != 0,
         tai_offset_s: timex.tai.into(),
     }
 }
@@ -176,7 +216,9 @@ impl Reference for OsClock {
             let after_ns = read_ns(libc::CLOCK_MONOTONIC);
             // A suspend between two of these readings does not widen the bracket. The difference is
             // then the one from before the suspend, or from after it.
-            if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_BOUND_NS) {
+            if u64::try_from(after_ns.saturating_sub(before_ns))
+                .is_ok_and(|ns| ns <= SUSPENDED_BOUND_NS)
+            {
                 return Some(boottime_ns.saturating_sub(before_ns));
             }
         }
@@ -198,17 +240,34 @@ mod tests {
     #[cfg(feature = "page")]
     #[test]
     fn a_rate_has_the_slew_that_is_left_to_the_kernel() {
-        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: 300_000, ..empty() };
-        assert_eq!(whole_rate_ppb(&timex), 183_270_000, "a third of the offset in this second");
+        let timex = libc::timex {
+            tick: 10_833,
+            freq: -(30 << 16),
+            offset: 300_000,
+            ..empty()
+        };
+        assert_eq!(
+            whole_rate_ppb(&timex),
+            183_270_000,
+            "a third of the offset in this second"
+        );
     }
 
     #[cfg(feature = "utc")]
     #[test]
     fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
-        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: -700, ..empty() };
+        let timex = libc::timex {
+            tick: 10_833,
+            freq: -(30 << 16),
+            offset: -700,
+            ..empty()
+        };
         let convert = |status, state| kernel_clock(&libc::timex { status, ..timex }, state);
         assert_eq!(convert(0, libc::TIME_OK).steering_ppb, 83_270_000);
-        assert_eq!([0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns), [-700_000, -700]);
+        assert_eq!(
+            [0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns),
+            [-700_000, -700]
+        );
         for (status, state, is_synchronised, leap_second_today) in [
             (0, libc::TIME_OK, true, false),
             (0, libc::TIME_ERROR, false, false),
@@ -231,8 +290,13 @@ mod tests {
         let first_ns = OsClock.suspended_ns();
         for _ in 0..1_000 {
             // A machine that is too busy to bracket anything may not say.
-            let (Some(first_ns), Some(now_ns)) = (first_ns, OsClock.suspended_ns()) else { continue };
-            assert!(now_ns.abs_diff(first_ns) <= SUSPENDED_BOUND_NS, "{first_ns} ns, then {now_ns} ns");
+            let (Some(first_ns), Some(now_ns)) = (first_ns, OsClock.suspended_ns()) else {
+                continue;
+            };
+            assert!(
+                now_ns.abs_diff(first_ns) <= SUSPENDED_BOUND_NS,
+                "{first_ns} ns, then {now_ns} ns"
+            );
         }
     }
 }

@@ -33,7 +33,9 @@ fn counts_per_second() -> u64 {
 /// count.
 fn counts_to_ns(counts: i64) -> i64 {
     let parts = u128::from(counts.unsigned_abs()).saturating_mul(1_000_000_000);
-    parts.checked_div(counts_per_second().into()).map_or(0, |ns| i64::try_from(ns).unwrap_or(i64::MAX))
+    parts
+        .checked_div(counts_per_second().into())
+        .map_or(0, |ns| i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
 impl Reference for OsClock {

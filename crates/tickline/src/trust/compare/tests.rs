@@ -13,7 +13,10 @@ use crate::{Clock, ClockState, Driver, LinePerCpu, Status};
 const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
     cpu: 0,
     other_cpu: 1,
-    difference: CounterDifference { min_ticks: 900, max_ticks: 1_000 },
+    difference: CounterDifference {
+        min_ticks: 900,
+        max_ticks: 1_000,
+    },
 };
 
 #[test]
@@ -29,7 +32,10 @@ fn the_counters_of_this_machine_are_compared() {
         // This machine's counters may be unsynchronised, and its CPUs too busy; but the comparison
         // must have ended.
         _ => assert!(
-            !matches!(comparison, CounterComparison::Pending | CounterComparison::Single),
+            !matches!(
+                comparison,
+                CounterComparison::Pending | CounterComparison::Single
+            ),
             "{comparison:?}"
         ),
     }
@@ -72,7 +78,12 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     }
     if std::env::var_os(ALONE).is_none() {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--nocapture", "unsynchronised_counters_get_a_line_for_each_cpu"]).env(ALONE, "1");
+        child
+            .args([
+                "--nocapture",
+                "unsynchronised_counters_get_a_line_for_each_cpu",
+            ])
+            .env(ALONE, "1");
         return assert!(child.stdout(Stdio::null()).status().unwrap().success());
     }
     let until = |what: &str, clock: &Clock, done: fn(&Status) -> bool| {
@@ -87,7 +98,10 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
                     return false;
                 }
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "{what}: {status:?}");
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "{what}: {status:?}"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     };
@@ -96,14 +110,21 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     let mut thread = ComparisonThread::default();
     thread.start_if_due();
     assert!(!thread.is_running(), "the result is fresh");
-    let (auto, off) = (builder().start().unwrap(), builder().line_per_cpu(LinePerCpu::Off).start().unwrap());
+    let (auto, off) = (
+        builder().start().unwrap(),
+        builder().line_per_cpu(LinePerCpu::Off).start().unwrap(),
+    );
     let one = |status: &Status| status.state == ClockState::Fast && status.per_cpu.is_empty();
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;
     }
     publish(UNSYNCHRONISED);
-    until("the OS", &off, |status| status.state == ClockState::Fallback(Reason::Unsynchronised));
-    until("a line each", &auto, |status| status.state == ClockState::Fast && !status.per_cpu.is_empty());
+    until("the OS", &off, |status| {
+        status.state == ClockState::Fallback(Reason::Unsynchronised)
+    });
+    until("a line each", &auto, |status| {
+        status.state == ClockState::Fast && !status.per_cpu.is_empty()
+    });
     publish(CounterComparison::Synchronised { cpus: 2 });
     assert!(until("one line again", &auto, one) && until("one line again", &off, one));
 }
@@ -112,16 +133,28 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
 fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
     let good = CounterComparison::Synchronised { cpus: 2 };
     let first = LastResult::after(None, CounterComparison::Impossible, 0);
-    assert_eq!((first.comparison, first.due_ns), (CounterComparison::Impossible, RETRY_NS));
+    assert_eq!(
+        (first.comparison, first.due_ns),
+        (CounterComparison::Impossible, RETRY_NS)
+    );
     let second = LastResult::after(Some(first), CounterComparison::Impossible, 0);
-    assert_eq!((second.comparison, second.due_ns), (CounterComparison::Impossible, 2 * RETRY_NS));
+    assert_eq!(
+        (second.comparison, second.due_ns),
+        (CounterComparison::Impossible, 2 * RETRY_NS)
+    );
     let found = LastResult::after(Some(second), good, 0);
-    assert_eq!((found.comparison, found.failures, found.due_ns), (good, 0, RESULT_LASTS_NS));
+    assert_eq!(
+        (found.comparison, found.failures, found.due_ns),
+        (good, 0, RESULT_LASTS_NS)
+    );
     let mut known = found;
     for _ in 0..100 {
         known = LastResult::after(Some(known), CounterComparison::Impossible, 0);
         assert_eq!(known.comparison, good);
         assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&known.due_ns));
     }
-    assert_eq!(LastResult::after(Some(known), UNSYNCHRONISED, 0).comparison, UNSYNCHRONISED);
+    assert_eq!(
+        LastResult::after(Some(known), UNSYNCHRONISED, 0).comparison,
+        UNSYNCHRONISED
+    );
 }

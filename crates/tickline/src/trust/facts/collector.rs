@@ -42,10 +42,13 @@ const TASKS: [fn(&mut Collector, Probes, Option<HardwareCounter>); 8] = [
         }
     },
     |collector, probes, counter| {
-        collector.resolution_ticks = collector.measure_resolution(counter.filter(|_| may_read(probes)));
+        collector.resolution_ticks =
+            collector.measure_resolution(counter.filter(|_| may_read(probes)));
     },
     |collector, probes, counter| {
-        collector.cost = counter.filter(|_| may_read(probes)).map(|counter| measure_cost(&counter));
+        collector.cost = counter
+            .filter(|_| may_read(probes))
+            .map(|counter| measure_cost(&counter));
     },
 ];
 
@@ -102,10 +105,21 @@ impl Collector {
     /// of the keeper's word; `comparison` is the last one that the clock knows.
     // Inlined, because a call would need a copy of `comparison` on the stack.
     #[inline]
-    pub(crate) fn run_one(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
+    pub(crate) fn run_one(
+        &mut self,
+        changes: u64,
+        probes: Probes,
+        comparison: CounterComparison,
+    ) -> bool {
         self.begin_if_stale(changes);
-        let Some(task) = TASKS.get(self.next) else { return true };
-        task(self, probes, COUNTER.filter(|_| may_measure(probes, comparison)));
+        let Some(task) = TASKS.get(self.next) else {
+            return true;
+        };
+        task(
+            self,
+            probes,
+            COUNTER.filter(|_| may_measure(probes, comparison)),
+        );
         self.next += 1;
         false
     }

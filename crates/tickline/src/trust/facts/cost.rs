@@ -23,7 +23,11 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
         time_batch(&mut os_ns, || OsClock.monotonic_ns());
         time_batch(&mut os_unix_ns, || OsClock.unix_ns());
     }
-    Cost { counter_ps: call_ps(counter_ns), os_ps: call_ps(os_ns), os_unix_ps: call_ps(os_unix_ns) }
+    Cost {
+        counter_ps: call_ps(counter_ns),
+        os_ps: call_ps(os_ns),
+        os_unix_ps: call_ps(os_unix_ns),
+    }
 }
 
 /// Times a batch, and lowers `fastest_ns` to the result, which includes the cost of one reading of
@@ -33,7 +37,10 @@ fn time_batch<T>(fastest_ns: &mut i64, call: impl Fn() -> T) {
     for _ in 0..CALLS {
         core::hint::black_box(call());
     }
-    *fastest_ns = OsClock.monotonic_ns().saturating_sub(start_ns).min(*fastest_ns);
+    *fastest_ns = OsClock
+        .monotonic_ns()
+        .saturating_sub(start_ns)
+        .min(*fastest_ns);
 }
 
 /// The time of one call in a batch, ps.

@@ -36,7 +36,14 @@ fn cached() -> Option<EnvironmentSwitch> {
 /// Caches the variable's value, if none is cached yet. Returns the cached value.
 fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
     // ORDERING: Relaxed, as in `cached`.
-    CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
+    CACHED
+        .compare_exchange(
+            NOT_READ,
+            found as u8 + 1,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        )
+        .ok();
     cached().unwrap_or(found)
 }
 

@@ -19,13 +19,19 @@ use crate::words::plain;
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
-    let mut bad = document.findings().iter().filter(|finding| finding.severity < Severity::Note);
+    let mut bad = document
+        .findings()
+        .iter()
+        .filter(|finding| finding.severity < Severity::Note);
     let steps = bad.find_map(|finding| {
         let steps = finding.fix.steps.as_ref()?;
         Some((finding, steps, steps.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
-        writeln!(log, "\n--fix: nothing here can be fixed by another clocksource alone.")?;
+        writeln!(
+            log,
+            "\n--fix: nothing here can be fixed by another clocksource alone."
+        )?;
         return Ok(Exit::Negative);
     };
     let path = Path::new(CLOCKSOURCE).join("current_clocksource");
@@ -45,7 +51,11 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         return Ok(Exit::Negative);
     }
     write_clocksource(&path, clocksource)?;
-    writeln!(log, "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}", cost())?;
+    writeln!(
+        log,
+        "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}",
+        cost()
+    )?;
     Ok(Exit::Success)
 }
 
@@ -54,7 +64,8 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     steps.check.as_ref()?;
     if machine.kernel_log.is_none() {
         return Some(
-            "the kernel's log, which may call the TSC unstable, cannot be read here (sudo dmesg).".to_owned(),
+            "the kernel's log, which may call the TSC unstable, cannot be read here (sudo dmesg)."
+                .to_owned(),
         );
     }
     let warp = warp::measure_all(|_| {});
@@ -84,7 +95,9 @@ fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
     if now == clocksource {
         return Ok(());
     }
-    Err(io::Error::other(format!("--fix: the kernel refused {clocksource}, and keeps time with {now}")))
+    Err(io::Error::other(format!(
+        "--fix: the kernel refused {clocksource}, and keeps time with {now}"
+    )))
 }
 
 fn refused(path: &Path, error: &io::Error) -> io::Error {
@@ -93,15 +106,23 @@ fn refused(path: &Path, error: &io::Error) -> io::Error {
         io::ErrorKind::ReadOnlyFilesystem => "; this is a container's view: run it on the host",
         _ => "",
     };
-    io::Error::new(error.kind(), format!("--fix: {}: {error}{hint}", path.display()))
+    io::Error::new(
+        error.kind(),
+        format!("--fix: {}: {error}{hint}", path.display()),
+    )
 }
 
 /// The present cost of a call, as a sentence.
 fn cost() -> String {
     const ROUNDS: u32 = 5;
     let costs = costs::measure(&calls::all(admitted_counter().ok()), ROUNDS, |_| {});
-    let ns = costs.iter().find(|cost| cost.clock == MONOTONIC).and_then(|cost| cost.cost_ns);
-    ns.map_or_else(String::new, |ns| format!(" {MONOTONIC} takes {ns:.0} ns now."))
+    let ns = costs
+        .iter()
+        .find(|cost| cost.clock == MONOTONIC)
+        .and_then(|cost| cost.cost_ns);
+    ns.map_or_else(String::new, |ns| {
+        format!(" {MONOTONIC} takes {ns:.0} ns now.")
+    })
 }
 
 #[cfg(test)]
@@ -127,6 +148,15 @@ mod tests {
             ..Steps::default()
         };
         assert!(untested(&steps, &Machine::default()).is_some_and(|why| why.contains("log")));
-        assert_eq!(untested(&Steps { check: None, ..steps }, &Machine::default()), None);
+        assert_eq!(
+            untested(
+                &Steps {
+                    check: None,
+                    ..steps
+                },
+                &Machine::default()
+            ),
+            None
+        );
     }
 }

@@ -19,22 +19,31 @@ pub(super) fn text(document: &Document) -> String {
 }
 
 fn findings(document: &Document, screen: &mut Screen) {
-    let (notes, faults): (Vec<_>, Vec<_>) =
-        document.findings().iter().partition(|finding| finding.severity == Severity::Note);
+    let (notes, faults): (Vec<_>, Vec<_>) = document
+        .findings()
+        .iter()
+        .partition(|finding| finding.severity == Severity::Note);
     for (title, findings) in [("Findings", faults), ("Worth knowing", notes)] {
         if !findings.is_empty() {
             screen.heading(title);
         }
-        findings.into_iter().for_each(|finding| show(finding, screen));
+        findings
+            .into_iter()
+            .for_each(|finding| show(finding, screen));
     }
     if let Some(Finding { code, .. }) = document.findings().first() {
-        screen.say("  ", &format!("What a code in brackets means: tickline explain {code}"));
+        screen.say(
+            "  ",
+            &format!("What a code in brackets means: tickline explain {code}"),
+        );
     }
 }
 
 fn show(finding: &Finding, screen: &mut Screen) {
-    let (first, text) =
-        (format!("  {:<6} ", code(finding.severity)), format!("{} [{}]", finding.what, finding.code));
+    let (first, text) = (
+        format!("  {:<6} ", code(finding.severity)),
+        format!("{} [{}]", finding.what, finding.code),
+    );
     match finding.severity {
         Severity::Wrong => screen.say_painted(&first, &text, first.len(), BAD),
         Severity::Slow | Severity::Unsure => screen.say_painted(&first, &text, first.len(), SLOW),
@@ -97,7 +106,10 @@ fn gates(document: &Document, screen: &mut Screen) {
     }
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
-        let line = match (gate.open, gate.reason.as_deref().or(gate.warning.as_deref())) {
+        let line = match (
+            gate.open,
+            gate.reason.as_deref().or(gate.warning.as_deref()),
+        ) {
             (true, None) => "open".to_owned(),
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),

@@ -32,23 +32,44 @@ pub(crate) const fn offset_sample(at_s: f64, offset_ns: f64) -> OffsetSample {
 fn track() -> TrackSummary {
     let made = |index: u32| {
         let (at_s, bound_ns) = (f64::from(index) * 0.02, u64::from(20 + index % 25));
-        let offset_ns = if index == 7 { -551.0 } else { f64::from(index % 13) - 6.0 };
+        let offset_ns = if index == 7 {
+            -551.0
+        } else {
+            f64::from(index % 13) - 6.0
+        };
         let (bound_before_ns, bound_after_ns, bound_violated) = (bound_ns, bound_ns, index == 7);
-        OffsetSample { bound_before_ns, bound_after_ns, bound_violated, ..offset_sample(at_s, offset_ns) }
+        OffsetSample {
+            bound_before_ns,
+            bound_after_ns,
+            bound_violated,
+            ..offset_sample(at_s, offset_ns)
+        }
     };
     TrackSummary::new((0..1_000).map(made).collect())
 }
 
 const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
-    let (min_ns, p99_ns, p99_99_ns, max_ns) = (0, median_ns + 2, median_ns + 140, median_ns + 20_000);
-    LatencyRow { clock, readings: 1_000_000, min_ns, median_ns, p99_ns, p99_99_ns, max_ns }
+    let (min_ns, p99_ns, p99_99_ns, max_ns) =
+        (0, median_ns + 2, median_ns + 140, median_ns + 20_000);
+    LatencyRow {
+        clock,
+        readings: 1_000_000,
+        min_ns,
+        median_ns,
+        p99_ns,
+        p99_99_ns,
+        max_ns,
+    }
 }
 
 /// The document: a recorded machine whose clock is slow, with hostile facts.
 pub(super) fn document() -> Document {
     let recorded = include_str!("../../../tests/facts/guest-hpet.json");
     let mut recorded: Document = serde_json::from_str(recorded).unwrap();
-    recorded.costs.push(CostRow { clock: "rdtscp".to_owned(), ..CostRow::default() });
+    recorded.costs.push(CostRow {
+        clock: "rdtscp".to_owned(),
+        ..CostRow::default()
+    });
     recorded.machine.cpu = Some(HOSTILE.to_owned());
     recorded.machine.clock_gettime_file = Some(format!("/{}{HOSTILE}", "long/".repeat(60)));
     recorded.machine.kernel_command_line = Some(format!("a_parameter={}", "0123456789".repeat(40)));

@@ -76,7 +76,10 @@ pub(super) fn html(document: &Document) -> String {
 fn head(document: &Document) -> Markup {
     let (call, os) = (document.cost_ns(NOW_NS), document.cost_ns(MONOTONIC));
     let unsynchronised = document.unsynchronised().is_some();
-    let level = document.health.as_ref().map_or(Level::Unknown, |health| health.level);
+    let level = document
+        .health
+        .as_ref()
+        .map_or(Level::Unknown, |health| health.level);
     html! {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
@@ -96,7 +99,9 @@ fn head(document: &Document) -> Markup {
 }
 
 fn findings(found: &[Finding]) -> Markup {
-    let none = !found.iter().any(|finding| finding.severity < Severity::Note);
+    let none = !found
+        .iter()
+        .any(|finding| finding.severity < Severity::Note);
     html! {
         section.findings {
             h2 { @if none { "Worth knowing" } @else { "Findings" } }
@@ -148,15 +153,37 @@ fn table(class: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Markup>>) -
 /// The costs of the calls, with bars. The length of a bar is the logarithm of the cost, so that 2
 /// ns and 25 ns look different beside 1,000 ns.
 fn costs(rows: &[CostRow]) -> Markup {
-    let largest = rows.iter().filter_map(|row| row.cost_ns).fold(10.0, f64::max);
-    let width = |ns: f64| format!("width: {:.1}%", (100.0 * ns.log10() / largest.log10()).max(1.0));
-    let row = |row: &CostRow| {
-        let bar = row.cost_ns.map(|ns| html! { div class={ "bar " (bar_class(row)) } style=(width(ns)) {} });
-        let cost = row.cost_ns.map_or("not available".to_owned(), time);
-        let served_by = row.served_by.map(|served_by| text(&json!(served_by))).unwrap_or_default();
-        vec![html! { (row.clock) }, bar.unwrap_or_default(), html! { (cost) }, html! { (served_by) }]
+    let largest = rows
+        .iter()
+        .filter_map(|row| row.cost_ns)
+        .fold(10.0, f64::max);
+    let width = |ns: f64| {
+        format!(
+            "width: {:.1}%",
+            (100.0 * ns.log10() / largest.log10()).max(1.0)
+        )
     };
-    let table = table("wide costs", &["clock", "", "cost", "answered by"], rows.iter().map(row));
+    let row = |row: &CostRow| {
+        let bar = row
+            .cost_ns
+            .map(|ns| html! { div class={ "bar " (bar_class(row)) } style=(width(ns)) {} });
+        let cost = row.cost_ns.map_or("not available".to_owned(), time);
+        let served_by = row
+            .served_by
+            .map(|served_by| text(&json!(served_by)))
+            .unwrap_or_default();
+        vec![
+            html! { (row.clock) },
+            bar.unwrap_or_default(),
+            html! { (cost) },
+            html! { (served_by) },
+        ]
+    };
+    let table = table(
+        "wide costs",
+        &["clock", "", "cost", "answered by"],
+        rows.iter().map(row),
+    );
     chart(
         "Cost of a call",
         &table,
@@ -182,9 +209,17 @@ fn bar_class(row: &CostRow) -> &'static str {
 fn latencies(rows: &[LatencyRow]) -> Markup {
     let row = |row: &LatencyRow| {
         let times = [row.median_ns, row.p99_ns, row.p99_99_ns, row.max_ns].map(as_f64);
-        std::iter::once(html! { (row.clock) }).chain(times.map(|ns| html! { (time(ns)) })).collect()
+        std::iter::once(html! { (row.clock) })
+            .chain(times.map(|ns| html! { (time(ns)) }))
+            .collect()
     };
-    let heads = ["from one to the next", "median", "99 %", "99.99 %", "longest"];
+    let heads = [
+        "from one to the next",
+        "median",
+        "99 %",
+        "99.99 %",
+        "longest",
+    ];
     chart(
         "How long single readings take",
         &table("wide", &heads, rows.iter().map(row)),
@@ -196,8 +231,11 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
 /// The comparison of the CPUs' counters.
 fn pairs(warp: &WarpTest) -> Markup {
     let (title, rows) = warp::pairs(warp);
-    let rows = rows.iter().map(|row| row.iter().map(|cell| html! { (cell) }).collect());
-    let content = html! { p { (warp::result(warp)) " " (title) "." } (table("wide", &warp::HEADS, rows)) };
+    let rows = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| html! { (cell) }).collect());
+    let content =
+        html! { p { (warp::result(warp)) " " (title) "." } (table("wide", &warp::HEADS, rows)) };
     chart(
         "Counters of the CPUs against each other",
         &content,
@@ -222,7 +260,10 @@ fn gate(gate: &GateRow) -> Vec<Markup> {
 /// JSON that cannot end its script element, whatever its strings contain. In JSON, `<`, `>` and `&`
 /// occur only in strings, so escapes can replace them.
 fn for_script(data: &Value) -> String {
-    data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    data.to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
 }
 
 #[cfg(test)]
@@ -238,14 +279,32 @@ mod tests {
             std::fs::write(path, &report).unwrap();
         }
         let none = "No call for the time is slow";
-        for part in
-            [none, "<script>alert", "<!--", "http:", "https:", "url(", "@import", " src=", "<img", "fetch("]
-        {
+        for part in [
+            none,
+            "<script>alert",
+            "<!--",
+            "http:",
+            "https:",
+            "url(",
+            "@import",
+            " src=",
+            "<img",
+            "fetch(",
+        ] {
             assert!(!report.contains(part), "{part}");
         }
-        assert_eq!(report.matches("</script>").count(), 2, "the data and the script");
-        let data =
-            report.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+        assert_eq!(
+            report.matches("</script>").count(),
+            2,
+            "the data and the script"
+        );
+        let data = report
+            .split("type=\"application/json\">")
+            .nth(1)
+            .unwrap()
+            .split("</script>")
+            .next()
+            .unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["machine"]["cpu"], example::HOSTILE);
         for part in [
@@ -268,7 +327,10 @@ mod tests {
         let mut document = Document::new("report", Vec::new(), None);
         let none = "No call for the time is slow";
         let report = html(&document);
-        assert!(!report.contains("<figure") && report.contains("supported"), "{report}");
+        assert!(
+            !report.contains("<figure") && report.contains("supported"),
+            "{report}"
+        );
         assert!(!report.contains(none));
         document.findings = Some(Vec::new());
         assert!(html(&document).contains(none));

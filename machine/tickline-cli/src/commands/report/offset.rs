@@ -18,12 +18,19 @@ const HEIGHT: f64 = BOTTOM + 38.0;
 
 /// The chart; empty without points.
 pub(super) fn figure(track: &TrackSummary) -> Markup {
-    let Some(last) = track.points.last() else { return Markup::default() };
+    let Some(last) = track.points.last() else {
+        return Markup::default();
+    };
     let limit = limit(&track.points);
     let x = Scale::new(0.0, last.at_s, LEFT, WIDTH - 4.0);
     let y = Scale::new(-limit, limit, BOTTOM, TOP);
-    let beyond = track.points.iter().filter(|point| point.offset_ns.abs() > limit).count();
-    let swatch = |symbol: Markup| html! { svg.swatch viewBox="0 0 22 10" aria-hidden="true" { (symbol) } };
+    let beyond = track
+        .points
+        .iter()
+        .filter(|point| point.offset_ns.abs() > limit)
+        .count();
+    let swatch =
+        |symbol: Markup| html! { svg.swatch viewBox="0 0 22 10" aria-hidden="true" { (symbol) } };
     html! {
         figure {
             h3 { "Offset from CLOCK_MONOTONIC, and claimed bound" }
@@ -79,29 +86,52 @@ fn axes(x: &Scale, y: &Scale) -> Markup {
 
 /// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
 fn limit(points: &[OffsetSample]) -> f64 {
-    let extent = |point: &OffsetSample| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
+    let extent = |point: &OffsetSample| {
+        ends(point)
+            .into_iter()
+            .fold(0.0, |far: f64, end| far.max(end.abs()))
+    };
     let mut extents: Vec<f64> = points.iter().map(extent).collect();
     extents.sort_by(f64::total_cmp);
-    let (largest, usual) = (extents[extents.len() - 1], extents[(extents.len() - 1) * 98 / 100]);
-    1.1 * if largest > 4.0 * usual { usual } else { largest }.max(1.0)
+    let (largest, usual) = (
+        extents[extents.len() - 1],
+        extents[(extents.len() - 1) * 98 / 100],
+    );
+    1.1 * if largest > 4.0 * usual {
+        usual
+    } else {
+        largest
+    }
+    .max(1.0)
 }
 
 /// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
 fn ends(point: &OffsetSample) -> [f64; 2] {
-    [point.offset_ns - as_f64(point.bound_before_ns), point.offset_ns + as_f64(point.bound_after_ns)]
+    [
+        point.offset_ns - as_f64(point.bound_before_ns),
+        point.offset_ns + as_f64(point.bound_after_ns),
+    ]
 }
 
 /// The area between the claimed bounds.
 fn band(points: &[OffsetSample], x: &Scale, y: &Scale) -> String {
     let there = points.iter().map(|point| (point.at_s, ends(point)[1]));
-    let back = points.iter().rev().map(|point| (point.at_s, ends(point)[0]));
-    let corners = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
+    let back = points
+        .iter()
+        .rev()
+        .map(|point| (point.at_s, ends(point)[0]));
+    let corners = there
+        .chain(back)
+        .map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
     format!("M{}Z", corners.collect::<Vec<_>>().join("L"))
 }
 
 /// A dot for each point.
 fn offsets(points: &[OffsetSample], x: &Scale, y: &Scale) -> String {
-    points.iter().map(|point| format!("M{} {}h0", x.at(point.at_s), y.at(point.offset_ns))).collect()
+    points
+        .iter()
+        .map(|point| format!("M{} {}h0", x.at(point.at_s), y.at(point.offset_ns)))
+        .collect()
 }
 
 /// Maps values from `low` to `high` to positions of the drawing from `from` to `to`.
@@ -114,7 +144,12 @@ struct Scale {
 
 impl Scale {
     fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
-        Self { low, high: if high > low { high } else { low + 1.0 }, from, to }
+        Self {
+            low,
+            high: if high > low { high } else { low + 1.0 },
+            from,
+            to,
+        }
     }
 
     /// The position of a value. A value outside of the range is at its end.
@@ -127,10 +162,16 @@ impl Scale {
     fn marks(&self) -> Vec<f64> {
         let least = (self.high - self.low) / 5.0;
         let power = 10_f64.powf(least.log10().floor());
-        let step = power * [1.0, 2.0, 5.0].into_iter().find(|step| step * power >= least).unwrap_or(10.0);
+        let step = power
+            * [1.0, 2.0, 5.0]
+                .into_iter()
+                .find(|step| step * power >= least)
+                .unwrap_or(10.0);
         let first = (self.low / step).ceil();
         let values = (0..100).map(|index| (first + f64::from(index)) * step);
-        values.take_while(|value| *value <= self.high + step * 1e-6).collect()
+        values
+            .take_while(|value| *value <= self.high + step * 1e-6)
+            .collect()
     }
 }
 
@@ -147,7 +188,9 @@ mod tests {
     #[test]
     fn the_plot_has_room_for_all_offsets_unless_a_few_are_far_off() {
         assert!((limit(&[offset_sample(0.0, 5.0), offset_sample(1.0, -30.0)]) - 60.5).abs() < 1e-9);
-        let mut points: Vec<_> = (0..200).map(|index| offset_sample(f64::from(index), 0.0)).collect();
+        let mut points: Vec<_> = (0..200)
+            .map(|index| offset_sample(f64::from(index), 0.0))
+            .collect();
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
         points[0].offset_ns = 551.0;
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
@@ -155,9 +198,21 @@ mod tests {
 
     #[test]
     fn marks_of_a_scale_are_round_numbers_in_its_range() {
-        assert_eq!(Scale::new(-30.0, 30.0, 0.0, 1.0).marks(), [-20.0, 0.0, 20.0]);
-        assert_eq!(Scale::new(0.0, 10.0, 0.0, 1.0).marks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(Scale::new(0.0, 3_600.0, 0.0, 1.0).marks(), [0.0, 1_000.0, 2_000.0, 3_000.0]);
-        assert!(!Scale::new(5.0, 5.0, 0.0, 1.0).marks().is_empty(), "no range is one of 1");
+        assert_eq!(
+            Scale::new(-30.0, 30.0, 0.0, 1.0).marks(),
+            [-20.0, 0.0, 20.0]
+        );
+        assert_eq!(
+            Scale::new(0.0, 10.0, 0.0, 1.0).marks(),
+            [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+        );
+        assert_eq!(
+            Scale::new(0.0, 3_600.0, 0.0, 1.0).marks(),
+            [0.0, 1_000.0, 2_000.0, 3_000.0]
+        );
+        assert!(
+            !Scale::new(5.0, 5.0, 0.0, 1.0).marks().is_empty(),
+            "no range is one of 1"
+        );
     }
 }

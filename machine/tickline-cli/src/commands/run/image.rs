@@ -55,7 +55,8 @@ type Elf<'a> = ElfBytes<'a, LittleEndian>;
 impl Image {
     /// Reads the library at `path`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let invalid = |text: &str| with_path(path, &io::Error::new(io::ErrorKind::InvalidData, text));
+        let invalid =
+            |text: &str| with_path(path, &io::Error::new(io::ErrorKind::InvalidData, text));
         let contents = contents(path).map_err(|error| with_path(path, &error))?;
         let other = || invalid("this is not the libtickline_preload.so of this version");
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
@@ -69,12 +70,24 @@ impl Image {
 
     fn parse(path: &Path, file: &Elf<'_>) -> Option<Self> {
         let (mut bytes, mut code) = (Vec::new(), 0..0);
-        for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
+        for header in file
+            .segments()?
+            .iter()
+            .filter(|header| header.p_type == PT_LOAD)
+        {
             let end = header.p_vaddr.checked_add(header.p_memsz)?;
-            let end = end.checked_next_multiple_of(MEMORY_PAGE_BYTES).filter(|end| *end <= MAX_BYTES)?;
+            let end = end
+                .checked_next_multiple_of(MEMORY_PAGE_BYTES)
+                .filter(|end| *end <= MAX_BYTES)?;
             bytes.resize(bytes.len().max(usize::try_from(end).ok()?), 0);
-            let (data, at) = (file.segment_data(&header).ok()?, usize::try_from(header.p_vaddr).ok()?);
-            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
+            let (data, at) = (
+                file.segment_data(&header).ok()?,
+                usize::try_from(header.p_vaddr).ok()?,
+            );
+            bytes
+                .get_mut(at..)?
+                .get_mut(..data.len())?
+                .copy_from_slice(data);
             if header.p_flags & PF_X != 0 {
                 code = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES..end;
             }
@@ -84,11 +97,19 @@ impl Image {
         let relocations = file.section_header_by_name(".rela.dyn").ok()??;
         let relocations = file.section_data_as_relas(&relocations).ok()?;
         let relocations = relocations.filter(|relocation| relocation.r_type == R_X86_64_RELATIVE);
-        let relocations = relocations.map(|relocation| (relocation.r_offset, relocation.r_addend)).collect();
+        let relocations = relocations
+            .map(|relocation| (relocation.r_offset, relocation.r_addend))
+            .collect();
         // A library of another version has a section of another size.
         let entries = file.section_header_by_name(ENTRY_SECTION).ok()??;
         let entries = (entries.sh_size == ENTRY_SECTION_BYTES).then_some(entries.sh_addr)?;
-        Some(Self { path: path.to_owned(), bytes, code, relocations, entries })
+        Some(Self {
+            path: path.to_owned(),
+            bytes,
+            code,
+            relocations,
+            entries,
+        })
     }
 
     /// The image for memory that begins at `base`; `None` if a relocation is outside of the image.
@@ -99,27 +120,41 @@ impl Image {
         }
         let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
         let (start, resume) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
-        Some(RelocatedImage { bytes, start, resume })
+        Some(RelocatedImage {
+            bytes,
+            start,
+            resume,
+        })
     }
 }
 
 fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
-    bytes.get_mut(usize::try_from(at).ok()?..)?.first_chunk_mut()
+    bytes
+        .get_mut(usize::try_from(at).ok()?..)?
+        .first_chunk_mut()
 }
 
 /// The contents of a regular file. A pipe would block, and some devices have no end.
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::other(format!("this is not a regular file: mode {:o}", metadata.mode())));
+        return Err(io::Error::other(format!(
+            "this is not a regular file: mode {:o}",
+            metadata.mode()
+        )));
     }
     if metadata.len() > MAX_BYTES {
-        let text = format!("it has {} bytes, and a library has {MAX_BYTES} at most", metadata.len());
+        let text = format!(
+            "it has {} bytes, and a library has {MAX_BYTES} at most",
+            metadata.len()
+        );
         return Err(io::Error::other(text));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(io::Error::other)?);
     // Files of `/proc` report a length of 0 and have more. A read of some of them blocks.
-    File::open(path)?.take(metadata.len()).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(metadata.len())
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

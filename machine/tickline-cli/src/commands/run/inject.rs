@@ -45,7 +45,10 @@ const STACK_BYTES: u64 = 64 * 1024;
 const TEXT_BYTES: u64 = 8 * 1024;
 
 /// An `int` as an argument of a system call. The kernel reads only the lower half.
-#[expect(clippy::cast_sign_loss, reason = "the kernel reads the bits, not the sign")]
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "the kernel reads the bits, not the sign"
+)]
 const fn bits(number: libc::c_int) -> u64 {
     number as u64
 }
@@ -139,18 +142,28 @@ struct StoppedProgram<'a> {
 
 impl<'a> StoppedProgram<'a> {
     fn attach(tracee: &'a Tracee) -> io::Result<Self> {
-        let memory = File::options().read(true).write(true).open(format!("/proc/{}/mem", tracee.pid))?;
+        let memory = File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{}/mem", tracee.pid))?;
         let mut registers = ptrace::getregs(tracee.pid)?;
         // No system call has this number, so the kernel does not restart one.
         registers.orig_rax = u64::MAX;
         let code = read_code(&memory, registers.rip)?;
-        Ok(Self { tracee, memory, registers, code, blocked: tracee.signal_mask()? })
+        Ok(Self {
+            tracee,
+            memory,
+            registers,
+            code,
+            blocked: tracee.signal_mask()?,
+        })
     }
 
     /// Returns the outcome, and the registers with which the program begins in `resume`.
     fn start_library(&self, payload: Payload<'_>) -> io::Result<(Outcome, libc::user_regs_struct)> {
-        self.write_code(&CODE)
-            .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
+        self.write_code(&CODE).map_err(|error| {
+            io::Error::new(error.kind(), format!("its code cannot be written: {error}"))
+        })?;
         let stack = payload.image.bytes.len() as u64 + STACK_BYTES;
         let mapped = self.run(0, MMAP_RETURN_OFFSET, |registers| {
             [registers.rdi, registers.rsi, registers.rdx] = [0, stack + TEXT_BYTES, READ_WRITE];
@@ -159,7 +172,9 @@ impl<'a> StoppedProgram<'a> {
         let base = syscall_result(mapped.rax)?;
         // The two words that the code pops, then the page's path. A call needs 16-byte alignment.
         let pointer = base + stack;
-        let mut words = [pointer + 16, vdso_address(self.tracee.pid)?].map(u64::to_le_bytes).concat();
+        let mut words = [pointer + 16, vdso_address(self.tracee.pid)?]
+            .map(u64::to_le_bytes)
+            .concat();
         words.extend_from_slice(payload.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;
@@ -183,7 +198,10 @@ impl<'a> StoppedProgram<'a> {
         resume_registers.rbx = self.registers.rip;
         resume_registers.rdi = bits(getpid().as_raw());
         resume_registers.rbp = bits(payload.resume_flags);
-        Ok((Outcome::from_number(i32::from_le_bytes(number)), resume_registers))
+        Ok((
+            Outcome::from_number(i32::from_le_bytes(number)),
+            resume_registers,
+        ))
     }
 
     /// Runs [`CODE`] from offset `start` to the breakpoint before `end`, with the program's
@@ -205,24 +223,38 @@ impl<'a> StoppedProgram<'a> {
         if registers.rip == self.registers.rip + end {
             return Ok(registers);
         }
-        Err(io::Error::other(format!("the library stopped at {:#x} in the program", registers.rip)))
+        Err(io::Error::other(format!(
+            "the library stopped at {:#x} in the program",
+            registers.rip
+        )))
     }
 
     /// Restores the program's code and signal mask, and sets its registers. Returns `start` if this
     /// succeeds or the program has ended.
-    fn restore(&self, registers: libc::user_regs_struct, start: io::Result<Outcome>) -> io::Result<Outcome> {
+    fn restore(
+        &self,
+        registers: libc::user_regs_struct,
+        start: io::Result<Outcome>,
+    ) -> io::Result<Outcome> {
         // Code that could not be written need not be restored.
-        let code = read_code(&self.memory, self.registers.rip)
-            .and_then(|found| if found == self.code { Ok(()) } else { self.write_code(&self.code) });
+        let code = read_code(&self.memory, self.registers.rip).and_then(|found| {
+            if found == self.code {
+                Ok(())
+            } else {
+                self.write_code(&self.code)
+            }
+        });
         // If the program has ended, only this call reports that, by ESRCH.
         let set = ptrace::setregs(self.tracee.pid, registers).map_err(io::Error::from);
         match set.and(code).and(self.tracee.set_signal_mask(self.blocked)) {
             Ok(()) => start,
             // The program was killed. Its parent gets its exit status.
-            Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => start.and(Err(ended_error())),
-            Err(error) => {
-                Ok(Outcome::Unrestored(format!("its code and registers cannot be restored: {error}")))
+            Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => {
+                start.and(Err(ended_error()))
             }
+            Err(error) => Ok(Outcome::Unrestored(format!(
+                "its code and registers cannot be restored: {error}"
+            ))),
         }
     }
 
@@ -230,7 +262,10 @@ impl<'a> StoppedProgram<'a> {
     /// writes by `/proc/PID/mem` (Linux 6.12, `proc_mem.force_override`).
     fn write_code(&self, code: &[u8; CODE.len()]) -> io::Result<()> {
         const WORD_BYTES: usize = size_of::<libc::c_long>();
-        for (at, word) in (self.registers.rip..).step_by(WORD_BYTES).zip(code.chunks_exact(WORD_BYTES)) {
+        for (at, word) in (self.registers.rip..)
+            .step_by(WORD_BYTES)
+            .zip(code.chunks_exact(WORD_BYTES))
+        {
             let at = ptr::without_provenance_mut(usize::try_from(at).map_err(io::Error::other)?);
             let word = libc::c_long::from_le_bytes(word.try_into().map_err(io::Error::other)?);
             ptrace::write(self.tracee.pid, at, word)?;
@@ -259,8 +294,12 @@ fn vdso_address(pid: Pid) -> io::Result<u64> {
     const AT_SYSINFO_EHDR: u64 = 33;
     let auxiliary = fs::read(format!("/proc/{pid}/auxv"))?;
     let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
-    let mut entries = auxiliary.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..])));
-    Ok(entries.find(|(kind, _)| *kind == AT_SYSINFO_EHDR).map_or(0, |(_, value)| value))
+    let mut entries = auxiliary
+        .chunks_exact(16)
+        .map(|entry| (word(&entry[..8]), word(&entry[8..])));
+    Ok(entries
+        .find(|(kind, _)| *kind == AT_SYSINFO_EHDR)
+        .map_or(0, |(_, value)| value))
 }
 
 #[cfg(test)]
@@ -273,7 +312,10 @@ mod tests {
 
     #[test]
     fn a_traced_program_is_restored_or_reported_as_unrestored() {
-        let mut child = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("there is `sleep`");
         let pid = Pid::from_raw(child.id().try_into().expect("a number"));
         let tracee = match Tracee::seize(pid) {
             Ok(tracee) => tracee,
@@ -291,17 +333,25 @@ mod tests {
         let mut elsewhere = StoppedProgram::attach(&tracee).expect("it is traced");
         elsewhere.registers.rip = 0;
         let start = elsewhere.restore(elsewhere.registers, Ok(Outcome::Served));
-        assert!(matches!(start, Ok(Outcome::Unrestored(_))), "there is no memory: {start:?}");
+        assert!(
+            matches!(start, Ok(Outcome::Unrestored(_))),
+            "there is no memory: {start:?}"
+        );
         let start = whole.restore(whole.registers, Ok(Outcome::Served));
         assert_eq!(start.expect("it is restored"), Outcome::Served);
-        assert_eq!(read_code(&whole.memory, whole.registers.rip).expect("there is code"), whole.code);
+        assert_eq!(
+            read_code(&whole.memory, whole.registers.rip).expect("there is code"),
+            whole.code
+        );
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
         assert_eq!(registers, whole.registers);
         // A program that was killed does not count as unrestored.
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
         for start in [Ok(Outcome::Served), Err(ended_error())] {
-            let error = whole.restore(whole.registers, start).expect_err("it has ended");
+            let error = whole
+                .restore(whole.registers, start)
+                .expect_err("it has ended");
             assert_eq!(error.to_string(), ended_error().to_string());
         }
     }

@@ -53,7 +53,10 @@ impl ProgramKind {
                 Ok(head) => head,
                 // The file may be a script with a privileged interpreter.
                 Err(ErrorKind::PermissionDenied) => {
-                    return Self::Untraceable(format!("{} may be executed, but not be read", name()));
+                    return Self::Untraceable(format!(
+                        "{} may be executed, but not be read",
+                        name()
+                    ));
                 }
                 Err(_) => return Self::Unknown,
             };
@@ -67,15 +70,27 @@ impl ProgramKind {
 
     /// The kind of a file other than a script, by its first bytes (elf(5)).
     fn from_head(head: &[u8]) -> Self {
-        let Some(header) = elf_header(head) else { return Self::Unknown };
+        let Some(header) = elf_header(head) else {
+            return Self::Unknown;
+        };
         if (header.class, header.e_machine) != (Class::ELF64, EM_X86_64) {
             return Self::Foreign;
         }
-        let segments = usize::try_from(header.e_phoff).ok().and_then(|at| head.get(at..));
-        let segments = SegmentTable::new(header.endianness, header.class, segments.unwrap_or_default());
+        let segments = usize::try_from(header.e_phoff)
+            .ok()
+            .and_then(|at| head.get(at..));
+        let segments = SegmentTable::new(
+            header.endianness,
+            header.class,
+            segments.unwrap_or_default(),
+        );
         let mut segments = segments.iter().take(header.e_phnum.into());
         let is_dynamic = segments.any(|segment| segment.p_type == PT_INTERP);
-        if is_dynamic && !is_secure() { Self::Dynamic } else { Self::Static }
+        if is_dynamic && !is_secure() {
+            Self::Dynamic
+        } else {
+            Self::Static
+        }
     }
 }
 
@@ -112,7 +127,9 @@ fn read_head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind
     if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(&[]);
     }
-    let length = File::open(file).and_then(|mut file| file.read(bytes)).map_err(|error| error.kind())?;
+    let length = File::open(file)
+        .and_then(|mut file| file.read(bytes))
+        .map_err(|error| error.kind())?;
     Ok(bytes.get(..length).unwrap_or_default())
 }
 
@@ -121,7 +138,9 @@ fn interpreter_of(head: &[u8]) -> Option<PathBuf> {
     let line = head.get(..LINE_BYTES).unwrap_or(head);
     let rest = line.strip_prefix(b"#!")?;
     let line = rest.split(|byte| matches!(byte, b'\n' | 0)).next()?;
-    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
+    let name = line
+        .split(|byte| matches!(byte, b' ' | b'\t'))
+        .find(|word| !word.is_empty())?;
     Some(PathBuf::from(std::ffi::OsString::from_vec(name.to_vec())))
 }
 
@@ -131,22 +150,35 @@ mod tests {
 
     #[test]
     fn the_head_of_a_program_tells_its_kind() {
-        assert_eq!(ProgramKind::detect(Path::new("/bin/sh")), ProgramKind::Dynamic);
+        assert_eq!(
+            ProgramKind::detect(Path::new("/bin/sh")),
+            ProgramKind::Dynamic
+        );
         let mut head = fs::read("/bin/sh").expect("a shell");
         // One program header (`e_phnum`), which is not INTERP.
         head[56] = 1;
         assert_eq!(ProgramKind::from_head(&head), ProgramKind::Static);
         head[4] = 1;
         assert_eq!(ProgramKind::from_head(&head), ProgramKind::Foreign);
-        assert!([&b""[..], b"text"].iter().all(|head| ProgramKind::from_head(head) == ProgramKind::Unknown));
+        assert!(
+            [&b""[..], b"text"]
+                .iter()
+                .all(|head| ProgramKind::from_head(head) == ProgramKind::Unknown)
+        );
     }
 
     #[test]
     fn a_script_names_its_interpreter() {
         let found = |line: &[u8]| interpreter_of(line).map(|path| path.display().to_string());
         assert_eq!(found(b"#!/bin/sh\n").as_deref(), Some("/bin/sh"));
-        assert_eq!(found(b"#! \t/usr/bin/env -S php -n\nexit").as_deref(), Some("/usr/bin/env"));
+        assert_eq!(
+            found(b"#! \t/usr/bin/env -S php -n\nexit").as_deref(),
+            Some("/usr/bin/env")
+        );
         assert_eq!(found(b"#!interpreter").as_deref(), Some("interpreter"));
-        assert_eq!((found(b"#! \n/bin/sh"), found(b"\x7fELF"), found(b"")), (None, None, None));
+        assert_eq!(
+            (found(b"#! \n/bin/sh"), found(b"\x7fELF"), found(b"")),
+            (None, None, None)
+        );
     }
 }

@@ -125,7 +125,8 @@ impl Tracee {
         // PTRACE_SETSIGMASK.
         let request = 0x420b;
         // SAFETY: the kernel only reads `MASK_BYTES` from `mask`, which has this size.
-        let result = unsafe { libc::ptrace(request, self.pid.as_raw(), MASK_BYTES, &raw const mask) };
+        let result =
+            unsafe { libc::ptrace(request, self.pid.as_raw(), MASK_BYTES, &raw const mask) };
         Errno::result(result)?;
         Ok(())
     }
@@ -143,7 +144,14 @@ impl Tracee {
     fn resume(&self, signal: libc::c_int) -> io::Result<()> {
         let (pid, signal) = (self.pid.as_raw(), libc::c_long::from(signal));
         // SAFETY: this request takes no pointer.
-        resumed(unsafe { libc::ptrace(libc::PTRACE_CONT, pid, ptr::null_mut::<libc::c_void>(), signal) })
+        resumed(unsafe {
+            libc::ptrace(
+                libc::PTRACE_CONT,
+                pid,
+                ptr::null_mut::<libc::c_void>(),
+                signal,
+            )
+        })
     }
 
     /// Leaves the process stopped until SIGCONT comes.

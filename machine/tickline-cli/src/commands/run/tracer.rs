@@ -85,7 +85,9 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Report<'_>) -> io::Resul
     }
     let helper = Helper(helper);
     let mut error = [0; 4];
-    let answered = own_end.write_all(&[0]).and_then(|()| own_end.read_exact(&mut error));
+    let answered = own_end
+        .write_all(&[0])
+        .and_then(|()| own_end.read_exact(&mut error));
     match (answered, i32::from_ne_bytes(error)) {
         (Ok(()), 0) => Ok(helper),
         (answered, error) => {
@@ -100,7 +102,8 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Report<'_>) -> io::Resul
 /// filter. `@system-service` lacks ptrace, and a process cannot find out for which calls a filter
 /// kills it. Container engines have filters, too, but allow ptrace.
 fn is_in_filtered_unit() -> bool {
-    secure_computing_mode() == Ok(SecureComputingMode::Filter) && std::env::var_os("INVOCATION_ID").is_some()
+    secure_computing_mode() == Ok(SecureComputingMode::Filter)
+        && std::env::var_os("INVOCATION_ID").is_some()
 }
 
 /// Whether this process, its children and `/proc` are in one PID namespace (pid_namespaces(7)).
@@ -111,7 +114,8 @@ fn has_one_namespace() -> bool {
     let namespace = link("/proc/self/ns/pid");
     namespace.is_some()
         && namespace == link("/proc/self/ns/pid_for_children")
-        && link("/proc/self").is_some_and(|number| number.as_os_str() == getpid().to_string().as_str())
+        && link("/proc/self")
+            .is_some_and(|number| number.as_os_str() == getpid().to_string().as_str())
 }
 
 /// As fork(2), but without an exit signal: the child's end sends no SIGCHLD to this process.
@@ -122,7 +126,9 @@ fn fork_without_exit_signal() -> io::Result<ForkResult> {
     let result = unsafe { libc::syscall(libc::SYS_clone, none, none, none, none, none) };
     match i32::try_from(Errno::result(result)?).map_err(io::Error::other)? {
         0 => Ok(ForkResult::Child),
-        child => Ok(ForkResult::Parent { child: Pid::from_raw(child) }),
+        child => Ok(ForkResult::Parent {
+            child: Pid::from_raw(child),
+        }),
     }
 }
 
@@ -134,7 +140,12 @@ fn detach_from_terminal() {
 }
 
 /// The work of the helper process.
-fn trace(program: Pid, parent: &mut UnixStream, payload: Payload<'_>, report: Report<'_>) -> io::Result<()> {
+fn trace(
+    program: Pid,
+    parent: &mut UnixStream,
+    payload: Payload<'_>,
+    report: Report<'_>,
+) -> io::Result<()> {
     parent.read_exact(&mut [0])?;
     let seized = Tracee::seize(program);
     let error = seized.as_ref().map_or_else(|error| *error as i32, |_| 0);

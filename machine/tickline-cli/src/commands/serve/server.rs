@@ -22,7 +22,10 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
-    let mut log = ServerLog { page, last_line: None };
+    let mut log = ServerLog {
+        page,
+        last_line: None,
+    };
     if publisher.phase() != LeasePhase::Off {
         log.log_start(&publisher);
     }
@@ -68,7 +71,13 @@ struct ServerLog<'a> {
 impl ServerLog<'_> {
     fn line(&self, text: &str) {
         // If standard error cannot be written, the server has no way to report that.
-        writeln!(io::stderr(), "tickline: {}: {}", plain_path(self.page), plain(text)).ok();
+        writeln!(
+            io::stderr(),
+            "tickline: {}: {}",
+            plain_path(self.page),
+            plain(text)
+        )
+        .ok();
     }
 
     fn log_start(&self, publisher: &Publisher) {

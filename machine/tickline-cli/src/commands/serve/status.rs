@@ -44,15 +44,20 @@ pub(super) struct PageReport {
 impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
         let attached = AttachedFile::open(page).map_err(super::page_error)?;
-        let counter =
-            HardwareCounter::if_present().filter(|_| machine::kernel_admits_counter() != Some(false));
-        let counter =
-            counter.ok_or_else(|| io::Error::other("there is no counter that this process may read"))?;
+        let counter = HardwareCounter::if_present()
+            .filter(|_| machine::kernel_admits_counter() != Some(false));
+        let counter = counter
+            .ok_or_else(|| io::Error::other("there is no counter that this process may read"))?;
         let ahead = LineLead::measure(&attached.page(), counter);
         let snapshot = attached.file.snapshot(&counter);
-        let excess_ns = ahead.as_ref().zip(snapshot.lead_ns).map_or(0, |(ahead, stated_ns)| {
-            ahead.lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
-        });
+        let excess_ns = ahead
+            .as_ref()
+            .zip(snapshot.lead_ns)
+            .map_or(0, |(ahead, stated_ns)| {
+                ahead
+                    .lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0))
+                    .saturating_sub(stated_ns)
+            });
         let (server_pid, server_unknown) = match writer_pid(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
@@ -73,13 +78,23 @@ impl PageReport {
             age_ns: snapshot.age_ns,
             lease_ns: snapshot.lease_ns,
             lease_left_ns: snapshot.lease_left_ns,
-            lead_ns: snapshot.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
-            unix_lead_ns: snapshot.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
+            lead_ns: snapshot
+                .lead_ns
+                .map(|ns| ns.saturating_add(excess_ns))
+                .filter(|_| is_known),
+            unix_lead_ns: snapshot
+                .unix_lead_ns
+                .map(|ns| ns.saturating_add(excess_ns))
+                .filter(|_| is_known),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers,
             readers_unknown,
-            time_namespace: attached.file.page().header().map(|header| header.time_namespace),
+            time_namespace: attached
+                .file
+                .page()
+                .header()
+                .map(|header| header.time_namespace),
         })
     }
 
@@ -94,12 +109,19 @@ impl PageReport {
             (None, Some(reason)) => format!("unknown: {reason}"),
         };
         say("server", &server);
-        say("phase", &format!("{}: {}", self.phase.code(), self.meaning()));
+        say(
+            "phase",
+            &format!("{}: {}", self.phase.code(), self.meaning()),
+        );
         if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
             (self.age_ns, self.lease_left_ns, self.lease_ns)
         {
-            let [age, left, lease] = [age_ns, left_ns, lease_ns]
-                .map(|ns| format!("{:.3} s", Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()));
+            let [age, left, lease] = [age_ns, left_ns, lease_ns].map(|ns| {
+                format!(
+                    "{:.3} s",
+                    Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()
+                )
+            });
             let end = match left_ns {
                 0.. => format!("in use for {age}; all leases end in {left}"),
                 _ => format!("all leases ended {left} ago"),
@@ -111,7 +133,10 @@ impl PageReport {
                 Some(unix_ns) => format!("Unix time at most {unix_ns} ns"),
                 None => "Unix time comes from the OS".to_owned(),
             };
-            say("lead", &format!("at most {lead_ns} ns above the OS clock; {unix}"));
+            say(
+                "lead",
+                &format!("at most {lead_ns} ns above the OS clock; {unix}"),
+            );
         }
         if let Some(ahead_ns) = self.ahead_ns {
             let side = if ahead_ns < 0 { "below" } else { "above" };
@@ -119,8 +144,15 @@ impl PageReport {
         }
         if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
             let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
-            let then = if is_fast { ": no line is published while that is above 1,000 ppm" } else { "" };
-            say("rate", &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"));
+            let then = if is_fast {
+                ": no line is published while that is above 1,000 ppm"
+            } else {
+                ""
+            };
+            say(
+                "rate",
+                &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"),
+            );
         }
         let unknown = match self.readers_unknown {
             0 => String::new(),
@@ -128,8 +160,17 @@ impl PageReport {
             unknown => format!("; {unknown} processes may not be read"),
         };
         say("readers", &format!("{}{unknown}", self.readers.len()));
-        for Reader { pid, name, by_library } in self.readers.iter().take(MAX_READERS) {
-            let how = if *by_library { "" } else { ", which reads the page itself" };
+        for Reader {
+            pid,
+            name,
+            by_library,
+        } in self.readers.iter().take(MAX_READERS)
+        {
+            let how = if *by_library {
+                ""
+            } else {
+                ", which reads the page itself"
+            };
             say("", &format!("{pid} {name}{how}"));
         }
         let more = self.readers.len().saturating_sub(MAX_READERS);
@@ -187,9 +228,20 @@ impl LineLead {
 
     /// The lead by two brackets that are `apart_ns` apart.
     fn new(before: (i64, i64), (least_ns, most_ns): (i64, i64), apart_ns: i64) -> Self {
-        let rise_ns = if least_ns > before.1 { most_ns.saturating_sub(before.0) } else { 0 };
-        let rise_ppb = rise_ns.saturating_mul(1_000_000_000).checked_div(apart_ns).unwrap_or(0);
-        Self { least_ns, most_ns, rise_ppb }
+        let rise_ns = if least_ns > before.1 {
+            most_ns.saturating_sub(before.0)
+        } else {
+            0
+        };
+        let rise_ppb = rise_ns
+            .saturating_mul(1_000_000_000)
+            .checked_div(apart_ns)
+            .unwrap_or(0);
+        Self {
+            least_ns,
+            most_ns,
+            rise_ppb,
+        }
     }
 
     /// The largest lead in the next `for_ns` if neither the line nor the OS clock changes its rate:
@@ -199,7 +251,10 @@ impl LineLead {
             return stated_ns;
         }
         let rise_ns = i128::from(self.rise_ppb) * i128::from(for_ns) / 1_000_000_000;
-        stated_ns.max(self.most_ns.saturating_add(i64::try_from(rise_ns).unwrap_or(i64::MAX)))
+        stated_ns.max(
+            self.most_ns
+                .saturating_add(i64::try_from(rise_ns).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -208,8 +263,15 @@ impl LineLead {
 fn bracket(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
     let line = || attached.monotonic_by_line(&counter, &ProcessHighWater::new());
     let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line);
-    let [before_ns, after_ns] = [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
-    Some(((line_ns?.saturating_sub(after_ns), line_ns?.saturating_sub(before_ns)), after_ns))
+    let [before_ns, after_ns] =
+        [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
+    Some((
+        (
+            line_ns?.saturating_sub(after_ns),
+            line_ns?.saturating_sub(before_ns),
+        ),
+        after_ns,
+    ))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -224,12 +286,25 @@ mod tests {
     /// Symptom: "at most 1147 ns", while the kernel slewed its clock and readings were 1 ms ahead.
     #[test]
     fn a_line_that_the_os_clock_leaves_is_ahead_by_what_is_left_of_its_leases() {
-        let lead_ns = |before, now| LineLead::new(before, now, 20_000_000).lead_ns(1_147, 900_000_000);
-        assert_eq!(lead_ns((480, 520), (510, 550)), 1_147, "nothing that the brackets prove");
-        assert_eq!(lead_ns((1_140, 2_140), (1_147, 2_147)), 1_147, "wide brackets, as with hpet");
+        let lead_ns =
+            |before, now| LineLead::new(before, now, 20_000_000).lead_ns(1_147, 900_000_000);
+        assert_eq!(
+            lead_ns((480, 520), (510, 550)),
+            1_147,
+            "nothing that the brackets prove"
+        );
+        assert_eq!(
+            lead_ns((1_140, 2_140), (1_147, 2_147)),
+            1_147,
+            "wide brackets, as with hpet"
+        );
         // 500 ppm are 10 us in 20 ms, and 450 us in 0.9 s.
         assert_eq!(lead_ns((480, 520), (10_480, 10_520)), 10_520 + 451_800);
-        assert_eq!(lead_ns((320_480, 320_520), (310_480, 310_520)), 310_520, "it comes back");
+        assert_eq!(
+            lead_ns((320_480, 320_520), (310_480, 310_520)),
+            310_520,
+            "it comes back"
+        );
         assert_eq!(lead_ns((10_480, 10_520), (480, 520)), 1_147);
     }
 }

@@ -7,5 +7,8 @@ use crate::exit::Exit;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     let _ = (args.action, &args.page, &args.json);
-    Err(io::Error::new(io::ErrorKind::Unsupported, "pages are for Linux only"))
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "pages are for Linux only",
+    ))
 }

@@ -21,8 +21,14 @@ fn row(offset: &OffsetSample, sample: Option<&WatchSample>) -> Vec<(String, Stri
     };
     let fields = [
         ("at_s", format!("{:.6}", offset.at_s)),
-        ("unix_s", main_thread(|sample| Some(format!("{:.6}", sample.unix_s)))),
-        ("cpu", offset.cpu.map(|cpu| cpu.to_string()).unwrap_or_default()),
+        (
+            "unix_s",
+            main_thread(|sample| Some(format!("{:.6}", sample.unix_s))),
+        ),
+        (
+            "cpu",
+            offset.cpu.map(|cpu| cpu.to_string()).unwrap_or_default(),
+        ),
         ("state", offset.state.code().to_owned()),
         ("reason", reason.to_owned()),
         ("offset_ns", format!("{:.1}", offset.offset_ns)),
@@ -31,19 +37,47 @@ fn row(offset: &OffsetSample, sample: Option<&WatchSample>) -> Vec<(String, Stri
         ("bound_after_ns", offset.bound_after_ns.to_string()),
         ("inside_bracket", offset.inside_bracket.to_string()),
         ("bound_violated", offset.bound_violated.to_string()),
-        ("skew_ppb", main_thread(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
-        ("max_drift_ppb", main_thread(|sample| Some(sample.status.max_drift_ppb?.to_string()))),
-        ("frequency_hz", main_thread(|sample| Some(sample.status.frequency_hz?.to_string()))),
-        ("utc_width_ns", main_thread(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string()))),
-        ("utc_source", main_thread(|sample| Some(sample.utc.ok()?.source().code().to_owned()))),
-        ("utc_unknown", main_thread(|sample| Some(sample.utc.err()?.code().to_owned()))),
-        ("interval_ns", main_thread(|sample| Some(sample.status.interval_ns?.to_string()))),
+        (
+            "skew_ppb",
+            main_thread(|sample| Some(format!("{:.2}", sample.skew_ppb?))),
+        ),
+        (
+            "max_drift_ppb",
+            main_thread(|sample| Some(sample.status.max_drift_ppb?.to_string())),
+        ),
+        (
+            "frequency_hz",
+            main_thread(|sample| Some(sample.status.frequency_hz?.to_string())),
+        ),
+        (
+            "utc_width_ns",
+            main_thread(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string())),
+        ),
+        (
+            "utc_source",
+            main_thread(|sample| Some(sample.utc.ok()?.source().code().to_owned())),
+        ),
+        (
+            "utc_unknown",
+            main_thread(|sample| Some(sample.utc.err()?.code().to_owned())),
+        ),
+        (
+            "interval_ns",
+            main_thread(|sample| Some(sample.status.interval_ns?.to_string())),
+        ),
     ];
     let events = Event::ALL.iter().map(|event| {
         let count = sample.and_then(|sample| sample.events.get(event.code()));
-        (format!("{}_events", event.code()), count.map(u64::to_string).unwrap_or_default())
+        (
+            format!("{}_events", event.code()),
+            count.map(u64::to_string).unwrap_or_default(),
+        )
     });
-    fields.map(|(head, field)| (head.to_owned(), field)).into_iter().chain(events).collect()
+    fields
+        .map(|(head, field)| (head.to_owned(), field))
+        .into_iter()
+        .chain(events)
+        .collect()
 }
 
 /// A table that grows row by row. Each row is one write, so a killed program leaves no half row.
@@ -57,7 +91,11 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn create(destination: Destination) -> io::Result<Self> {
         let name = destination.name();
-        Ok(Self { out: destination.stream()?, name, has_heads: false })
+        Ok(Self {
+            out: destination.stream()?,
+            name,
+            has_heads: false,
+        })
     }
 
     /// Writes the row of a sample, and the rows of the CPUs' samples since the sample before.
@@ -76,7 +114,10 @@ impl Table {
 
     fn write(&mut self, fields: &[String]) -> io::Result<()> {
         let line = fields.join(",") + "\n";
-        let written = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
+        let written = self
+            .out
+            .write_all(line.as_bytes())
+            .and_then(|()| self.out.flush());
         written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))
     }
 }

@@ -19,7 +19,9 @@ pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  
 pub(crate) fn line(sample: &WatchSample, cpus: &[CpuSummary]) -> String {
     let offset = &sample.offset;
     let bound = format!("{}/{}", offset.bound_before_ns, offset.bound_after_ns);
-    let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
+    let skew = sample
+        .skew_ppb
+        .map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
     let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
     let width = width_ns.map_or_else(|| "-".to_owned(), |ns| time(as_f64(ns)));
     let mut line = format!(
@@ -29,7 +31,10 @@ pub(crate) fn line(sample: &WatchSample, cpus: &[CpuSummary]) -> String {
         offset.bracket_ns,
         offset.state.code()
     );
-    for part in [by_cpu(cpus), nonzero(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
+    for part in [by_cpu(cpus), nonzero(&sample.new_events)]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+    {
         line += &format!(" {part}");
     }
     if offset.bound_violated {
@@ -48,19 +53,26 @@ fn by_cpu(cpus: &[CpuSummary]) -> String {
     }
     let by = |a: &&CpuSummary, b: &&CpuSummary| a.last_offset_ns.total_cmp(&b.last_offset_ns);
     let ends = cpus.iter().min_by(by).zip(cpus.iter().max_by(by));
-    ends.map_or_else(String::new, |(least, most)| format!("{} to {}", offset(least), offset(most)))
+    ends.map_or_else(String::new, |(least, most)| {
+        format!("{} to {}", offset(least), offset(most))
+    })
 }
 
 /// The events that have happened, each with its count.
 fn nonzero(events: &CountsByCode) -> String {
     let events = events.iter().filter(|(_, count)| **count > 0);
-    events.map(|(name, count)| format!("{name} +{count}")).collect::<Vec<_>>().join(" ")
+    events
+        .map(|(name, count)| format!("{name} +{count}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The summary.
 pub(crate) fn summary(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
-    let Some(watch) = &document.watch else { return screen.text };
+    let Some(watch) = &document.watch else {
+        return screen.text;
+    };
     let why = match watch.ended_by {
         Ending::Time => "as requested",
         Ending::Stopped => "until stopped",
@@ -68,24 +80,52 @@ pub(crate) fn summary(document: &Document) -> String {
     };
     let all = &watch.all;
     screen.say("", &document.result);
-    let samples = if all.samples == 1 { "sample" } else { "samples" };
+    let samples = if all.samples == 1 {
+        "sample"
+    } else {
+        "samples"
+    };
     let watched = format!(
         "Watched for {:.1} s, {why}: {} {samples}, {} by the counter",
         watch.watched_s, all.samples, all.fast_samples
     );
     screen.say("", &watched);
     let mut fact = |name: &str, text: &str| screen.say(&format!("  {name:<8} "), text);
-    fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns));
-    fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated));
+    fact(
+        "offset",
+        &format!(
+            "{:+.1} to {:+.1} ns",
+            all.least_offset_ns, all.most_offset_ns
+        ),
+    );
+    fact(
+        "bound",
+        &format!(
+            "{} ns at most, violated {} times",
+            all.largest_bound_ns, all.bound_violated
+        ),
+    );
     match watch.skew_ppb {
-        Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while readings came from the counter")),
-        None => fact("skew", "unknown: less than three samples are by the counter"),
+        Some(ppb) => fact(
+            "skew",
+            &format!("{ppb:+.2} ppb while readings came from the counter"),
+        ),
+        None => fact(
+            "skew",
+            "unknown: less than three samples are by the counter",
+        ),
     }
-    if let Some((name, text)) = document::machine_rows(document).iter().find(|(name, _)| name == "UTC") {
+    if let Some((name, text)) = document::machine_rows(document)
+        .iter()
+        .find(|(name, _)| name == "UTC")
+    {
         fact(name, text);
     }
     for change in &watch.changes {
-        fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what));
+        fact(
+            "changed",
+            &format!("after {:.1} s: {}", change.at_s, change.what),
+        );
     }
     let events = nonzero(&watch.events);
     fact("events", if events.is_empty() { "none" } else { &events });
@@ -102,16 +142,38 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
         let largest = |cpu: &CpuSummary| cpu.offsets.largest_offset_ns;
         cpus.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
-        let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
+        let title = format!(
+            "the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets",
+            watch.cpus.len()
+        );
         screen.say("  ", &title);
     }
     let row = |cpu: &&CpuSummary| {
         let offsets = &cpu.offsets;
-        let offset = format!("{:+.1} to {:+.1}", offsets.least_offset_ns, offsets.most_offset_ns);
-        let counts = [offsets.largest_bound_ns, offsets.bound_violated].map(|count| count.to_string());
-        let fields = vec![cpu.cpu.to_string(), cpu.state.to_owned(), offsets.samples.to_string(), offset];
+        let offset = format!(
+            "{:+.1} to {:+.1}",
+            offsets.least_offset_ns, offsets.most_offset_ns
+        );
+        let counts =
+            [offsets.largest_bound_ns, offsets.bound_violated].map(|count| count.to_string());
+        let fields = vec![
+            cpu.cpu.to_string(),
+            cpu.state.to_owned(),
+            offsets.samples.to_string(),
+            offset,
+        ];
         [fields, counts.into()].concat()
     };
     let rows: Vec<_> = cpus.iter().map(row).collect();
-    screen.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows);
+    screen.table(
+        &[
+            "CPU",
+            "state",
+            "samples",
+            "offset ns",
+            "bound ns",
+            "violated",
+        ],
+        &rows,
+    );
 }

@@ -78,23 +78,35 @@ impl TimeCall {
     /// counter, or for a coarse clock the cost of a system call that does not. `None` for the CPU
     /// time of another process, and for the clock of a device.
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
-        let measured = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
-        measured.and_then(|row| row.cost_ns).or_else(|| match self.kind()? {
-            Kind::Coarse => facts.cost_ns(GETPPID),
-            Kind::Precise | Kind::PreciseSinceLinux5_3 | Kind::Alarm => facts.cost_ns(SYSTEM_CALL),
-            Kind::CpuTime => facts.cost_ns(&self.name()),
-        })
+        let measured = facts
+            .row(&self.name())
+            .filter(|row| row.served_by == Some(ServedBy::SystemCall));
+        measured
+            .and_then(|row| row.cost_ns)
+            .or_else(|| match self.kind()? {
+                Kind::Coarse => facts.cost_ns(GETPPID),
+                Kind::Precise | Kind::PreciseSinceLinux5_3 | Kind::Alarm => {
+                    facts.cost_ns(SYSTEM_CALL)
+                }
+                Kind::CpuTime => facts.cost_ns(&self.name()),
+            })
     }
 
     /// The cost of a call once the machine is fixed and the program uses the vDSO, ns. `now_ns` is
     /// the cost of the system call.
     pub(super) fn fixed_ns(self, now_ns: Option<f64>, facts: &Document) -> Option<f64> {
         let row = facts.row(&self.name());
-        let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
+        let by_vdso = row
+            .filter(|row| row.served_by == Some(ServedBy::Vdso))
+            .and_then(|row| row.cost_ns);
         let possible = match self.kind() {
             Some(Kind::Coarse) => by_vdso,
-            Some(Kind::PreciseSinceLinux5_3) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
-            Some(Kind::Precise | Kind::PreciseSinceLinux5_3) => by_vdso.or_else(|| facts.attainable_ns()),
+            Some(Kind::PreciseSinceLinux5_3) if facts.is_kernel_at_least(5, 3) != Some(true) => {
+                by_vdso
+            }
+            Some(Kind::Precise | Kind::PreciseSinceLinux5_3) => {
+                by_vdso.or_else(|| facts.attainable_ns())
+            }
             Some(Kind::Alarm | Kind::CpuTime) | None => return now_ns,
         };
         // A fix makes no call slower. A present cost below the possible one is a measurement error.
@@ -141,32 +153,84 @@ pub(super) mod tests {
     #[test]
     fn what_a_call_costs_after_the_fix_depends_on_its_clock() {
         for (kernel, call, now_ns, fixed_ns) in [
-            ("6.1.0-1", TimeCall::ClockGettime(1), Some(1_000.0), Some(25.0)),
+            (
+                "6.1.0-1",
+                TimeCall::ClockGettime(1),
+                Some(1_000.0),
+                Some(25.0),
+            ),
             ("6.1.0-1", TimeCall::ClockGettime(1), Some(10.0), Some(10.0)),
             ("6.1.0-1", TimeCall::GetTimeOfDay, Some(1_000.0), Some(25.0)),
             ("6.1.0-1", TimeCall::ClockGettime(6), Some(200.0), Some(5.0)),
             // No vDSO answers these clocks.
-            ("6.1.0-1", TimeCall::ClockGettime(2), Some(400.0), Some(400.0)),
-            ("6.1.0-1", TimeCall::ClockGettime(8), Some(1_000.0), Some(1_000.0)),
-            ("6.1.0-1", TimeCall::ClockGettime(9), Some(1_000.0), Some(1_000.0)),
+            (
+                "6.1.0-1",
+                TimeCall::ClockGettime(2),
+                Some(400.0),
+                Some(400.0),
+            ),
+            (
+                "6.1.0-1",
+                TimeCall::ClockGettime(8),
+                Some(1_000.0),
+                Some(1_000.0),
+            ),
+            (
+                "6.1.0-1",
+                TimeCall::ClockGettime(9),
+                Some(1_000.0),
+                Some(1_000.0),
+            ),
             ("6.1.0-1", TimeCall::ClockGettime(-6), None, None),
             // The cost of this coarse clock is unknown.
             ("6.1.0-1", TimeCall::ClockGettime(5), Some(200.0), None),
             // The vDSO answers this clock since Linux 5.3.
-            ("5.3.0", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
-            ("5.10.1-a", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
-            ("5.3.0", TimeCall::ClockGettime(7), Some(1_000.0), Some(25.0)),
-            ("5.3.0", TimeCall::ClockGettime(11), Some(1_000.0), Some(25.0)),
+            (
+                "5.3.0",
+                TimeCall::ClockGettime(4),
+                Some(1_000.0),
+                Some(25.0),
+            ),
+            (
+                "5.10.1-a",
+                TimeCall::ClockGettime(4),
+                Some(1_000.0),
+                Some(25.0),
+            ),
+            (
+                "5.3.0",
+                TimeCall::ClockGettime(7),
+                Some(1_000.0),
+                Some(25.0),
+            ),
+            (
+                "5.3.0",
+                TimeCall::ClockGettime(11),
+                Some(1_000.0),
+                Some(25.0),
+            ),
             ("4.19.0", TimeCall::ClockGettime(4), Some(1_000.0), None),
-            ("4.19.0", TimeCall::ClockGettime(0), Some(1_000.0), Some(25.0)),
+            (
+                "4.19.0",
+                TimeCall::ClockGettime(0),
+                Some(1_000.0),
+                Some(25.0),
+            ),
             ("x", TimeCall::ClockGettime(4), Some(1_000.0), None),
         ] {
             let slow = facts("system_call", kernel);
-            assert_eq!(call.fixed_ns(now_ns, &slow), fixed_ns, "{kernel} {call:?} {now_ns:?}");
+            assert_eq!(
+                call.fixed_ns(now_ns, &slow),
+                fixed_ns,
+                "{kernel} {call:?} {now_ns:?}"
+            );
         }
         // The vDSO answers this clock, but the counted program does not use the vDSO.
         let bypassed = facts("vdso", "6.1.0-1");
-        assert_eq!(TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
+        assert_eq!(
+            TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &bypassed),
+            Some(900.0)
+        );
     }
 
     #[test]
@@ -191,16 +255,32 @@ pub(super) mod tests {
     #[test]
     fn calls_have_the_names_that_the_table_of_costs_uses() {
         for (call, clock, name) in [
-            ("clock_gettime", Some(1), Some(crate::measure::calls::MONOTONIC)),
-            ("clock_gettime", Some(9), Some("clock_gettime BOOTTIME_ALARM")),
+            (
+                "clock_gettime",
+                Some(1),
+                Some(crate::measure::calls::MONOTONIC),
+            ),
+            (
+                "clock_gettime",
+                Some(9),
+                Some("clock_gettime BOOTTIME_ALARM"),
+            ),
             ("clock_gettime", Some(17), Some("clock_gettime number 17")),
             ("clock_gettime", Some(-5), Some("clock_gettime of a device")),
-            ("clock_gettime", Some(-6), Some("clock_gettime CPU time of another")),
+            (
+                "clock_gettime",
+                Some(-6),
+                Some("clock_gettime CPU time of another"),
+            ),
             ("clock_gettime", None, None),
             ("gettimeofday", None, Some("gettimeofday")),
             ("time", None, Some("time")),
         ] {
-            assert_eq!(TimeCall::new(call, clock).map(TimeCall::name).as_deref(), name, "{call} {clock:?}");
+            assert_eq!(
+                TimeCall::new(call, clock).map(TimeCall::name).as_deref(),
+                name,
+                "{call} {clock:?}"
+            );
         }
     }
 }

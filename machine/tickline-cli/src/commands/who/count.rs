@@ -47,24 +47,32 @@ pub(super) fn count(
     let cpus = online_cpus()?;
     let (calls_per_second, trial) = count_for_trial(&tracepoints, &cpus)?;
     let period = sampling_period(calls_per_second);
-    let sampled =
-        on_each(&tracepoints, &cpus).map(|(tracepoint, cpu)| SampledTracepoint::new(tracepoint, cpu, period));
+    let sampled = on_each(&tracepoints, &cpus)
+        .map(|(tracepoint, cpu)| SampledTracepoint::new(tracepoint, cpu, period));
     let mut sampled = sampled.collect::<io::Result<Vec<_>>>()?;
     // Close the trial's counters only now. If a tracepoint has no user, the kernel rewrites its
     // code, and rewrites it again for the next user.
     drop(trial);
     let mut counted = CallCounts::default();
-    (counted.who.sampled_every, counted.who.from_monotonic_ns) = (Some(period), Some(monotonic_ns()));
+    (counted.who.sampled_every, counted.who.from_monotonic_ns) =
+        (Some(period), Some(monotonic_ns()));
     let start = Instant::now();
-    sampled.iter_mut().try_for_each(|one| one.sampler.enable())?;
+    sampled
+        .iter_mut()
+        .try_for_each(|one| one.sampler.enable())?;
     while start.elapsed() < time {
         thread::sleep(POLL.min(time.saturating_sub(start.elapsed())));
-        sampled.iter_mut().for_each(|one| one.drain(process, &mut counted));
+        sampled
+            .iter_mut()
+            .for_each(|one| one.drain(process, &mut counted));
         progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     }
-    sampled.iter_mut().try_for_each(|one| one.sampler.disable())?;
+    sampled
+        .iter_mut()
+        .try_for_each(|one| one.sampler.disable())?;
     let counted_s = start.elapsed().as_secs_f64();
-    (counted.who.counted_s, counted.who.until_monotonic_ns) = (Some(counted_s), Some(monotonic_ns()));
+    (counted.who.counted_s, counted.who.until_monotonic_ns) =
+        (Some(counted_s), Some(monotonic_ns()));
     for one in &mut sampled {
         one.drain(process, &mut counted);
         counted.who.lost_calls += lost_calls(one.sampler.read()?, one.samples, period);
@@ -75,7 +83,8 @@ pub(super) fn count(
 /// Counts for a short time. Returns the most calls a second on a CPU at a tracepoint, and the open
 /// counters.
 fn count_for_trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
-    let counters = on_each(tracepoints, cpus).map(|(tracepoint, cpu)| builder(tracepoint, cpu).build());
+    let counters =
+        on_each(tracepoints, cpus).map(|(tracepoint, cpu)| builder(tracepoint, cpu).build());
     let mut counters = counters.collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
     counters.iter_mut().try_for_each(Counter::enable)?;
@@ -93,13 +102,20 @@ fn on_each<'a>(
     tracepoints: &'a [Tracepoint],
     cpus: &[usize],
 ) -> impl Iterator<Item = (&'a Tracepoint, usize)> {
-    tracepoints.iter().flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
+    tracepoints
+        .iter()
+        .flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
 }
 
 /// The smallest period that gives at most `SAMPLES_PER_SECOND` for this number of calls a second.
 fn sampling_period(calls_per_second: u64) -> u64 {
     let few = |period: &&u64| calls_per_second / **period <= SAMPLES_PER_SECOND;
-    PERIODS.iter().find(few).or(PERIODS.last()).copied().unwrap_or(1)
+    PERIODS
+        .iter()
+        .find(few)
+        .or(PERIODS.last())
+        .copied()
+        .unwrap_or(1)
 }
 
 fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
@@ -123,17 +139,26 @@ impl<'a> SampledTracepoint<'a> {
             .sample(SampleFlag::TID)
             .sample(SampleFlag::RAW)
             .build()?;
-        Ok(Self { tracepoint, sampler: counter.sampled(BUFFER_BYTES)?, samples: 0 })
+        Ok(Self {
+            tracepoint,
+            sampler: counter.sampled(BUFFER_BYTES)?,
+            samples: 0,
+        })
     }
 
     /// Adds the samples that have arrived.
     fn drain(&mut self, process: Option<u32>, counted: &mut CallCounts) {
         while let Some(record) = self.sampler.next_record() {
             // Any other record is not a call. `lost_calls` computes the lost samples.
-            let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
+            let Ok(Record::Sample(sample)) = record.parse_record() else {
+                continue;
+            };
             self.samples += 1;
             let pid = sample.pid().unwrap_or(0);
-            let clock = sample.raw().zip(self.tracepoint.clock_at).and_then(|(raw, at)| clock_id(raw, at));
+            let clock = sample
+                .raw()
+                .zip(self.tracepoint.clock_at)
+                .and_then(|(raw, at)| clock_id(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
             if let Some(call) = TimeCall::new(self.tracepoint.call, clock).filter(|_| wanted) {
                 counted.add(pid, call, machine::process_name);
@@ -151,7 +176,10 @@ fn lost_calls(calls: u64, samples: u64, period: u64) -> u64 {
 }
 
 /// The clock's number in an event's data. The argument has 64 bits, and the clock's number 32.
-#[expect(clippy::cast_possible_truncation, reason = "the lower half is the clock")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the lower half is the clock"
+)]
 fn clock_id(raw: &[u8], at: usize) -> Option<i32> {
     Some(i64::from_ne_bytes(*raw.get(at..)?.first_chunk()?) as i32)
 }
@@ -160,7 +188,10 @@ fn clock_id(raw: &[u8], at: usize) -> Option<i32> {
 fn online_cpus() -> io::Result<Vec<usize>> {
     let list = machine::online_cpus().unwrap_or_default();
     let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
-    Ok(cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
+    Ok(cpus
+        .iter()
+        .filter_map(|cpu| usize::try_from(*cpu).ok())
+        .collect())
 }
 
 #[cfg(test)]
@@ -169,10 +200,19 @@ mod tests {
 
     #[test]
     fn the_more_calls_the_fewer_are_sampled() {
-        for (calls_per_second, period) in
-            [(0, 1), (20_000, 1), (20_001, 11), (100_000, 11), (1_000_000, 101), (u64::MAX, 100_003)]
-        {
-            assert_eq!(sampling_period(calls_per_second), period, "{calls_per_second}");
+        for (calls_per_second, period) in [
+            (0, 1),
+            (20_000, 1),
+            (20_001, 11),
+            (100_000, 11),
+            (1_000_000, 101),
+            (u64::MAX, 100_003),
+        ] {
+            assert_eq!(
+                sampling_period(calls_per_second),
+                period,
+                "{calls_per_second}"
+            );
         }
         assert!(PERIODS.is_sorted());
     }

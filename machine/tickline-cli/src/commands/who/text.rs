@@ -19,12 +19,16 @@ const OTHER_TOOLS_NOTE: &str = "A tracepoint costs a call little; strace stops t
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
-    let Some(who) = &document.who else { return screen.text };
+    let Some(who) = &document.who else {
+        return screen.text;
+    };
     if let Some(obstacle) = &who.obstacle {
         screen.say("", &format!("Calls were not counted: {obstacle}."));
         screen.line("\nRun instead:");
         // Commands are not wrapped, so that users can copy them.
-        who.instead.iter().for_each(|command| screen.line(&format!("  {command}")));
+        who.instead
+            .iter()
+            .for_each(|command| screen.line(&format!("  {command}")));
         screen.line("");
         screen.say("", OTHER_TOOLS_NOTE);
         return screen.text;
@@ -46,13 +50,18 @@ pub(super) fn text(document: &Document) -> String {
 
 /// The result in one or two sentences.
 fn sentence(who: &WhoSummary) -> String {
-    let subject =
-        who.process.map_or_else(|| "all processes together".to_owned(), |pid| format!("process {pid}"));
+    let subject = who.process.map_or_else(
+        || "all processes together".to_owned(),
+        |pid| format!("process {pid}"),
+    );
     if who.callers.is_empty() {
         return format!("No system call for the time was seen, by {subject}.");
     }
     let fixed = who.fixed_core_percent();
-    let fixed = fixed.map_or_else(|| "an unknown share".to_owned(), |percent| format!("{percent:.2} %"));
+    let fixed = fixed.map_or_else(
+        || "an unknown share".to_owned(),
+        |percent| format!("{percent:.2} %"),
+    );
     format!(
         "{:.0} system calls a second for the time, by {subject}: {:.2} % of a CPU now, {fixed} after the fix.",
         who.calls_per_second(),
@@ -61,13 +70,23 @@ fn sentence(who: &WhoSummary) -> String {
 }
 
 fn conditions(who: &WhoSummary, screen: &mut Screen) {
-    let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return };
-    let sampled = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
-    let counted = format!("Counted for {seconds:.1} s; {sampled} was sampled; this program is left out.");
+    let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else {
+        return;
+    };
+    let sampled = if every == 1 {
+        "each call".to_owned()
+    } else {
+        format!("one call in {every}")
+    };
+    let counted =
+        format!("Counted for {seconds:.1} s; {sampled} was sampled; this program is left out.");
     screen.say("", &counted);
     if who.lost_calls > 0 {
         let lost = who.lost_calls;
-        screen.say("", &format!("The kernel dropped the samples of {lost} calls, which are missing here."));
+        screen.say(
+            "",
+            &format!("The kernel dropped the samples of {lost} calls, which are missing here."),
+        );
     }
 }
 
@@ -78,18 +97,46 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
     screen.line("");
     let row = |caller: &Caller| {
         // The kernel shows a process of another PID namespace as process 0.
-        let unnamed = if caller.pid == 0 { "(outside this PID namespace)" } else { "(ended)" };
+        let unnamed = if caller.pid == 0 {
+            "(outside this PID namespace)"
+        } else {
+            "(ended)"
+        };
         let name = caller.process.as_deref().unwrap_or(unnamed).to_owned();
-        let cost = caller.cost_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
-        let (pid, calls) = (caller.pid.to_string(), format!("{:.0}", caller.calls_per_second));
-        let shares = [caller.core_percent, caller.fixed_core_percent].map(|share| cell(&json!(share)));
-        [vec![pid, name, caller.clock.clone(), calls, cost], shares.into()].concat()
+        let cost = caller
+            .cost_ns
+            .map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+        let (pid, calls) = (
+            caller.pid.to_string(),
+            format!("{:.0}", caller.calls_per_second),
+        );
+        let shares =
+            [caller.core_percent, caller.fixed_core_percent].map(|share| cell(&json!(share)));
+        [
+            vec![pid, name, caller.clock.clone(), calls, cost],
+            shares.into(),
+        ]
+        .concat()
     };
     let rows: Vec<_> = callers.iter().take(ROWS).map(row).collect();
-    screen.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows);
+    screen.table(
+        &[
+            "PID",
+            "process",
+            "clock",
+            "calls/s",
+            "ns a call",
+            "% of CPU",
+            "% fixed",
+        ],
+        &rows,
+    );
     let more = callers.len().saturating_sub(ROWS);
     if more > 0 {
-        screen.say("", &format!("{more} more rows are in the JSON (--json FILE)."));
+        screen.say(
+            "",
+            &format!("{more} more rows are in the JSON (--json FILE)."),
+        );
     }
 }
 
@@ -107,7 +154,8 @@ fn unseen(document: &Document, seen: usize) -> String {
             "A system call answers {MONOTONIC} here, so each such call is seen, but for those of 32-bit programs on a 64-bit \
              kernel."
         ),
-        _ => "Calls that the vDSO answers are no system calls, so tickline does not see them.".to_owned(),
+        _ => "Calls that the vDSO answers are no system calls, so tickline does not see them."
+            .to_owned(),
     }
 }
 
@@ -118,7 +166,10 @@ mod tests {
     use super::*;
 
     fn lines(who: WhoSummary) -> String {
-        let text = text(&Document { who: Some(who), ..Document::default() });
+        let text = text(&Document {
+            who: Some(who),
+            ..Document::default()
+        });
         assert!(!text.contains('\u{1b}'), "{text}");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -127,8 +178,16 @@ mod tests {
     fn the_sum_and_the_costliest_caller_come_first() {
         let written = |callers: &[(u32, i32, u32)]| {
             let (counted_s, sampled_every) = (Some(2.0), Some(11));
-            let who = WhoSummary { counted_s, sampled_every, lost_calls: 22, ..WhoSummary::default() };
-            let mut counted = CallCounts { who, ..CallCounts::default() };
+            let who = WhoSummary {
+                counted_s,
+                sampled_every,
+                lost_calls: 22,
+                ..WhoSummary::default()
+            };
+            let mut counted = CallCounts {
+                who,
+                ..CallCounts::default()
+            };
             for (pid, clock, samples) in callers {
                 for sample in 0..*samples {
                     // The name must be read only once, at the first sample.
@@ -161,7 +220,14 @@ mod tests {
     #[test]
     fn who_follows_an_obstacle_by_commands() {
         let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
-        let text = lines(WhoSummary { obstacle, instead, ..WhoSummary::default() });
-        assert!(text.starts_with("Calls were not counted: no. Run instead: sudo it "), "{text}");
+        let text = lines(WhoSummary {
+            obstacle,
+            instead,
+            ..WhoSummary::default()
+        });
+        assert!(
+            text.starts_with("Calls were not counted: no. Run instead: sudo it "),
+            "{text}"
+        );
     }
 }

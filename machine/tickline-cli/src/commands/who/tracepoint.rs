@@ -33,33 +33,61 @@ pub(super) fn all() -> Result<Vec<Tracepoint>, Obstacle> {
     let mut found = MOUNT_POINTS.map(|place| tracepoints_in(&Path::new(place).join("events")));
     // Prefer tracepoints, and then the more specific obstacle.
     found.sort_by_key(|found| (found.is_err(), *found == Err(Obstacle::NotMounted)));
-    found.into_iter().next().unwrap_or(Err(Obstacle::NotMounted))
+    found
+        .into_iter()
+        .next()
+        .unwrap_or(Err(Obstacle::NotMounted))
 }
 
 /// The tracepoints in the folder of events.
 fn tracepoints_in(events: &Path) -> Result<Vec<Tracepoint>, Obstacle> {
     if let Err(error) = fs::read_dir(events) {
         let denied = error.kind() == io::ErrorKind::PermissionDenied;
-        return Err(if denied { Obstacle::Denied } else { Obstacle::NotMounted });
+        return Err(if denied {
+            Obstacle::Denied
+        } else {
+            Obstacle::NotMounted
+        });
     }
-    let found: Vec<Tracepoint> = CALLS.into_iter().filter_map(|call| tracepoint(events, call)).collect();
-    if found.is_empty() { Err(Obstacle::NotBuilt) } else { Ok(found) }
+    let found: Vec<Tracepoint> = CALLS
+        .into_iter()
+        .filter_map(|call| tracepoint(events, call))
+        .collect();
+    if found.is_empty() {
+        Err(Obstacle::NotBuilt)
+    } else {
+        Ok(found)
+    }
 }
 
 fn tracepoint(events: &Path, call: &'static str) -> Option<Tracepoint> {
     let folder: PathBuf = events.join(format!("syscalls/sys_enter_{call}"));
-    let id = fs::read_to_string(folder.join("id")).ok()?.trim().parse().ok()?;
+    let id = fs::read_to_string(folder.join("id"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     let format = fs::read_to_string(folder.join("format")).ok()?;
-    Some(Tracepoint { call, id, clock_at: offset(&format, ARGUMENT) })
+    Some(Tracepoint {
+        call,
+        id,
+        clock_at: offset(&format, ARGUMENT),
+    })
 }
 
 /// The offset of a field, from a `format` file.
 fn offset(format: &str, field: &str) -> Option<usize> {
     let line = format.lines().find(|line| {
-        let declared = line.trim().strip_prefix("field:").and_then(|line| line.split(';').next());
+        let declared = line
+            .trim()
+            .strip_prefix("field:")
+            .and_then(|line| line.split(';').next());
         declared.is_some_and(|declared| declared.ends_with(&format!(" {field}")))
     })?;
-    line.split(';').find_map(|part| part.trim().strip_prefix("offset:"))?.parse().ok()
+    line.split(';')
+        .find_map(|part| part.trim().strip_prefix("offset:"))?
+        .parse()
+        .ok()
 }
 
 /// Why calls could not be counted.
@@ -88,12 +116,15 @@ impl Obstacle {
         }
         if !matches!(self, Self::NotBuilt) {
             let target = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
-            commands.push(format!("sudo perf trace -s -e '{EVENTS}' {target} -- sleep {seconds}"));
+            commands.push(format!(
+                "sudo perf trace -s -e '{EVENTS}' {target} -- sleep {seconds}"
+            ));
         }
         // strace needs no tracepoints, but stops the program twice at each call.
         let pid = process.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
-        commands
-            .push(format!("sudo timeout -s INT {seconds} strace -f -c -e trace='{STRACE_CALLS}' -p {pid}"));
+        commands.push(format!(
+            "sudo timeout -s INT {seconds} strace -f -c -e trace='{STRACE_CALLS}' -p {pid}"
+        ));
         commands
     }
 }
@@ -149,21 +180,35 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
     #[test]
     fn tracepoints_are_those_that_the_kernel_has() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(tracepoints_in(&folder.path().join("events")), Err(Obstacle::NotMounted));
+        assert_eq!(
+            tracepoints_in(&folder.path().join("events")),
+            Err(Obstacle::NotMounted)
+        );
         assert_eq!(tracepoints_in(folder.path()), Err(Obstacle::NotBuilt));
         for (call, id, format) in [
             ("clock_gettime", "320\n", FORMAT),
             ("gettimeofday", "330\n", "field:int which_clock;\toffset:x;"),
             ("time", "no number", ""),
         ] {
-            let folder = folder.path().join("syscalls").join(format!("sys_enter_{call}"));
+            let folder = folder
+                .path()
+                .join("syscalls")
+                .join(format!("sys_enter_{call}"));
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("id"), id).unwrap();
             fs::write(folder.join("format"), format).unwrap();
         }
         let expected = [
-            Tracepoint { call: "clock_gettime", id: 320, clock_at: Some(16) },
-            Tracepoint { call: "gettimeofday", id: 330, clock_at: None },
+            Tracepoint {
+                call: "clock_gettime",
+                id: 320,
+                clock_at: Some(16),
+            },
+            Tracepoint {
+                call: "gettimeofday",
+                id: 330,
+                clock_at: None,
+            },
         ];
         assert_eq!(tracepoints_in(folder.path()).as_deref(), Ok(&expected[..]));
     }
@@ -173,11 +218,19 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
         let denied = Obstacle::from(io::Error::from_raw_os_error(13));
         let other = Obstacle::from(io::Error::from_raw_os_error(24));
         for (obstacle, process, begins) in [
-            (denied, Some(71), &["sudo tickline who 71 --secs 5", "sudo perf trace -s -e "][..]),
+            (
+                denied,
+                Some(71),
+                &["sudo tickline who 71 --secs 5", "sudo perf trace -s -e "][..],
+            ),
             (
                 Obstacle::NotMounted,
                 None,
-                &["sudo mount -t tracefs ", "sudo tickline who --secs 5", "sudo perf "],
+                &[
+                    "sudo mount -t tracefs ",
+                    "sudo tickline who --secs 5",
+                    "sudo perf ",
+                ],
             ),
             // perf also needs tracepoints.
             (Obstacle::NotBuilt, None, &[]),

@@ -6,7 +6,11 @@ use std::time::Duration;
 use super::CallCounts;
 use super::tracepoint::Obstacle;
 
-pub(super) fn count(_: Option<u32>, _: Duration, _: impl FnMut(f64)) -> Result<CallCounts, Obstacle> {
+pub(super) fn count(
+    _: Option<u32>,
+    _: Duration,
+    _: impl FnMut(f64),
+) -> Result<CallCounts, Obstacle> {
     let text = "this program counts calls on Linux on x86_64, aarch64 and riscv64 only";
     Err(Obstacle::Other(text.to_owned()))
 }

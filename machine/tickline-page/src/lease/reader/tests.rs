@@ -24,14 +24,21 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
         scene.each(|op| op == Op::SecondLoad, change);
         scene
     };
-    for (changes, source) in [(1, PageSource::Line), (59, PageSource::Line), (u32::MAX, PageSource::Os)] {
+    for (changes, source) in [
+        (1, PageSource::Line),
+        (59, PageSource::Line),
+        (u32::MAX, PageSource::Os),
+    ] {
         assert_eq!(changed(changes, 0).source(), source, "{changes} words");
     }
     let (scene, process_high_water) = (changed(1, 0), ProcessHighWater::new());
     process_high_water.raise(scene.truth_ns() + 1_000_000);
     assert_eq!(
         scene.read(&process_high_water),
-        PageReading { ns: process_high_water.ns(), source: PageSource::Line },
+        PageReading {
+            ns: process_high_water.ns(),
+            source: PageSource::Line
+        },
         "R8"
     );
     let scene = changed(1, 20_000_000);
@@ -62,7 +69,9 @@ fn by_first_line(scene: &'static Scene, process_high_water: &ProcessHighWater) -
 fn rule_r2_each_line_counts_while_it_is_valid() {
     let (scene, process_high_water) = (Scene::published_twice(), ProcessHighWater::new());
     scene.raise_second(1_000);
-    let [first, second] = *scene.lines() else { panic!("two lines") };
+    let [first, second] = *scene.lines() else {
+        panic!("two lines")
+    };
     assert_eq!(first.end_ticks, second.line.start_ticks);
     for (ticks, line) in [
         (first.line.start_ticks, first),
@@ -74,14 +83,25 @@ fn rule_r2_each_line_counts_while_it_is_valid() {
         let ns = line.line.at(ticks);
         assert_eq!(
             scene.read(&process_high_water),
-            PageReading { ns, source: PageSource::Line },
+            PageReading {
+                ns,
+                source: PageSource::Line
+            },
             "at {ticks}"
         );
-        assert_eq!(by_first_line(scene, &process_high_water), (line == first).then_some(ns), "at {ticks}");
+        assert_eq!(
+            by_first_line(scene, &process_high_water),
+            (line == first).then_some(ns),
+            "at {ticks}"
+        );
     }
     for before in [1, 1 << 63] {
         scene.counter_finds(first.line.start_ticks.wrapping_sub(before));
-        assert_eq!(by_first_line(scene, &process_high_water), None, "{before} before");
+        assert_eq!(
+            by_first_line(scene, &process_high_water),
+            None,
+            "{before} before"
+        );
     }
 }
 
@@ -94,10 +114,19 @@ fn rule_r3_past_the_leases_the_last_line_is_the_high_water() {
     // The OS clock stood still, as in a suspend in which the counter runs on.
     scene.os_jumps(-400_000_000);
     let reading = scene.read(&ProcessHighWater::new());
-    assert_eq!(reading, PageReading { ns: last.end_ns(), source: PageSource::Os });
+    assert_eq!(
+        reading,
+        PageReading {
+            ns: last.end_ns(),
+            source: PageSource::Os
+        }
+    );
     assert!(reading.ns >= before_ns);
     scene.pass(500_000_000);
-    assert!(scene.ahead_ns().abs() < 100, "the OS clock has passed the mark");
+    assert!(
+        scene.ahead_ns().abs() < 100,
+        "the OS clock has passed the mark"
+    );
 }
 
 #[test]
@@ -107,9 +136,16 @@ fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
     let (before_ns, end_ns) = (scene.now(), scene.last().end_ns());
     scene.reset();
     assert!(scene.now() >= before_ns);
-    assert!(scene.ahead_ns() <= AHEAD_NS.end, "not the end of the leases, {end_ns}");
+    assert!(
+        scene.ahead_ns() <= AHEAD_NS.end,
+        "not the end of the leases, {end_ns}"
+    );
     scene.os_jumps(end_ns - scene.truth_ns() - 30);
-    assert_eq!(scene.now(), end_ns, "not above the last line's end by the lead alone");
+    assert_eq!(
+        scene.now(),
+        end_ns,
+        "not above the last line's end by the lead alone"
+    );
 }
 
 #[test]
@@ -142,7 +178,10 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.os_jumps(-5_000);
     scene.on_step(|op| assert_ne!(op, Op::Counter));
-    assert_eq!(HighWater::load(scene.cell(), scene.word().first()), last.high_water());
+    assert_eq!(
+        HighWater::load(scene.cell(), scene.word().first()),
+        last.high_water()
+    );
     assert_eq!(scene.now(), last.end_ns());
     scene.switch_off();
     assert!(scene.ahead_ns().abs() < 100);
@@ -152,8 +191,13 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
 /// Begins a first publication that never ends.
 fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
     let deadline_ticks = scene.ticks.get().wrapping_add_signed(deadline_in_ticks);
-    let high_water =
-        HighWater { ns: scene.truth_ns(), lead_ns: i64::MAX, deadline_ticks, wait_ticks, ..HighWater::NONE };
+    let high_water = HighWater {
+        ns: scene.truth_ns(),
+        lead_ns: i64::MAX,
+        deadline_ticks,
+        wait_ticks,
+        ..HighWater::NONE
+    };
     scene.put(LeasePhase::FirstPublication, &high_water.to_words());
     high_water
 }
@@ -180,12 +224,19 @@ fn rule_r7_no_reader_waits_long_for_a_first_publication() {
     let scene = Scene::off();
     scene.counter_finds(1 << 40);
     waited(scene, MS, 1_000_000);
-    assert_eq!(scene.counter_reads.get(), MAX_STILL_ATTEMPTS, "the counter stands still");
+    assert_eq!(
+        scene.counter_reads.get(),
+        MAX_STILL_ATTEMPTS,
+        "the counter stands still"
+    );
     assert!(scene.pauses.get() <= 9, "{}", scene.pauses.get());
     // No writer makes a first publication this long.
     let scene = Scene::off();
     waited(scene, 1 << 60, 1 << 62);
-    assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_ATTEMPTS, 11));
+    assert_eq!(
+        (scene.counter_reads.get(), scene.pauses.get()),
+        (MAX_ATTEMPTS, 11)
+    );
 }
 
 /// A counterexample to one time limit for all first publications. A reader had waited for a first
@@ -207,7 +258,10 @@ fn rule_r7_each_first_publication_has_its_own_time_limit() {
     });
     assert_eq!(scene.source(), PageSource::Os);
     let waited = scene.ticks.get() - begin_ticks;
-    assert!((2_799_000..2_802_000).contains(&waited), "until the last deadline: {waited}");
+    assert!(
+        (2_799_000..2_802_000).contains(&waited),
+        "until the last deadline: {waited}"
+    );
 }
 
 #[test]
@@ -225,7 +279,13 @@ fn rule_r8_a_process_is_never_below_its_readings_of_the_os_clock() {
     let fallback = scene.read(&process_high_water);
     assert_eq!(fallback.source, PageSource::Os);
     scene.ticks.set(last.end_ticks - 1_000);
-    assert_eq!(scene.read(&process_high_water), PageReading { ns: fallback.ns, source: PageSource::Line });
+    assert_eq!(
+        scene.read(&process_high_water),
+        PageReading {
+            ns: fallback.ns,
+            source: PageSource::Line
+        }
+    );
     assert_eq!(by_first_line(scene, &process_high_water), Some(fallback.ns));
     process_high_water.raise(0);
     assert_eq!(process_high_water.ns(), fallback.ns, "the mark never falls");
@@ -237,7 +297,14 @@ fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
     scene.has_coarse.set(true);
     scene.unix_jumps(20_000_000);
     let ns = (&scene).coarse_unix_ns().unwrap();
-    assert_eq!(scene.read_unix(), PageReading { ns, source: PageSource::Line }, "a maximum, not a condition");
+    assert_eq!(
+        scene.read_unix(),
+        PageReading {
+            ns,
+            source: PageSource::Line
+        },
+        "a maximum, not a condition"
+    );
 }
 
 #[test]
@@ -255,6 +322,17 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
 #[test]
 fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
     let scene = Scene::published_twice();
-    assert_eq!(scene.maintain_by(&OsBounds { unix_offset_ns: None, ..scene.bounds() }).action, SetUnix);
-    assert_eq!((scene.read_unix().source, scene.source()), (PageSource::Os, PageSource::Line));
+    assert_eq!(
+        scene
+            .maintain_by(&OsBounds {
+                unix_offset_ns: None,
+                ..scene.bounds()
+            })
+            .action,
+        SetUnix
+    );
+    assert_eq!(
+        (scene.read_unix().source, scene.source()),
+        (PageSource::Os, PageSource::Line)
+    );
 }

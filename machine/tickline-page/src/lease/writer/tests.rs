@@ -27,7 +27,10 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
     };
     for (coarse_ns, fine_ns) in lead_ns(280).into_iter().zip(lead_ns(1)) {
         // A line at the coarse resolution also starts one resolution higher.
-        assert!(coarse_ns >= fine_ns + 279, "{coarse_ns} ns where it was {fine_ns}");
+        assert!(
+            coarse_ns >= fine_ns + 279,
+            "{coarse_ns} ns where it was {fine_ns}"
+        );
     }
 }
 
@@ -38,7 +41,9 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
     // The OS clock turns out to be a millisecond behind.
     scene.os_jumps(-1_000_000);
     scene.does(PublishedNext);
-    let [first, second] = *scene.lines() else { panic!("two lines") };
+    let [first, second] = *scene.lines() else {
+        panic!("two lines")
+    };
     assert_eq!(second.line.start_ticks, first.end_ticks);
     assert!(second.line.at(first.end_ticks) >= first.line.at(first.end_ticks - 1));
     assert!(second.lead_ns >= 1_000_000);
@@ -47,7 +52,10 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
 /// Symptom: a machine slept again and again for less than its leases. Readings were ahead by the
 /// sum of all sleeps, and Unix readings by twice the last sleep.
 #[test]
-#[cfg_attr(miri, ignore = "other tests reach the same code, in less than half a minute")]
+#[cfg_attr(
+    miri,
+    ignore = "other tests reach the same code, in less than half a minute"
+)]
 fn rule_w2_sleeps_do_not_add_up() {
     let scene = Scene::published_twice();
     let (mut most_ahead_ns, mut last_ns, mut last_unix_ns, mut doubted) = (0, 0, 0, 0);
@@ -57,10 +65,17 @@ fn rule_w2_sleeps_do_not_add_up() {
             let WriterIteration { action, next_in_ns } = scene.maintain();
             doubted += u32::from(action == Doubted);
             let (now_ns, unix_ns) = (scene.now(), scene.read_unix().ns);
-            assert!(now_ns >= last_ns && unix_ns >= last_unix_ns, "{unix_ns} after {last_unix_ns}");
+            assert!(
+                now_ns >= last_ns && unix_ns >= last_unix_ns,
+                "{unix_ns} after {last_unix_ns}"
+            );
             (last_ns, last_unix_ns) = (now_ns, unix_ns);
             most_ahead_ns = most_ahead_ns.max(scene.ahead_ns());
-            assert!(scene.unix_ahead_ns() < 20_000_000, "Unix time is {} ns ahead", scene.unix_ahead_ns());
+            assert!(
+                scene.unix_ahead_ns() < 20_000_000,
+                "Unix time is {} ns ahead",
+                scene.unix_ahead_ns()
+            );
             scene.pass(next_in_ns.min(10_000_000));
         }
         // The counter and Unix time run on, the OS clock does not.
@@ -69,7 +84,10 @@ fn rule_w2_sleeps_do_not_add_up() {
         scene.unix_jumps(300_000_000);
     }
     assert!(doubted > 5, "{doubted}");
-    assert!((200_000_000..=1_000_100_000).contains(&most_ahead_ns), "{most_ahead_ns}");
+    assert!(
+        (200_000_000..=1_000_100_000).contains(&most_ahead_ns),
+        "{most_ahead_ns}"
+    );
 }
 
 #[test]
@@ -78,7 +96,10 @@ fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let (last, margin_ns) = (scene.last(), WriterConfig::DEFAULT.margin_ns);
     scene.ticks.set(last.end_ticks - margin_ns);
     let WriterIteration { action, next_in_ns } = scene.maintain();
-    assert!(action == Waited && next_in_ns > margin_ns / 2, "until the end: {action:?} {next_in_ns}");
+    assert!(
+        action == Waited && next_in_ns > margin_ns / 2,
+        "until the end: {action:?} {next_in_ns}"
+    );
     // The writer is stopped between the decision and the read before the swap.
     scene.ticks.set(last.end_ticks - margin_ns - 10_000);
     scene.once(|op| op == Op::Fill, || scene.pass(10_000));
@@ -105,8 +126,9 @@ fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere()
 #[test]
 fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
     let acts: [fn(&Scene); 2] = [|scene| scene.pass(LEASE), Scene::reset];
-    for (scene, act) in
-        [Scene::published, Scene::without_line].into_iter().flat_map(|scene| acts.map(|act| (scene(), act)))
+    for (scene, act) in [Scene::published, Scene::without_line]
+        .into_iter()
+        .flat_map(|scene| acts.map(|act| (scene(), act)))
     {
         scene.pass(6_000);
         let is_line = |op| matches!(op, Op::Swap(word) if word.phase() == LeasePhase::Published);
@@ -114,7 +136,10 @@ fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
         scene.does(Doubted);
         assert_eq!(scene.word().phase(), LeasePhase::Doubted);
         assert!(scene.ahead_ns() >= -100, "readers also ask the OS clock");
-        assert!(matches!(scene.maintain().action, Waited | Ended), "no successor");
+        assert!(
+            matches!(scene.maintain().action, Waited | Ended),
+            "no successor"
+        );
     }
 }
 
@@ -134,7 +159,10 @@ fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
     scene.does(Ended);
     let readings = [before_ns, meanwhile_ns.get(), scene.now()];
     assert!(readings.is_sorted(), "{readings:?}");
-    assert!(scene.ahead_ns() < AHEAD_NS.end, "the end of the leases is a second ahead");
+    assert!(
+        scene.ahead_ns() < AHEAD_NS.end,
+        "the end of the leases is a second ahead"
+    );
 }
 
 #[test]
@@ -160,7 +188,10 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
 fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let scene = Scene::published_twice();
     scene.switch_off();
-    assert_eq!(scene.try_maintain(&mut scene.writer(), &scene.bounds()), Err(PageChanged));
+    assert_eq!(
+        scene.try_maintain(&mut scene.writer(), &scene.bounds()),
+        Err(PageChanged)
+    );
     for _ in 0..2 {
         scene.restart();
         scene.does(Waited);
@@ -170,7 +201,11 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
         scene.on_step(|_| {});
     }
     let word = scene.word();
-    assert!(scene.cell().try_swap(word, word.next(LeasePhase::Off, word.first(), None)));
+    assert!(
+        scene
+            .cell()
+            .try_swap(word, word.next(LeasePhase::Off, word.first(), None))
+    );
     scene.restart();
     scene.does(PublishedFirst);
 }
@@ -188,10 +223,16 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let second = slots(&scene.writer());
     assert!(slots(&first).iter().all(|slot| !second.contains(slot)));
     scene.pass(LEASE);
-    assert_eq!(scene.try_maintain(&mut first, &scene.bounds()), Err(PageChanged));
+    assert_eq!(
+        scene.try_maintain(&mut first, &scene.bounds()),
+        Err(PageChanged)
+    );
     let before_ns = scene.now();
     scene.does(PublishedNext);
-    assert!(scene.now() >= before_ns && scene.source() == PageSource::Line, "it goes on with the leases");
+    assert!(
+        scene.now() >= before_ns && scene.source() == PageSource::Line,
+        "it goes on with the leases"
+    );
     // The second writer starts between the first one's load of the word and its exchange.
     let mut is_first = true;
     scene.on_step(move |op| {
@@ -200,7 +241,10 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
             scene.restart();
         }
     });
-    assert_eq!(Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()), Err(PageChanged));
+    assert_eq!(
+        Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()),
+        Err(PageChanged)
+    );
 }
 
 #[test]
@@ -214,8 +258,14 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
         assert_eq!(scene.word().phase(), LeasePhase::NoLine);
         stopped.set(Some(scene.word()));
     };
-    scene.once(|op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
-    assert_eq!(scene.try_maintain(&mut first, &scene.bounds()), Err(PageChanged));
+    scene.once(
+        |op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication),
+        kill,
+    );
+    assert_eq!(
+        scene.try_maintain(&mut first, &scene.bounds()),
+        Err(PageChanged)
+    );
     assert_eq!(stopped.get(), Some(scene.word()));
 }
 
@@ -224,7 +274,14 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
 fn rule_w8_unix_time_is_changed_and_nothing_else() {
     let scene = Scene::published_twice();
     let without_unix = || -> Vec<_> {
-        scene.lines().iter().map(|line| LeaseLine { unix: UnixOffset::NONE, ..*line }).collect()
+        scene
+            .lines()
+            .iter()
+            .map(|line| LeaseLine {
+                unix: UnixOffset::NONE,
+                ..*line
+            })
+            .collect()
     };
     let before = without_unix();
     scene.does(Waited);
@@ -251,7 +308,11 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
             (scene.maintain().action == Doubted, scene.ahead_ns() >= -100)
         };
         assert!(!doubted(990_000).0, "an NTP daemon may do as much");
-        assert_eq!(doubted(1_010_000), (true, true), "readers also ask the OS clock");
+        assert_eq!(
+            doubted(1_010_000),
+            (true, true),
+            "readers also ask the OS clock"
+        );
     }
 }
 
@@ -263,18 +324,40 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
     let action = |rate_ppb, open_ppm: u64| {
         scene.kernel_rate_ppb.set(rate_ppb);
-        let OsBounds { lower, upper, unix_offset_ns } = scene.bounds();
+        let OsBounds {
+            lower,
+            upper,
+            unix_offset_ns,
+        } = scene.bounds();
         let bits = upper.slope.bits;
-        let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
-        scene.maintain_by(&OsBounds { lower, upper, unix_offset_ns }).action
+        let upper = Line {
+            slope: Slope {
+                bits: bits + bits / 1_000_000 * 2 * open_ppm,
+            },
+            ..upper
+        };
+        scene
+            .maintain_by(&OsBounds {
+                lower,
+                upper,
+                unix_offset_ns,
+            })
+            .action
     };
-    assert_eq!(action(80_000_000, 0), Waited, "a server starts during a slew");
+    assert_eq!(
+        action(80_000_000, 0),
+        Waited,
+        "a server starts during a slew"
+    );
     assert_eq!(action(0, 80_000), Waited);
     scene.writer().set_os_resolution_ns(280);
     assert_eq!(action(0, 1_001), Waited);
     assert_eq!(action(0, 999), PublishedFirst);
     // The sum of an NTP daemon's rate and adjtime(3)'s rate is not a fast slew.
-    assert_eq!((action(-1_000_000, 0), action(1_000_000, 0)), (PublishedNext, Waited));
+    assert_eq!(
+        (action(-1_000_000, 0), action(1_000_000, 0)),
+        (PublishedNext, Waited)
+    );
     assert_eq!(action(1_000_001, 0), Doubted);
 }
 
@@ -289,11 +372,18 @@ fn a_writer_takes_over_any_content_of_a_page() {
             let words = core::array::from_fn(|_| random.u64(..));
             scene.cell().fill(SlotNumber::from_low_bits(slot), &words);
         }
-        assert!(scene.cell().try_swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..))));
+        assert!(
+            scene
+                .cell()
+                .try_swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..)))
+        );
         scene.restart();
         for _ in 0..6 {
             let WriterIteration { action, next_in_ns } = scene.maintain();
-            assert!(action != Waited || next_in_ns <= LEASE, "{action:?} {next_in_ns}");
+            assert!(
+                action != Waited || next_in_ns <= LEASE,
+                "{action:?} {next_in_ns}"
+            );
             scene.pass(next_in_ns.min(LEASE));
         }
     }

@@ -26,7 +26,10 @@ pub(super) fn foreign_owner(owner: u32, user: u32) -> ErrorCause {
 
 impl PageError {
     pub(super) fn new(path: &Path, cause: impl Into<ErrorCause>) -> Self {
-        Self { path: path.into(), cause: cause.into() }
+        Self {
+            path: path.into(),
+            cause: cause.into(),
+        }
     }
 
     /// The page's file.

@@ -37,7 +37,11 @@ fn held_locks() -> MutexGuard<'static, Vec<HeldLock>> {
 
 impl HeldLock {
     fn from_stat(file: &Stat) -> Self {
-        Self { device: file.st_dev, inode: file.st_ino, process: std::process::id() }
+        Self {
+            device: file.st_dev,
+            inode: file.st_ino,
+            process: std::process::id(),
+        }
     }
 }
 
@@ -59,7 +63,8 @@ impl Lock {
         if let Some(process) = holder_here(path, &held_locks) {
             return Err(already_locked(Some(process)));
         }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = openat(&path.folder, lock_name(path), flags, LOCK_MODE).map_err(failed())?;
         // These checks come before the lock: no other user has the file open, or can open it.
         let found = fstat(&file).map_err(failed())?;
@@ -89,7 +94,9 @@ impl Drop for Lock {
 
 /// The error for a page that a writer has locked. `process` is that writer's process, if known.
 fn already_locked(process: Option<u32>) -> ErrorCause {
-    let server = process.map_or("another process".into(), |process| format!("process {process}"));
+    let server = process.map_or("another process".into(), |process| {
+        format!("process {process}")
+    });
     format!("{server} serves this page; a page has one server").into()
 }
 
@@ -126,7 +133,12 @@ pub fn writer_pid(path: &Path) -> Result<Option<u32>, PageError> {
             return Ok(Some(process));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        match openat(&page_path.folder, lock_name(&page_path), flags, Mode::empty()) {
+        match openat(
+            &page_path.folder,
+            lock_name(&page_path),
+            flags,
+            Mode::empty(),
+        ) {
             Ok(lock) => Ok(holder_elsewhere(&lock)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(refused(CANNOT_OPEN)(error)),

@@ -18,7 +18,8 @@ use super::lock::Lock;
 use super::restartable;
 use crate::layout::PAGE_BYTES;
 use crate::lease::{
-    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber, SwapResult,
+    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber,
+    SwapResult,
 };
 use crate::page_file::mapped::{Mapping, PagePath};
 use crate::page_file::trust::{FileError, FileFacts, refused};
@@ -95,7 +96,13 @@ impl LockedPageFile {
         }
         let (mapping, file) = find_page(&page_path, &header)?.ok_or(PageChanged)?;
         let is_locked_in_memory = mapping.lock().is_ok();
-        Ok(Self { mapping, file, path: path.into(), is_locked_in_memory, _lock: lock })
+        Ok(Self {
+            mapping,
+            file,
+            path: path.into(),
+            is_locked_in_memory,
+            _lock: lock,
+        })
     }
 
     /// The page.
@@ -171,9 +178,11 @@ impl LeaseStore for LockedPageFile {
     ) -> SwapResult {
         let (cell, bits) = (self.page().cell(), [from, to].map(LeaseWord::to_bits));
         // SAFETY: the word is first in the cell, which is mapped for writing as long as `self`.
-        let swapped =
-            unsafe { restartable::try_swap(NonNull::from(cell).cast(), bits, least_ticks..limit_ticks) };
-        swapped.unwrap_or_else(|| cell.try_swap_between(from, to, counter, least_ticks, limit_ticks))
+        let swapped = unsafe {
+            restartable::try_swap(NonNull::from(cell).cast(), bits, least_ticks..limit_ticks)
+        };
+        swapped
+            .unwrap_or_else(|| cell.try_swap_between(from, to, counter, least_ticks, limit_ticks))
     }
 }
 
@@ -193,7 +202,12 @@ fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
     let folder = FileFacts::collect(&path.folder, &path.folder);
     let folder = folder.map_err(refused("its folder's owner cannot be known"))?;
     // The facts of the file that this process would make.
-    let file = FileFacts { mode: 0o100_644, size: PAGE_BYTES as u64, is_mounted_read_only: false, ..folder };
+    let file = FileFacts {
+        mode: 0o100_644,
+        size: PAGE_BYTES as u64,
+        is_mounted_read_only: false,
+        ..folder
+    };
     file.judge()
 }
 
@@ -215,7 +229,10 @@ fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd
 }
 
 /// The page's file, if it exists and is of this boot.
-fn find_page(path: &PagePath<'_>, header: &Header) -> Result<Option<(WritableMapping, OwnedFd)>, ErrorCause> {
+fn find_page(
+    path: &PagePath<'_>,
+    header: &Header,
+) -> Result<Option<(WritableMapping, OwnedFd)>, ErrorCause> {
     if let Err(Errno::NOENT) = statat(&path.folder, path.name, AtFlags::SYMLINK_NOFOLLOW) {
         return Ok(None);
     }
@@ -226,7 +243,13 @@ fn find_page(path: &PagePath<'_>, header: &Header) -> Result<Option<(WritableMap
     match mapping.page().header() {
         Some(found) if found == *header => Ok(Some((mapping, file))),
         Some(found) if found.boot_id == header.boot_id => {
-            let Header { version, counter_id, time_namespace, monotonic_offset_ns, .. } = found;
+            let Header {
+                version,
+                counter_id,
+                time_namespace,
+                monotonic_offset_ns,
+                ..
+            } = found;
             Err(format!(
                 "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter id {counter_id}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
             )
@@ -250,7 +273,8 @@ fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), ErrorCause> {
     let made = (|| {
         // A write, not `ftruncate`: on a full disk it fails here, and not at a later store.
         // SAFETY: a page consists of integers, without padding (asserted in `layout.rs`).
-        let page = unsafe { transmute::<WritablePage, [u8; PAGE_BYTES]>(WritablePage::new(&header)) };
+        let page =
+            unsafe { transmute::<WritablePage, [u8; PAGE_BYTES]>(WritablePage::new(&header)) };
         let written = (&file).write_all(&page);
         written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // The umask may have cleared bits of the mode.
@@ -271,7 +295,9 @@ fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), ErrorCause> {
 ///
 /// If the file cannot be opened for writing, is not trusted, or is not a page.
 pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
-    let found = change_word(path, |word| (!word.stays_off()).then(|| word.switched_off()))?;
+    let found = change_word(path, |word| {
+        (!word.stays_off()).then(|| word.switched_off())
+    })?;
     Ok(found.phase())
 }
 
@@ -287,7 +313,10 @@ pub fn switch_on(path: &Path) -> Result<bool, PageError> {
 }
 
 /// Replaces the page's word by `next` of it, unless that is `None`. Returns the old word.
-fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
+fn change_word(
+    path: &Path,
+    next: impl Fn(LeaseWord) -> Option<LeaseWord>,
+) -> Result<LeaseWord, PageError> {
     let open = || Ok(open_page(&PagePath::resolve(path.as_os_str().as_bytes())?)?.0);
     let mapping = open().map_err(|cause: ErrorCause| PageError::new(path, cause))?;
     let cell = mapping.page().cell();
@@ -306,9 +335,18 @@ mod tests {
 
     #[test]
     fn no_page_is_made_if_the_offset_is_not_known() {
-        let context = BootContext { boot_id: [1; 16], time_namespace: 77, monotonic_offset_ns: Some(5) };
+        let context = BootContext {
+            boot_id: [1; 16],
+            time_namespace: 77,
+            monotonic_offset_ns: Some(5),
+        };
         assert_eq!(header(&context).unwrap().monotonic_offset_ns, 5);
-        let error = header(&BootContext { monotonic_offset_ns: None, ..context }).unwrap_err().to_string();
+        let error = header(&BootContext {
+            monotonic_offset_ns: None,
+            ..context
+        })
+        .unwrap_err()
+        .to_string();
         assert!(error.contains("time namespace 77 is not known"), "{error}");
     }
 }

@@ -32,7 +32,10 @@ impl AttachedFile {
             // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
             let context = file.boot_context().map_err(|error| error.to_string())?;
             let page_offset_ns = file.page().attach(&context)?.page_offset_ns();
-            Ok(Self { file, page_offset_ns })
+            Ok(Self {
+                file,
+                page_offset_ns,
+            })
         };
         open().map_err(|cause| PageError::new(path, cause))
     }
@@ -52,7 +55,10 @@ impl PageFile {
     #[inline]
     #[must_use]
     pub const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {
-        AttachedPage { page: self.page(), page_offset_ns }
+        AttachedPage {
+            page: self.page(),
+            page_offset_ns,
+        }
     }
 
     /// Takes a snapshot of the page. Reads the counter if the page names lines.

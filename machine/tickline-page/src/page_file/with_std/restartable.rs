@@ -35,7 +35,8 @@ pub(super) unsafe fn try_swap(
 ) -> Option<SwapResult> {
     let area = registered::area()?;
     // SAFETY: the caller promises that `word` is valid, and `area` is this thread's.
-    let swapped = (0..MAX_RESTARTS).find_map(|_| unsafe { attempt(area, word, from_to, &ticks, 0) }.0);
+    let swapped =
+        (0..MAX_RESTARTS).find_map(|_| unsafe { attempt(area, word, from_to, &ticks, 0) }.0);
     Some(swapped.unwrap_or(SwapResult::OutOfTime))
 }
 

@@ -2,7 +2,9 @@
 
 use tickline_core::counter::{Counter, ticks_between};
 
-use crate::lease::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before};
+use crate::lease::{
+    HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before,
+};
 
 /// The limit of attempts to load one word and its slots. A word changes a few times a second.
 const MAX_ATTEMPTS: u32 = 64;
@@ -57,16 +59,24 @@ impl PageSnapshot {
             LeasePhase::Off => empty,
             LeasePhase::NoLine | LeasePhase::FirstPublication => {
                 let lead_ns = HighWater::load(memory, word.first()).lead_ns;
-                Self { lead_ns: Some(lead_ns).filter(|lead_ns| (1..i64::MAX).contains(lead_ns)), ..empty }
+                Self {
+                    lead_ns: Some(lead_ns).filter(|lead_ns| (1..i64::MAX).contains(lead_ns)),
+                    ..empty
+                }
             }
             LeasePhase::Published | LeasePhase::Doubted => {
                 let first = LeaseLine::load(memory, word.first());
-                let last = word.second().map_or(first, |slot| LeaseLine::load(memory, slot));
+                let last = word
+                    .second()
+                    .map_or(first, |slot| LeaseLine::load(memory, slot));
                 let ticks = counter.now_ordered();
                 let is_first = is_before(ticks, first.end_ticks);
                 let current = if is_first { first } else { last };
                 let ns = |from, to| current.line.slope.over(ticks_between(from, to)).floor_ns();
-                let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
+                let (age_ns, left_ns) = (
+                    ns(current.line.start_ticks, ticks),
+                    ns(ticks, last.end_ticks),
+                );
                 let has_unix = current.unix.offset_ns != UNIX_BY_OS;
                 Self {
                     is_served: age_ns >= 0 && left_ns > 0,

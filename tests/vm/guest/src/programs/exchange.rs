@@ -32,7 +32,14 @@ pub(super) struct Findings {
 }
 
 /// The states of the server, in order.
-const STATES: [&str; 6] = ["killed", "started", "stopped", "continued", "ended", "started"];
+const STATES: [&str; 6] = [
+    "killed",
+    "started",
+    "stopped",
+    "continued",
+    "ended",
+    "started",
+];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     let phase = |program: &str| format!("{program} served exchange");
@@ -49,7 +56,9 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     let done = thread::scope(|scope| {
         let watch = |(name, mut load)| {
             let (stop, returned_ns) = (&stop, &returned_ns);
-            scope.spawn(move || report::line(&json!(watch(phase(name), &mut load, stop, returned_ns))));
+            scope.spawn(move || {
+                report::line(&json!(watch(phase(name), &mut load, stop, returned_ns)))
+            });
         };
         loads.into_iter().for_each(watch);
         let done = change_states(server);
@@ -63,8 +72,16 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
 }
 
 /// Asks a program repeatedly until `stop`, for the report of a phase.
-pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Findings {
-    let mut findings = Findings { phase, ..Findings::default() };
+pub(super) fn watch(
+    phase: String,
+    load: &mut Load,
+    stop: &AtomicBool,
+    returned_ns: &AtomicU64,
+) -> Findings {
+    let mut findings = Findings {
+        phase,
+        ..Findings::default()
+    };
     let mut unix_ns = None;
     // ORDERING: Relaxed, the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
@@ -74,11 +91,15 @@ pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_
         match load.ask(CALLS) {
             Ok(answer) => {
                 findings.answers += 1;
-                if let Some(last_ns) = findings.readings.add(&answer["monotonic"], Some(before_ns)) {
+                if let Some(last_ns) = findings.readings.add(&answer["monotonic"], Some(before_ns))
+                {
                     // ORDERING: Release, pairs with the Acquire load of `returned_ns`.
                     returned_ns.fetch_max(last_ns, Ordering::Release);
                 }
-                unix_ns = findings.readings.add(&answer["realtime"], unix_ns).or(unix_ns);
+                unix_ns = findings
+                    .readings
+                    .add(&answer["realtime"], unix_ns)
+                    .or(unix_ns);
             }
             Err(error) => {
                 findings.error = Some(error.to_string());

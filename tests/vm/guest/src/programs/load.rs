@@ -35,10 +35,18 @@ pub(super) struct Mode {
     pub(super) prefix: &'static str,
 }
 
-pub(super) const NATIVE: Mode = Mode { name: "native", prefix: "" };
-pub(super) const RUN: Mode = Mode { name: "run", prefix: "/usr/bin/tickline run --" };
-pub(super) const PRELOAD: Mode =
-    Mode { name: "preload", prefix: "env LD_PRELOAD=/usr/lib/libtickline_preload.so" };
+pub(super) const NATIVE: Mode = Mode {
+    name: "native",
+    prefix: "",
+};
+pub(super) const RUN: Mode = Mode {
+    name: "run",
+    prefix: "/usr/bin/tickline run --",
+};
+pub(super) const PRELOAD: Mode = Mode {
+    name: "preload",
+    prefix: "env LD_PRELOAD=/usr/lib/libtickline_preload.so",
+};
 
 /// A program of the list.
 #[derive(Debug, Default, Deserialize)]
@@ -98,8 +106,11 @@ impl Readings {
         let (before_ns, after_ns) = (number(5)?, number(6)?);
         self.calls += calls;
         self.backward += back;
-        self.below_others += u64::from(returned_ns.is_some_and(|returned_ns| first_ns < returned_ns));
-        self.below_os_ns = self.below_os_ns.max(before_ns.saturating_sub(first_ns + resolution_ns));
+        self.below_others +=
+            u64::from(returned_ns.is_some_and(|returned_ns| first_ns < returned_ns));
+        self.below_os_ns = self
+            .below_os_ns
+            .max(before_ns.saturating_sub(first_ns + resolution_ns));
         self.above_os_ns = self.above_os_ns.max(last_ns.saturating_sub(after_ns));
         Some(last_ns)
     }
@@ -120,7 +131,10 @@ pub(super) struct Measured {
 impl Measured {
     /// Adds an answer, which must be for this number of calls.
     pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<()> {
-        for (clock, readings) in [("monotonic", &mut self.monotonic), ("realtime", &mut self.realtime)] {
+        for (clock, readings) in [
+            ("monotonic", &mut self.monotonic),
+            ("realtime", &mut self.realtime),
+        ] {
             if readings.add(&answer[clock], None).is_some() && answer[clock][0] != calls {
                 return Err(format!("{clock}: {} calls of {calls}", answer[clock][0]).into());
             }
@@ -154,7 +168,11 @@ pub(super) struct Load {
 impl Load {
     /// Starts the load, and waits until it is ready.
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self> {
-        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name);
+        let errors = format!(
+            "/tmp/{}.{}",
+            program.name.replace(['/', ' '], "_"),
+            mode.name
+        );
         let mut child = program
             .start(mode)
             .stdin(Stdio::piped())
@@ -170,9 +188,16 @@ impl Load {
                 }
             }
         });
-        let mut load = Self { child: Killed(child), answers, errors, pids: Vec::new() };
+        let mut load = Self {
+            child: Killed(child),
+            answers,
+            errors,
+            pids: Vec::new(),
+        };
         let ready = load.answer()?;
-        let pids = ready.strip_prefix("ready").ok_or_else(|| format!("it says '{ready}'"))?;
+        let pids = ready
+            .strip_prefix("ready")
+            .ok_or_else(|| format!("it says '{ready}'"))?;
         load.pids = pids.split_whitespace().map(str::to_owned).collect();
         if load.pids.is_empty() {
             load.pids.push(load.child.0.id().to_string());
@@ -190,7 +215,9 @@ impl Load {
     /// Whether a page is mapped in the memory of the load, or of the server that it has started.
     pub(super) fn has_page(&self) -> bool {
         let maps = |pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        self.pids.iter().all(|pid| maps(pid).contains("/run/tickline/page.v1"))
+        self.pids
+            .iter()
+            .all(|pid| maps(pid).contains("/run/tickline/page.v1"))
     }
 
     /// The last lines that the load has written on standard error.
@@ -206,10 +233,11 @@ impl Load {
         input.write_all(format!("{calls}\n").as_bytes())?;
         let answer = self.answer()?;
         let after_ns = [monotonic_ns(), realtime_ns()];
-        let mut answer: Value =
-            serde_json::from_str(&answer).map_err(|error| format!("{error}: it says '{answer}'"))?;
-        for (clock, (before_ns, after_ns)) in
-            ["monotonic", "realtime"].into_iter().zip(before_ns.into_iter().zip(after_ns))
+        let mut answer: Value = serde_json::from_str(&answer)
+            .map_err(|error| format!("{error}: it says '{answer}'"))?;
+        for (clock, (before_ns, after_ns)) in ["monotonic", "realtime"]
+            .into_iter()
+            .zip(before_ns.into_iter().zip(after_ns))
         {
             if let Value::Array(entry) = &mut answer[clock] {
                 entry.extend([before_ns.into(), after_ns.into()]);
@@ -235,7 +263,9 @@ impl Load {
             has_ended || self.pids.iter().all(|pid| is_traced(pid))
         });
         if has_ended || !self.pids.iter().all(|pid| is_traced(pid)) {
-            return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()).into());
+            return Err(
+                format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()).into(),
+            );
         }
         let answer = self.ask(calls);
         send(&strace, Signal::SIGINT)?;
@@ -262,12 +292,17 @@ impl Load {
 /// Whether a process has a tracer.
 fn is_traced(pid: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
+    status.lines().any(|line| {
+        line.strip_prefix("TracerPid:")
+            .is_some_and(|pid| pid.trim() != "0")
+    })
 }
 
 /// Whether a line of strace reports a call that the page could have served.
 fn is_served(line: &str) -> bool {
-    ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("].iter().any(|name| line.contains(name))
+    ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("]
+        .iter()
+        .any(|name| line.contains(name))
 }
 
 #[cfg(test)]
@@ -289,10 +324,25 @@ mod tests {
     #[test]
     fn times_that_step_back_or_are_outside_of_the_os_clock_are_counted() {
         let good = measured("/monotonic/1", 0).unwrap().monotonic;
-        assert_eq!((good.backward, good.below_os_ns, good.above_os_ns), (0, 0, 100));
+        assert_eq!(
+            (good.backward, good.below_os_ns, good.above_os_ns),
+            (0, 0, 100)
+        );
         assert_eq!(measured("/monotonic/1", 1).unwrap().monotonic.backward, 1);
-        assert_eq!(measured("/monotonic/5", 1_100).unwrap().monotonic.below_os_ns, 99);
-        assert_eq!(measured("/realtime/6", 5_000_899).unwrap().realtime.above_os_ns, 101);
+        assert_eq!(
+            measured("/monotonic/5", 1_100)
+                .unwrap()
+                .monotonic
+                .below_os_ns,
+            99
+        );
+        assert_eq!(
+            measured("/realtime/6", 5_000_899)
+                .unwrap()
+                .realtime
+                .above_os_ns,
+            101
+        );
         assert!(measured("/realtime/0", 49_999).is_err());
     }
 

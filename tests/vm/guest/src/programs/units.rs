@@ -45,15 +45,25 @@ const STEPS: [(&str, &str, &str); 14] = [
     ("started_again", "systemctl start tickline", "active"),
     // This is the same version, which dpkg unpacks like any other.
     ("upgraded", "dpkg -i /opt/tickline.deb", "active"),
-    ("unpacked_over_it", "tar -C / -xzf /opt/tickline.tar.gz", "active"),
+    (
+        "unpacked_over_it",
+        "tar -C / -xzf /opt/tickline.tar.gz",
+        "active",
+    ),
     ("removed", "dpkg -r tickline", "inactive"),
-    ("removed_from_under_preload", "env LD_PRELOAD=/usr/lib/libtickline_preload.so date", "inactive"),
+    (
+        "removed_from_under_preload",
+        "env LD_PRELOAD=/usr/lib/libtickline_preload.so date",
+        "inactive",
+    ),
     ("installed_again", "dpkg -i /opt/tickline.deb", "active"),
 ];
 
 /// The programs that read the clock during all steps.
-const CALLERS: [(&str, &str, Mode); 2] =
-    [("meanwhile_run", "/opt/static-C", RUN), ("meanwhile_preload", "python3 /opt/load.py", PRELOAD)];
+const CALLERS: [(&str, &str, Mode); 2] = [
+    ("meanwhile_run", "/opt/static-C", RUN),
+    ("meanwhile_preload", "python3 /opt/load.py", PRELOAD),
+];
 
 /// A file of the administrator, which the removal of the package must name.
 const LEFT: &str = "/etc/default/served";
@@ -68,7 +78,9 @@ pub(crate) fn boot() -> io::Result<()> {
     super::install()?;
     fs::write(LEFT, "LD_PRELOAD=/usr/lib/libtickline_preload.so\n")?;
     fs::write("/etc/systemd/system/check.service", CHECK_UNIT)?;
-    Err(Command::new("/sbin/init").arg("--unit=check.service").exec())
+    Err(Command::new("/sbin/init")
+        .arg("--unit=check.service")
+        .exec())
 }
 
 /// Tests package and unit, as a service of systemd.
@@ -77,7 +89,10 @@ pub(crate) fn boot() -> io::Result<()> {
 ///
 /// If there is no port for reports.
 pub(crate) fn check() -> io::Result<()> {
-    for command in ["systemd-analyze verify tickline.service", "systemd-analyze security tickline"] {
+    for command in [
+        "systemd-analyze verify tickline.service",
+        "systemd-analyze security tickline",
+    ] {
         let (_, output) = run(command);
         report::line(&json!({ "phase": "analyze", "command": command, "output": output }));
     }
@@ -87,12 +102,17 @@ pub(crate) fn check() -> io::Result<()> {
         for (step, command, state) in STEPS {
             take(step, command, state);
             if step == "booted" {
-                callers = CALLERS.map(|caller| scope.spawn(move || called(caller, stop))).into();
+                callers = CALLERS
+                    .map(|caller| scope.spawn(move || called(caller, stop)))
+                    .into();
             }
         }
         // ORDERING: Relaxed, the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
-        callers.into_iter().map(|caller| caller.join().unwrap_or_default()).collect()
+        callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap_or_default())
+            .collect()
     });
     findings.iter().for_each(report::line);
     let (_, journal) = run("journalctl --no-pager -u tickline -o short-monotonic");
@@ -103,11 +123,20 @@ pub(crate) fn check() -> io::Result<()> {
 
 /// The findings of a program until `stop`.
 fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
-    let program = Program { name: phase.to_owned(), command: command.to_owned(), ..Program::default() };
+    let program = Program {
+        name: phase.to_owned(),
+        command: command.to_owned(),
+        ..Program::default()
+    };
     let mut findings = match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
-            let mut findings = json!(exchange::watch(phase.to_owned(), &mut load, stop, &AtomicU64::new(0)));
+            let mut findings = json!(exchange::watch(
+                phase.to_owned(),
+                &mut load,
+                stop,
+                &AtomicU64::new(0)
+            ));
             findings["is_served"] = is_served.into();
             findings
         }
@@ -119,7 +148,11 @@ fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Valu
 
 /// Takes a step, waits until the unit has the expected state, and reports the state.
 fn take(step: &str, command: &str, state: &str) {
-    let (is_done, output) = if command.is_empty() { (true, String::new()) } else { run(command) };
+    let (is_done, output) = if command.is_empty() {
+        (true, String::new())
+    } else {
+        run(command)
+    };
     let observe = || {
         let (_, found) = run("systemctl is-active tickline");
         (found, super::status()["serving"] == true)

@@ -26,9 +26,17 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Counts a reading between two true times.
-    pub(super) fn count(&mut self, [before_ns, after_ns]: [i64; 2], reading: Result<UtcReading, UtcUnknown>) {
+    pub(super) fn count(
+        &mut self,
+        [before_ns, after_ns]: [i64; 2],
+        reading: Result<UtcReading, UtcUnknown>,
+    ) {
         self.readings += 1;
-        self.kind(reading.map_or_else(UtcUnknown::code, |reading| reading.source().code()), 1, before_ns);
+        self.kind(
+            reading.map_or_else(UtcUnknown::code, |reading| reading.source().code()),
+            1,
+            before_ns,
+        );
         let Ok(reading) = reading else { return };
         self.answered += 1;
         let [earliest_ns, latest_ns] =
@@ -41,7 +49,9 @@ impl Counts {
 
     fn kind(&mut self, name: &'static str, count: u64, at_ns: i64) {
         match self.kinds.iter_mut().find(|kind| kind.0 == name) {
-            Some((_, counted, last_ns)) => (*counted, *last_ns) = (*counted + count, at_ns.max(*last_ns)),
+            Some((_, counted, last_ns)) => {
+                (*counted, *last_ns) = (*counted + count, at_ns.max(*last_ns))
+            }
             None => self.kinds.push((name, count, at_ns)),
         }
     }
@@ -56,7 +66,10 @@ impl Counts {
         self.answered += other.answered;
         self.missed += other.missed;
         self.missed_ns = self.missed_ns.max(other.missed_ns);
-        other.narrowest_ns.into_iter().for_each(|width_ns| self.narrow(width_ns));
+        other
+            .narrowest_ns
+            .into_iter()
+            .for_each(|width_ns| self.narrow(width_ns));
         for &(name, count, last_ns) in &other.kinds {
             self.kind(name, count, last_ns);
         }

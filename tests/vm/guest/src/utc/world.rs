@@ -44,7 +44,11 @@ impl World {
     /// A true time that is `unix_ns` now.
     pub(super) fn new(unix_ns: i64) -> Self {
         let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed();
-        Self { raw_ns, unix_ns, ..Self::default() }
+        Self {
+            raw_ns,
+            unix_ns,
+            ..Self::default()
+        }
     }
 
     /// The true time, ns since 1970.
@@ -55,7 +59,11 @@ impl World {
         let now_ns = self.unix_ns + elapsed_ns + elapsed_ns / 1_000_000 * FASTER_PPM;
         // ORDERING: Relaxed: the setting orders no memory.
         let leap_at_ns = self.leap_at_ns.load(Ordering::Relaxed);
-        if leap_at_ns == 0 || now_ns < leap_at_ns { now_ns } else { now_ns - SECOND_NS }
+        if leap_at_ns == 0 || now_ns < leap_at_ns {
+            now_ns
+        } else {
+            now_ns - SECOND_NS
+        }
     }
 
     /// Answers on NTP's port until the run is over.
@@ -69,7 +77,9 @@ impl World {
         let mut packet = [0; 128];
         // ORDERING: Relaxed: the flag orders no memory.
         while !self.is_over.load(Ordering::Relaxed) {
-            let Ok((length, from)) = socket.recv_from(&mut packet) else { continue };
+            let Ok((length, from)) = socket.recv_from(&mut packet) else {
+                continue;
+            };
             let received = self.timestamp();
             // ORDERING: Relaxed: the flag orders no memory.
             if length < 48 || self.is_silent.load(Ordering::Relaxed) {

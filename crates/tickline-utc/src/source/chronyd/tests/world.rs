@@ -78,8 +78,20 @@ impl World {
         let oscillator = within(&mut random, -3e-4, 3e-4);
         let tick = [0.0, 1e9 / 300.0 / 3_333_333.0 - 1.0, 0.999e-6][seed as usize % 3];
         let ticks_in_ns = one_of(&mut random, [0.024, 1.0, 2.4, 3.0]);
-        let clocks = Self { raw: 7e9, realtime: 1e5, ticks: 1e9, ..Self::default() };
-        let mut world = Self { random, tick, oscillator, ticks_in_ns, is_open: true, ..clocks };
+        let clocks = Self {
+            raw: 7e9,
+            realtime: 1e5,
+            ticks: 1e9,
+            ..Self::default()
+        };
+        let mut world = Self {
+            random,
+            tick,
+            oscillator,
+            ticks_in_ns,
+            is_open: true,
+            ..clocks
+        };
         world.measure();
         world
     }
@@ -100,7 +112,8 @@ impl World {
             (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
         }
         let offset = (self.ntp - self.realtime).abs();
-        (self.error, self.error_since) = (offset + self.dispersion + self.delay / 2.0, self.realtime);
+        (self.error, self.error_since) =
+            (offset + self.dispersion + self.delay / 2.0, self.realtime);
         self.change_rates();
     }
 
@@ -143,7 +156,14 @@ impl World {
         let realtime_ns = START_NS + self.read(|world| world.stepped(world.realtime));
         let resolution_ns = (1.0 / self.ticks_in_ns).ceil() as i64 + 1;
         let width_ns = self.read(|world| world.stepped(world.raw)) - raw_ns + 3 * resolution_ns;
-        Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) }
+        Moment {
+            ticks,
+            raw_ns,
+            realtime_ns,
+            width_ns,
+            suspended_ns,
+            ..moment(0)
+        }
     }
 
     fn reply(&self) -> [u8; TRACKING_BYTES] {
@@ -168,7 +188,11 @@ impl World {
 
     /// chronyd tells the kernel its whole error, when it measures.
     fn kernel_clock(&self) -> KernelClock {
-        let slew = if (self.ntp - self.realtime).abs() < 1.0 { 0.0 } else { self.slew };
+        let slew = if (self.ntp - self.realtime).abs() < 1.0 {
+            0.0
+        } else {
+            self.slew
+        };
         let grown_us = ((self.realtime - self.error_since) / SECOND_NS) as i64 * 500;
         let maxerror_us = (self.error / 1e3) as i64 + 1 + grown_us;
         KernelClock {
@@ -197,20 +221,35 @@ impl World {
         }
         // The thread is preempted.
         let late = one_in(&mut self.random, 10);
-        let late_ns = within(&mut self.random, 1_000.0, if late { 20e6 } else { 20_000.0 });
+        let late_ns = within(
+            &mut self.random,
+            1_000.0,
+            if late { 20e6 } else { 20_000.0 },
+        );
         self.pass(late_ns);
         let after = self.moment();
         let by_chronyd = reply.map(|reply| report(&Tracking::parse(&reply).unwrap(), 0));
         let answers = [None, None, by_chronyd, by_kernel];
-        let measurements = answers.iter().flatten().flatten().map(|report| report.id).collect();
+        let measurements = answers
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|report| report.id)
+            .collect();
         let best = widen(&before, &after, best(answers, false));
-        let Some(best) = best.filter(|_| (self.frequency, self.slew) == steered) else { return };
+        let Some(best) = best.filter(|_| (self.frequency, self.slew) == steered) else {
+            return;
+        };
         if core::mem::take(&mut self.was_set) {
             maker.record_clock_set();
             *claim = Claim::none(NoClaim::Disrupted);
             return self.poll(maker, claim);
         }
-        let answers = Answers { moment: after, best, measurements };
+        let answers = Answers {
+            moment: after,
+            best,
+            measurements,
+        };
         *claim = maker.next_claim(answers, valid_ns(0)).unwrap_or(*claim);
     }
 
@@ -235,14 +274,23 @@ impl World {
 
     /// Asserts that UTC is in a reading by each clock. Returns the number of readings.
     fn check(&self, claim: &Claim) -> usize {
-        let by_counter = claim.at_ticks(self.ticks.floor() as u64).filter(|_| self.is_open);
+        let by_counter = claim
+            .at_ticks(self.ticks.floor() as u64)
+            .filter(|_| self.is_open);
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
         let check = |reading: UtcBounds| {
             let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
             let utc = self.utc;
-            assert!(earliest <= utc && utc <= latest, "{earliest} {utc} {latest}: {claim:?}");
+            assert!(
+                earliest <= utc && utc <= latest,
+                "{earliest} {utc} {latest}: {claim:?}"
+            );
         };
-        [by_counter, by_raw].into_iter().flatten().map(check).count()
+        [by_counter, by_raw]
+            .into_iter()
+            .flatten()
+            .map(check)
+            .count()
     }
 }
 
@@ -268,7 +316,11 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
             world.poll(&mut maker, &mut claim);
             // Late, rarely.
             let late = one_in(&mut world.random, 20);
-            let wait_ns = within(&mut world.random, 1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);
+            let wait_ns = within(
+                &mut world.random,
+                1e6,
+                if late { 4.0 } else { 0.75 } * SECOND_NS,
+            );
             for _ in 0..30 {
                 world.pass(wait_ns / 30.0);
                 // A claim from before the clock was set is still right.
@@ -285,5 +337,8 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
             }
         }
     }
-    assert!(readings > 1_000_000 && refused < readings / 5, "{readings} {refused}");
+    assert!(
+        readings > 1_000_000 && refused < readings / 5,
+        "{readings} {refused}"
+    );
 }

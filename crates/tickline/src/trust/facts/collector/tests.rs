@@ -6,7 +6,11 @@ use crate::options::Driver;
 
 /// The facts that two collections have in common.
 fn lasting(mut facts: Facts) -> Facts {
-    facts.cost = facts.cost.map(|_| Cost { counter_ps: 0, os_ps: 0, os_unix_ps: 0 });
+    facts.cost = facts.cost.map(|_| Cost {
+        counter_ps: 0,
+        os_ps: 0,
+        os_unix_ps: 0,
+    });
     facts.resolution_ticks = None;
     facts
 }
@@ -23,12 +27,16 @@ fn single_tasks_collect_the_same_facts_as_one_go() {
         };
         let at_once = collected(Collector::new());
         if probes == Probes::Minimal {
-            assert_eq!((at_once.cost, at_once.comparison), (None, CounterComparison::Pending));
+            assert_eq!(
+                (at_once.cost, at_once.comparison),
+                (None, CounterComparison::Pending)
+            );
         }
         for tasks in 0..20 {
             let mut collector = Collector::new();
-            let tasks =
-                (0..tasks).take_while(|_| !collector.run_one(0, probes, CounterComparison::Pending)).count();
+            let tasks = (0..tasks)
+                .take_while(|_| !collector.run_one(0, probes, CounterComparison::Pending))
+                .count();
             assert_eq!(collected(collector), at_once, "{probes:?}, {tasks} tasks");
         }
     }
@@ -36,7 +44,8 @@ fn single_tasks_collect_the_same_facts_as_one_go() {
 
 #[test]
 fn an_old_collection_begins_anew() {
-    let run_one = |collector: &mut Collector| collector.run_one(0, Probes::Full, CounterComparison::Pending);
+    let run_one =
+        |collector: &mut Collector| collector.run_one(0, Probes::Full, CounterComparison::Pending);
     let mut collector = Collector::new();
     while !run_one(&mut collector) {}
     assert!(run_one(&mut collector), "still there");
@@ -59,8 +68,14 @@ fn a_reader_runs_one_task_a_call() {
         let collector = engine.collector().expect("no other thread has it");
         let next = collector.next;
         // The last two tasks measure.
-        assert!(collector.resolution_ticks.is_none() || next > TASKS.len() - 2, "{next}");
-        assert_eq!(collector.cost.is_some(), next == TASKS.len() && may_read_counter());
+        assert!(
+            collector.resolution_ticks.is_none() || next > TASKS.len() - 2,
+            "{next}"
+        );
+        assert_eq!(
+            collector.cost.is_some(),
+            next == TASKS.len() && may_read_counter()
+        );
         if next == 1 {
             tasks = vec![0]; // the collection begins anew after a pause, too
         }

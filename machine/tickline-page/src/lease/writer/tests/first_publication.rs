@@ -14,7 +14,10 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     scene.restart();
     let behind_ns = last.end_ns() - scene.truth_ns();
     let WriterIteration { action, next_in_ns } = scene.maintain();
-    assert!(action == Waited && next_in_ns.abs_diff(behind_ns.unsigned_abs()) < 1_000, "{next_in_ns}");
+    assert!(
+        action == Waited && next_in_ns.abs_diff(behind_ns.unsigned_abs()) < 1_000,
+        "{next_in_ns}"
+    );
     assert_eq!(scene.now(), last.end_ns());
     scene.pass(next_in_ns - 5_000);
     scene.does(PublishedFirst);
@@ -39,7 +42,10 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
         if action == PublishedFirst {
             break;
         }
-        assert!(action == Waited && next_in_ns.abs_diff(left_ns.min(LEASE)) < 1_000, "{next_in_ns}");
+        assert!(
+            action == Waited && next_in_ns.abs_diff(left_ns.min(LEASE)) < 1_000,
+            "{next_in_ns}"
+        );
         before_ns = scene.now();
         scene.pass(next_in_ns);
     }
@@ -50,16 +56,25 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
 /// from before a suspend in which the counter ran on.
 #[test]
 fn rule_w5_a_first_line_does_not_use_bounds_from_before_a_suspend() {
-    for act in [|scene: &Scene| scene.os_jumps(-3_600_000_000_000), Scene::reset] {
+    for act in [
+        |scene: &Scene| scene.os_jumps(-3_600_000_000_000),
+        Scene::reset,
+    ] {
         let scene = Scene::without_line();
         let bounds = scene.bounds();
         act(scene);
         let WriterIteration { action, next_in_ns } = scene.maintain_by(&bounds);
         assert_eq!(action, GaveUp);
-        assert!(scene.ahead_ns().abs() < 100, "the readings come from the OS clock");
+        assert!(
+            scene.ahead_ns().abs() < 100,
+            "the readings come from the OS clock"
+        );
         scene.pass(next_in_ns);
         scene.does(PublishedFirst);
-        assert!(AHEAD_NS.contains(&scene.ahead_ns()), "the line uses new bounds");
+        assert!(
+            AHEAD_NS.contains(&scene.ahead_ns()),
+            "the line uses new bounds"
+        );
     }
 }
 
@@ -84,7 +99,10 @@ fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
     });
     assert_eq!(scene.maintain_by(&bounds).action, PublishedFirst);
     assert!(returned_ns.get() > 0);
-    assert!(scene.now() >= returned_ns.get(), "the line allows for the age of the writer's read");
+    assert!(
+        scene.now() >= returned_ns.get(),
+        "the line allows for the age of the writer's read"
+    );
 }
 
 /// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset,
@@ -98,12 +116,18 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
         scene.ticks.update(|ticks| ticks - behind);
         let reading = scene.read(&ProcessHighWater::new());
         assert_eq!(reading.source, PageSource::Line, "{behind} behind");
-        assert!(now_ns - reading.ns <= behind.cast_signed(), "no further behind than its counter");
+        assert!(
+            now_ns - reading.ns <= behind.cast_signed(),
+            "no further behind than its counter"
+        );
         assert!(reading.ns >= scene.truth_ns(), "nor below the OS clock");
         scene.pass(behind);
     }
     let lead_ns = scene.last().lead_ns;
-    assert!(lead_ns <= AHEAD_NS.end, "the margin adds nothing to the lead: {lead_ns}");
+    assert!(
+        lead_ns <= AHEAD_NS.end,
+        "the margin adds nothing to the lead: {lead_ns}"
+    );
     // A reader whose counter is behind the writer's also waits in a first publication.
     let (scene, waited) = (Scene::without_line(), leak(Cell::new(0)));
     let wait = || {
@@ -112,9 +136,16 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
         scene.now();
         waited.set(scene.ticks.get() - before_ticks);
     };
-    scene.once(|op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication), wait);
+    scene.once(
+        |op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication),
+        wait,
+    );
     scene.does(GaveUp);
-    assert!(waited.get() > 900_000, "the reader took all its time, {}", waited.get());
+    assert!(
+        waited.get() > 900_000,
+        "the reader took all its time, {}",
+        waited.get()
+    );
 }
 
 /// A first publication may last for half of W, from its beginning to the read before the swap.

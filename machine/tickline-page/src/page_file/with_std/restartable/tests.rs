@@ -9,14 +9,25 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use super::*;
 
 /// Reads the counter and swaps in two steps, with the same time in between as in a sequence.
-fn swap_in_two_steps(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<SwapResult>, u64) {
+fn swap_in_two_steps(
+    word: &AtomicU64,
+    [from, to]: [u64; 2],
+    pauses: u64,
+) -> (Option<SwapResult>, u64) {
     let tick = now();
     for _ in 0..pauses {
         core::hint::spin_loop();
     }
     // ORDERING: SeqCst. This test does not depend on a weaker one.
     let swapped = word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
-    (Some(if swapped.is_ok() { SwapResult::Done } else { SwapResult::OtherWord }), tick)
+    (
+        Some(if swapped.is_ok() {
+            SwapResult::Done
+        } else {
+            SwapResult::OtherWord
+        }),
+        tick,
+    )
 }
 
 fn now() -> u64 {
@@ -34,14 +45,24 @@ fn a_restartable_sequence_swaps_only_between_its_two_ticks() {
         (5, now..now + far, SwapResult::Done, 6, "in time"),
         (5, now..now + far, SwapResult::OtherWord, 6, "another word"),
         (6, now..now + 1, SwapResult::OutOfTime, 6, "too late"),
-        (6, now + far..now + far + 1, SwapResult::OutOfTime, 6, "too early"),
+        (
+            6,
+            now + far..now + far + 1,
+            SwapResult::OutOfTime,
+            6,
+            "too early",
+        ),
         (6, now..now + far, SwapResult::Done, 7, "in time"),
     ] {
         let address = NonNull::new(word.as_ptr()).unwrap();
         // SAFETY: the address is that of a local atomic.
         let found = unsafe { try_swap(address, [from, from + 1], ticks) };
         // ORDERING: SeqCst, though the test has only one thread.
-        assert_eq!((found, word.load(Ordering::SeqCst)), (Some(swapped), left), "{case}");
+        assert_eq!(
+            (found, word.load(Ordering::SeqCst)),
+            (Some(swapped), left),
+            "{case}"
+        );
     }
 }
 
@@ -75,7 +96,12 @@ fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
     let bytes = size_of::<Shared>();
     // SAFETY: new memory, shared with the child of the fork below.
     let memory = unsafe {
-        mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
+        mmap_anonymous(
+            ptr::null_mut(),
+            bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+        )
     }
     .unwrap();
     // SAFETY: the memory is zeros, which are valid atomics, and is never unmapped.
@@ -116,7 +142,10 @@ fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
         // SAFETY: this is a child of this process, and only this thread waits for it.
         unsafe { libc::kill(child, libc::SIGSTOP) };
         // SAFETY: `state` is valid for a write.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) }, child);
+        assert_eq!(
+            unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) },
+            child
+        );
         assert!(libc::WIFSTOPPED(state));
         // ORDERING: SeqCst, pairs with the child's swaps; the child is stopped.
         let (stopped, next) = (now(), shared.word.load(Ordering::SeqCst));
@@ -146,6 +175,9 @@ fn rule_w2_no_stop_comes_between_read_and_store() {
     stay_on_this_cpu();
     let [in_two_steps, in_one] = [false, true].map(|is_one| swaps_with_old_ticks(STOPS, is_one));
     eprintln!("{STOPS} stops: {in_two_steps} old ticks in two steps, {in_one} in one sequence");
-    assert!(in_two_steps > 0, "no stop came between the two steps: the test shows nothing");
+    assert!(
+        in_two_steps > 0,
+        "no stop came between the two steps: the test shows nothing"
+    );
     assert_eq!(in_one, 0);
 }
