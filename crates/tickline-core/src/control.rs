@@ -87,9 +87,14 @@ const UNKNOWN_SLOPE: Slope = Slope {
 const MAX_SAMPLE_AGE_NS: u64 = 100_000;
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. The figure is one and a half times the sum of the mark's
-/// margin and the lead-in of a line, 5 us each.
-const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
+/// the reference has passed the mark. The figure is one and a half times the sum of two margins:
+/// the mark's, and that of the line's start.
+const WAIT_FOR_HIGH_WATER_NS: i64 = (2 * MEETING_MARGIN_NS * 3 / 2).cast_signed();
+
+const _: () = assert!(
+    WAIT_FOR_HIGH_WATER_NS.unsigned_abs() < MIN_INTERVAL_NS,
+    "a first line that waits for the mark waits for one interval at most"
+);
 
 /// An offset shortens the interval if it exceeds the sum of this and twice the newest sample's
 /// width, ns.
@@ -117,8 +122,8 @@ const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS)
 ///
 /// | | window, intervals | starts | may be short to keep the bound narrow |
 /// |---|---|---|---|
-/// | `Scheduled` | 2 | 5 us before its publication | yes |
-/// | `OnDemand` | 1 | 5 us before its publication | until the range of the kernel's dither is known |
+/// | `Scheduled` | 2 | one [margin](MEETING_MARGIN_NS) before its publication | yes |
+/// | `OnDemand` | 1 | one [margin](MEETING_MARGIN_NS) before its publication | until the range of the kernel's dither is known |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
     /// A thread, a timer or the program comes when the next iteration is due.

@@ -8,7 +8,7 @@
 //! 2. on one thread never decrease between two reads of one kind;
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has
 //!    its value, and before any later load takes its value, to within the out-of-order window of
-//!    the CPU (at most `MEETING_MARGIN_NS`, 5 us);
+//!    the CPU (at most [`MEETING_MARGIN_NS`](crate::control::MEETING_MARGIN_NS));
 //! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier
 //!    instruction is complete;
 //! 5. not fault: before the program creates a counter, it checks that the process may read the

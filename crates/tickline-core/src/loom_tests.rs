@@ -22,7 +22,7 @@
 //!
 //! - a counter that the CPU reads early or late. A read of the modelled time sees all effects from
 //!   before an earlier read returned, so fences, barriers,
-//!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read_ns` are not tested.
+//!   [`MEETING_MARGIN_NS`] and plain `read_ns` are not tested.
 //!   For the same reason an ordering that only the counter needs could be weakened unnoticed (its
 //!   comment says "No test sees");
 //! - the machine code of a clock's state. `state/modelled.rs` has the documented orderings of the
@@ -52,7 +52,9 @@ mod state;
 
 use std::sync::Arc;
 
+use crate::discipline::MEETING_MARGIN_NS;
 use crate::gate::keeper::LineGate;
+use crate::shared::REPLACING_NS;
 use crate::testing::CONFIG;
 use crate::{Config, Control, Counter, Iteration, LineCell, Outcome, Reference, SharedClock};
 use harness::{Coverage, Time, View, check, new_shared, spawn};
@@ -60,10 +62,10 @@ use harness::{Coverage, Time, View, check, new_shared, spawn};
 pub(crate) type Clock = SharedClock<LineCell>;
 
 /// The time of a writer's read of the counter, ticks. A reader's read takes longer than
-/// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than the reader waits
+/// [`MEETING_MARGIN_NS`], and longer than the reader waits
 /// for a replacement. So the next read distinguishes different lines, and no reader spins.
 const WRITER_TICKS: u64 = 100;
-const READER_TICKS: u64 = 9_000;
+const READER_TICKS: u64 = MEETING_MARGIN_NS + 2 * REPLACING_NS;
 
 /// A clock and its time, which the threads of a model share.
 #[derive(Clone)]

@@ -21,6 +21,8 @@ pub use events::Event;
 use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
 pub use figures::Figures;
+#[cfg(all(test, loom))]
+pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
 
 /// The memory that readers and the writer of one clock share. `S` is a [`LineCell`]. All zeros are

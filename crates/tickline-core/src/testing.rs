@@ -8,6 +8,7 @@
 use core::cell::{Cell, RefCell};
 
 use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
+use crate::discipline::MEETING_MARGIN_NS;
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
 use crate::{
@@ -348,10 +349,10 @@ impl HookedClock {
     }
 
     /// Retires the line without a break in the samples: closes and opens the gate, and lets the
-    /// high-water mark's margin pass.
+    /// high-water mark's margin pass, and that of the next line's start.
     pub(crate) fn end_line(&self) {
         assert!(self.close() && self.open());
-        self.cell.machine.pass(13_000);
+        self.cell.machine.pass(2 * MEETING_MARGIN_NS + 3_000);
     }
 }
 

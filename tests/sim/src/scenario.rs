@@ -3,6 +3,7 @@
 //! The documentation of a field says which values the simulator supports. No code checks them.
 
 use serde::Deserialize;
+use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::state::WRAP_MASK;
 
 /// Everything about one run.
@@ -111,7 +112,7 @@ pub struct Chance {
     /// The longest such stop, ns: at most 60 s.
     pub stall_ns: u64,
     /// The largest distance between a read of the counter in program order and its execution, ns.
-    /// At most 4,000, for which the margin of the meeting point allows.
+    /// At most [`MAX_OUT_OF_ORDER_NS`].
     pub out_of_order_ns: u64,
 }
 
@@ -259,6 +260,10 @@ const GATE_FAULTS: [Fault; 4] = [
     Fault::JudgeAgain,
 ];
 
+/// The limit of [`Chance::out_of_order_ns`]: the margin of the meeting point allows for it, and for
+/// the time of a step.
+pub const MAX_OUT_OF_ORDER_NS: u64 = MEETING_MARGIN_NS * 4 / 5;
+
 /// The limit of [`Machine::cpus`].
 pub(crate) const MAX_CPUS: usize = 8;
 
@@ -345,7 +350,7 @@ impl Scenario {
                 preempt_ns: pick(rng, &[10_000, 1_000_000, 20_000_000]),
                 stall_one_in: pick(rng, &[0, 0, 5_000, 20_000]),
                 stall_ns: 15 * SECOND,
-                out_of_order_ns: pick(rng, &[0, 200, 4_000]),
+                out_of_order_ns: pick(rng, &[0, 200, MAX_OUT_OF_ORDER_NS]),
             },
             faults: Vec::new(),
         };

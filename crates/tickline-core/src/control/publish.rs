@@ -341,8 +341,8 @@ impl Control {
         from: FixedNs,
     ) -> Result<WindowedState, NotPublished> {
         let slope = self.plan.target.slope;
-        // The window is 75 us plus the lead-in, and longer where sampling is slow. This suffices,
-        // because the second iteration follows at once.
+        // The window is one and a half of the shortest interval plus the lead-in, and longer where
+        // sampling is slow. This suffices, because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
         let window_ticks = min_ticks
             .saturating_add(min_ticks >> 1)

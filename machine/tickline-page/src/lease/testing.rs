@@ -103,9 +103,14 @@ impl Scene {
     /// A scene whose page names two lines, of which the first is current.
     pub(crate) fn published_twice() -> &'static Self {
         let scene = Self::published();
-        scene.pass(6_000);
+        scene.pass_until_current();
         scene.does(WriterAction::PublishedNext);
         scene
+    }
+
+    /// Lets time pass until a line that was just published is current on every CPU.
+    pub(crate) fn pass_until_current(&self) {
+        self.pass(WriterConfig::DEFAULT.cpu_difference_ns + 1_000);
     }
 
     /// Lets another writer take the page over.

@@ -233,7 +233,10 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
 /// ahead.
 #[test]
 fn a_recovery_waits_for_a_near_high_water_mark_only() {
-    for (ahead_ns, waits) in [(8_000, true), (40_000, false)] {
+    for (ahead_ns, waits) in [
+        (WAIT_FOR_HIGH_WATER_NS / 2, true),
+        (3 * WAIT_FOR_HIGH_WATER_NS, false),
+    ] {
         let (machine, clock, mut control) = settled_clock();
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));

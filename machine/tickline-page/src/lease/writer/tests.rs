@@ -21,7 +21,7 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
         scene.writer().set_os_resolution_ns(os_resolution_ns);
         scene.does(PublishedFirst);
         let first = scene.last();
-        scene.pass(6_000);
+        scene.pass_until_current();
         scene.does(PublishedNext);
         [first.lead_ns, first.unix.lead_ns, scene.last().lead_ns]
     };
@@ -37,7 +37,7 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
 #[test]
 fn rule_w2_a_successor_is_not_below_the_line_before() {
     let scene = Scene::published();
-    scene.pass(6_000);
+    scene.pass_until_current();
     // The OS clock turns out to be a millisecond behind.
     scene.os_jumps(-1_000_000);
     scene.does(PublishedNext);
@@ -130,7 +130,7 @@ fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
         .into_iter()
         .flat_map(|scene| acts.map(|act| (scene(), act)))
     {
-        scene.pass(6_000);
+        scene.pass_until_current();
         let is_line = |op| matches!(op, Op::Swap(word) if word.phase() == LeasePhase::Published);
         scene.once(is_line, move || act(scene));
         scene.does(Doubted);
