@@ -36,15 +36,26 @@ use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
 pub use crate::state::native::has_atomics;
-// Hidden, as the functions that return it: only tickline's own crates compute with fractions.
-#[doc(hidden)]
 pub use crate::units::FixedNs;
 
 /// A state, and the ticks for which its line may be used, as loaded from a cell or to be published.
 ///
 /// Values loaded from a slot count only after a second load has confirmed the state, or a swap from
 /// this state has succeeded.
-#[doc(hidden)]
+///
+/// ```
+/// use tickline_core::{LineCell, SharedClock, cell::StateCell};
+///
+/// /// The time for which the fast path may still use the clock's line at `ticks`, ns.
+/// fn left_ns(clock: &SharedClock, ticks: u64) -> Option<i64> {
+///     let line = clock.cell.snapshot();
+///     let end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
+///     let left_ns = line.at(end_ticks) - line.at(ticks);
+///     let counts = line.state.is_published() && clock.cell.is_still(line.state);
+///     counts.then_some(left_ns)
+/// }
+/// assert_eq!(left_ns(&SharedClock::new(LineCell::new()), 1_000), None, "no line");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowedState {
     /// The line, and the tag.
@@ -68,11 +79,14 @@ impl WindowedState {
     }
 
     /// The first tick at which the line is not valid any more.
+    #[must_use]
     pub const fn end_ticks(&self) -> u64 {
         self.start_ticks.wrapping_add(self.valid_ticks())
     }
 
-    /// The line at `ticks`, ns, rounded down.
+    /// The line at `ticks`, ns, rounded down. Exact while the line is valid; without a line it means
+    /// nothing. Never panics.
+    #[must_use]
     pub const fn at(&self, ticks: u64) -> i64 {
         self.state.at(ticks)
     }
@@ -82,7 +96,8 @@ impl WindowedState {
         self.state.fixed_at(ticks)
     }
 
-    /// The line's slope.
+    /// The line's slope; 0 without a line.
+    #[must_use]
     pub const fn slope(&self) -> Slope {
         self.state.slope()
     }
@@ -103,8 +118,8 @@ pub struct Bounds {
 }
 
 /// Bounds as the writer plans them, at the newest sample. A slot gets them at the start of its
-/// line, rounded only once.
-#[doc(hidden)]
+/// line, rounded only once. Outside of this crate only a [`StateCell`] sees them, and tests make
+/// them from [`Bounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlannedBounds {
     /// The bounds at the newest sample, with bases rounded outwards.
@@ -190,9 +205,53 @@ pub(crate) struct Evidence {
     pub(crate) suspended_ns: Option<i64>,
 }
 
-/// The operations on the memory of one clock's state, as the [protocol](self#protocol) says. A user
-/// of this crate needs none of them, and has only [`LineCell`]. Tests and the simulator wrap one.
-#[doc(hidden)]
+/// The operations on the memory of one clock's state, as the [protocol](self#protocol) says.
+///
+/// [`LineCell`] is the memory. An implementation of your own wraps one, to observe the operations or
+/// to stop a thread between two of them, as this repository's simulator does. It MUST pass each
+/// operation on, in the order in which it is called. Otherwise readings may step back; they cause no
+/// undefined behaviour.
+///
+/// ```
+/// use core::cell::Cell;
+/// use tickline_core::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
+/// use tickline_core::{Counter, Reference, SharedClock, state::LineState};
+///
+/// /// Counts the swaps of the state.
+/// #[derive(Default)]
+/// struct Counted { cell: LineCell, swaps: Cell<u32> }
+///
+/// impl StateCell for Counted {
+///     fn load(&self) -> LineState { self.cell.load() }
+///     fn is_still(&self, state: LineState) -> bool { self.cell.is_still(state) }
+///     fn slot(&self, state: LineState) -> SlotView<'_> { self.cell.slot(state) }
+///     fn try_swap(&self, from: LineState, to: LineState) -> bool {
+///         self.swaps.set(self.swaps.get() + 1);
+///         self.cell.try_swap(from, to)
+///     }
+///     fn publish(
+///         &self, from: LineState, line: &WindowedState, bounds: &PlannedBounds, suspended_ns: Option<i64>,
+///     ) -> bool {
+///         self.swaps.set(self.swaps.get() + 1);
+///         self.cell.publish(from, line, bounds, suspended_ns)
+///     }
+/// }
+///
+/// # struct Machine;
+/// # impl Counter for Machine {
+/// #     fn now(&self) -> u64 { 5_000 }
+/// #     fn barrier(&self) {}
+/// # }
+/// # impl Reference for Machine {
+/// #     fn monotonic_ns(&self) -> i64 { 7_000 }
+/// #     fn unix_ns(&self) -> i64 { 7_000 }
+/// # }
+/// # let (counter, reference) = (Machine, Machine);
+/// let clock = SharedClock::new(Counted::default());
+/// clock.close_gate(&counter, &reference);
+/// clock.open_gate(&counter, &reference);
+/// assert_eq!(clock.cell.swaps.get(), 2);
+/// ```
 pub trait StateCell {
     /// The state: the first load, before the slot is read.
     fn load(&self) -> LineState;
@@ -291,7 +350,14 @@ const UNKNOWN: i64 = i64::MIN;
 const SLOT_LOAD: Ordering = Ordering::Relaxed;
 
 /// The ticks at which the fast path may use a line.
-#[doc(hidden)]
+///
+/// ```
+/// use tickline_core::cell::Window;
+///
+/// let window = Window { start_ticks: u64::MAX, window_ticks: 3 }; // the counter wraps in it
+/// assert!(window.contains(u64::MAX) && window.contains(1));
+/// assert!(!window.contains(u64::MAX - 1) && !window.contains(2));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// The first of them.
@@ -304,13 +370,14 @@ impl Window {
     /// Whether the fast path may use the line at `ticks`. The check is two-sided: a tick before the
     /// start wraps to a huge difference.
     #[inline(always)]
+    #[must_use]
     pub const fn contains(&self, ticks: u64) -> bool {
         ticks.wrapping_sub(self.start_ticks) < self.window_ticks
     }
 }
 
-/// One slot of a cell.
-#[doc(hidden)]
+/// One slot of a cell, which a [`StateCell`] returns. Its values count only after a second load of
+/// the state, as those of a [`WindowedState`] do.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
     slots: &'a Slots,
@@ -325,6 +392,7 @@ pub struct SlotView<'a> {
 impl SlotView<'_> {
     /// The window of the line.
     #[inline(always)]
+    #[must_use]
     pub fn window(&self) -> Window {
         let window_ticks = self.slots.window_ticks[self.slot].load(SLOT_LOAD);
         Window {
@@ -346,6 +414,7 @@ impl SlotView<'_> {
 
     /// The bounds of the line, whose `b` is given.
     #[inline]
+    #[must_use]
     pub fn bounds(&self, b: i64) -> Bounds {
         let words = &self.bounds[self.slot];
         let start_ticks = self.start_ticks();

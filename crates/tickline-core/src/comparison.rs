@@ -17,6 +17,24 @@ use crate::units::ticks_between;
 
 /// The interval that contains the difference of two counters, ticks: the other CPU's counter minus
 /// this CPU's.
+///
+/// Begin with [`UNKNOWN`](Self::UNKNOWN), and add each exchange of the baton:
+///
+/// ```
+/// use tickline_core::gate::CounterDifference;
+///
+/// let mut difference = CounterDifference::UNKNOWN;
+/// // This CPU gives the baton at its tick 1,000. The other one gets it at 1,070 by its own counter,
+/// // and gives it back at 1,080. It is here again at 1,130.
+/// difference.add_sent(1_000, 1_070);
+/// difference.add_received(1_080, 1_130);
+/// assert_eq!((difference.min_ticks, difference.max_ticks), (-50, 70));
+/// assert_eq!(difference.size_ticks(), 0, "the counters may be synchronised");
+///
+/// // In another exchange the other counter must have been ahead.
+/// difference.add_received(2_090, 2_060);
+/// assert_eq!(difference.size_ticks(), 30);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CounterDifference {
     /// The lower end of the interval, ticks.
@@ -26,8 +44,7 @@ pub struct CounterDifference {
 }
 
 impl CounterDifference {
-    /// The interval before the first exchange, which only tickline's own crates make.
-    #[doc(hidden)]
+    /// The interval before the first exchange: every difference is possible.
     pub const UNKNOWN: Self = Self {
         min_ticks: i64::MIN,
         max_ticks: i64::MAX,
@@ -35,14 +52,12 @@ impl CounterDifference {
 
     /// Adds a baton that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by
     /// its own counter.
-    #[doc(hidden)]
     pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.max_ticks = self.max_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
     /// Adds a baton that the other CPU gave at `given_ticks` and this CPU got at `got_ticks`, each
     /// by its own counter.
-    #[doc(hidden)]
     pub fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.min_ticks = self.min_ticks.max(ticks_between(got_ticks, given_ticks));
     }

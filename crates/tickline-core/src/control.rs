@@ -34,15 +34,12 @@ use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 mod publish;
 mod schedule;
 
-// Hidden, as MIN_INTERVAL_NS below: limits that only tickline's own crates need.
-#[doc(hidden)]
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use publish::Plan;
 use schedule::SampleDurations;
 
-/// The shortest interval, ns. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
+/// The shortest interval, ns, and the least time for which a driver waits after a first line. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
 /// by 600 ppm, which suffices for another 50 us.
-#[doc(hidden)]
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.
@@ -123,15 +120,15 @@ const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS)
 /// | | window, intervals | starts | may be short to keep the bound narrow |
 /// |---|---|---|---|
 /// | `Scheduled` | 2 | one [margin](MEETING_MARGIN_NS) before its publication | yes |
+/// | `Pinned` | 4 | with its publication | yes |
 /// | `OnDemand` | 1 | one [margin](MEETING_MARGIN_NS) before its publication | until the range of the kernel's dither is known |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
     /// A thread, a timer or the program comes when the next iteration is due.
     Scheduled,
     /// A thread comes when the next iteration is due, but must first get onto the CPU of the line,
-    /// which may be busy. The window lasts 4 intervals, and starts with the publication. Only
-    /// tickline's own crates have a line for each CPU.
-    #[doc(hidden)]
+    /// which may be busy. The window lasts 4 intervals, and starts with the publication. For a line
+    /// for each CPU; [`CpuControl::run`](crate::per_cpu::CpuControl::run) sets it.
     Pinned,
     /// A reader comes when it finds that the window has passed.
     OnDemand,
@@ -340,8 +337,10 @@ impl Control {
         self.plan = Plan::EMPTY;
     }
 
-    /// The tick of the oldest sample from which the next bounds would be computed.
-    #[doc(hidden)]
+    /// The tick of the oldest sample on which the next line's bounds will rest; `None` without a
+    /// sample. The bounds assume that the reference has changed its rate by no more than the maximum
+    /// drift since then: a test that disturbs the reference can tell which bounds must hold.
+    #[must_use]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let Sample { upper, lower } = self.stability.history.samples().first()?;
         Some(if ticks_between(upper.ticks, lower.ticks) > 0 {

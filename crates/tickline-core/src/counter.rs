@@ -48,11 +48,8 @@ mod resolution;
 
 pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
-// Hidden, as CPU_IDS and CpuCounter below: only tickline's own crates have a line for each CPU.
-#[doc(hidden)]
 #[cfg(target_arch = "x86_64")]
 pub use arch::{HardwareCpuCounter, cpuid};
-#[doc(hidden)]
 #[cfg(not(target_arch = "x86_64"))]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
@@ -60,7 +57,6 @@ pub use resolution::{resolution_ticks, resolution_ticks_in};
 
 /// The number of CPU ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).
-#[doc(hidden)]
 pub const CPU_IDS: usize = 1 << 12;
 
 /// A counter that fulfils the [contract](self) of this module.
@@ -103,11 +99,27 @@ pub trait Counter {
 /// A counter together with the id of the CPU that was read. It MUST fulfil points 1 to 5 of the
 /// [contract](self) on each CPU by itself, and
 ///
-/// 6. give the operating system's id of the CPU, which is below 4,096 (`CPU_IDS`);
+/// 6. give the operating system's id of the CPU, which is below [`CPU_IDS`];
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was
 ///    read, even if the thread is moved meanwhile. [`now`](CpuCounter::now) may give the wrong id
 ///    if the thread was moved away and back between two instructions.
-#[doc(hidden)]
+///
+/// ```
+/// use core::cell::Cell;
+/// use tickline_core::counter::CpuCounter;
+///
+/// /// A board without an operating system. Each core has a counter, and a register with its number.
+/// struct Core { number: usize, ticks: Cell<u64> }
+/// impl CpuCounter for Core {
+///     // No thread is moved here. With an operating system, compare the number before and after.
+///     fn now(&self) -> Option<(u64, usize)> { Some((self.ticks.get(), self.number)) }
+///     fn now_ordered(&self) -> Option<(u64, usize)> { self.barrier(); self.now() }
+///     fn barrier(&self) {} // the board's instruction
+/// }
+///
+/// let core = Core { number: 1, ticks: Cell::new(250) };
+/// assert_eq!(core.now_ordered(), Some((250, 1)));
+/// ```
 pub trait CpuCounter {
     /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The
     /// CPU may read the counter before older loads complete.

@@ -38,8 +38,6 @@
 //! it.
 
 mod facts;
-// Only tickline's own crates use this module. It is not part of the API.
-#[doc(hidden)]
 pub mod keeper;
 #[cfg(test)]
 mod tests;
@@ -240,8 +238,20 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// Whether the counters should be compared on this machine. A kernel that keeps time with the
 /// counter has compared them itself, except under a hypervisor, where it may have skipped its
 /// checks. If an earlier comparison found that they differ, only another one can open the gate: the
-/// kernel may have switched to the counter since. Only tickline's own crates compare counters.
-#[doc(hidden)]
+/// kernel may have switched to the counter since.
+///
+/// [`CounterDifference`] computes a comparison; its result belongs into [`Facts::comparison`].
+///
+/// ```
+/// use tickline_core::gate::{Clocksource, Facts, needs_comparison};
+///
+/// let mut facts = Facts::UNKNOWN;
+/// facts.matching_clocksource = Clocksource::Tsc;
+/// (facts.clocksource, facts.is_virtual) = (Clocksource::Tsc, false);
+/// assert!(!needs_comparison(&facts), "the kernel has compared them");
+/// facts.clocksource = Clocksource::Hpet;
+/// assert!(needs_comparison(&facts));
+/// ```
 #[must_use]
 pub const fn needs_comparison(facts: &Facts) -> bool {
     let differed = matches!(facts.comparison, CounterComparison::Unsynchronised { .. });
@@ -339,9 +349,16 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 
 /// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. The
 /// gate is closed on a machine that is too slow to make a line. Iterations go on, and the first one
-/// that makes a line opens the gate. The gate warns if there was a line before. Only tickline's own
-/// crates show this verdict.
-#[doc(hidden)]
+/// that makes a line opens the gate. The gate warns if there was a line before.
+///
+/// ```
+/// use tickline_core::gate::judge_missing_line;
+/// use tickline_core::{LineCell, SharedClock};
+///
+/// let clock: SharedClock = SharedClock::new(LineCell::new());
+/// let verdict = judge_missing_line(&clock.figures());
+/// assert_eq!((verdict.closed_by, verdict.warning), (None, None), "it has just been made");
+/// ```
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;

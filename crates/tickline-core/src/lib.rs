@@ -10,9 +10,18 @@
 //! ```
 //!
 //! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change, by the
-//! writer, a helper or a gate, is one 128-bit compare-and-swap. There is no sequence lock. Other
-//! targets swap a word that names one of eight pairs of `m` and `b`. No thread waits for a stopped
-//! writer: see [The state](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state).
+//! writer, a helper or a gate, is one 128-bit compare-and-swap. Other targets swap a word that names
+//! one of eight pairs of `m` and `b`.
+//!
+//! - **What is validated:** a reading loads the state, the counter and the line's window, and then
+//!   the state again. The reading counts only if the two states are the same.
+//! - **What repeats:** a reading whose states differ takes the slow path, which begins again. On the
+//!   other targets a load of the state also begins again if a swap came in between.
+//! - **Nobody waits for a writer.** Unlike a sequence lock, no state says "being written, try
+//!   later". A reader that finds a replacement announced gives the writer two microseconds, and then
+//!   finishes it itself.
+//!
+//! See [The state](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state).
 //!
 //! # A clock on bare metal
 //!
@@ -122,9 +131,16 @@
 //!
 //! # Stability
 //!
-//! The documented items follow semantic versioning. The hidden items may change with every release.
-//! They are public for the crates of this repository: `tickline` drives its clocks through them,
-//! and the simulator has its own cell. `cargo doc --document-hidden-items` shows them.
+//! All public items follow semantic versioning. A clock as above needs only the types at the root.
+//! The modules have the parts of clocks that need more:
+//!
+//! | to build | see |
+//! |---|---|
+//! | a clock with several drivers, a switch, and gates that are judged again | [`driver`], [`gate::keeper`] |
+//! | a lock that signal handlers and forked children may take | [`try_lock`] |
+//! | a line for each CPU, where the CPUs' counters differ | [`per_cpu`], [`counter::CpuCounter`] |
+//! | a comparison of the CPUs' counters | [`gate::CounterDifference`] |
+//! | a cell that a test or a simulator observes | [`cell::StateCell`], [`state`] |
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
@@ -141,7 +157,6 @@ mod comparison;
 pub mod control;
 pub mod counter;
 mod discipline;
-#[doc(hidden)]
 pub mod driver;
 mod estimate;
 pub mod gate;
@@ -149,7 +164,6 @@ mod line;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod named;
-#[doc(hidden)]
 pub mod per_cpu;
 mod primitive;
 #[cfg(all(test, not(any(miri, loom))))]
@@ -158,11 +172,9 @@ pub mod reference;
 mod sample;
 pub mod shared;
 mod stability;
-#[doc(hidden)]
 pub mod state;
 #[cfg(test)]
 mod testing;
-#[doc(hidden)]
 pub mod try_lock;
 mod units;
 

@@ -43,8 +43,15 @@ impl Slope {
             .map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
 
-    /// `ticks` at this slope, as fixed-point nanoseconds.
-    #[doc(hidden)]
+    /// The time that `ticks` take at this slope, exactly.
+    ///
+    /// ```
+    /// use tickline_core::cell::Slope;
+    ///
+    /// let slope = Slope::from_hz(2_000_000_000).unwrap();
+    /// assert_eq!(slope.over(-3).floor_ns(), -2); // -1.5 ns
+    /// ```
+    #[must_use]
     pub const fn over(self, ticks: i64) -> FixedNs {
         // BOUND: 2^63 * 2^64 = 2^127, the limit of `i128`, which a signed 64-bit difference and a
         // 64-bit slope reach only together; saturates there.
@@ -75,8 +82,14 @@ impl Slope {
     }
 
     /// The excess of this slope over `other`, in ppb, rounded toward zero; saturating, also if
-    /// `other` is 0. Only tickline's own crates need it.
-    #[doc(hidden)]
+    /// `other` is 0.
+    ///
+    /// ```
+    /// use tickline_core::cell::Slope;
+    ///
+    /// let (slow, fast) = (Slope::from_hz(1_000_100).unwrap(), Slope::from_hz(1_000_000).unwrap());
+    /// assert_eq!(fast.ppb_above(slow), 100_000); // a tick of the slower counter takes longer
+    /// ```
     #[must_use]
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));
@@ -135,7 +148,14 @@ impl Line {
 
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
     /// away.
-    #[doc(hidden)]
+    ///
+    /// ```
+    /// use tickline_core::cell::{Line, Slope};
+    ///
+    /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
+    /// assert_eq!((line.fixed_at(997).floor_ns(), line.fixed_at(997).ceil_ns()), (48, 49)); // 48.5 ns
+    /// ```
+    #[must_use]
     pub fn fixed_at(&self, ticks: u64) -> FixedNs {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }

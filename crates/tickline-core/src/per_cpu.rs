@@ -4,14 +4,23 @@
 //! replacement, fallback and recovery of its line. Between two CPUs, or in a thread that is moved,
 //! a reading may step back by at most the sum of the published bounds of the two lines.
 //!
-//! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the same steps as a reading
-//! of a common line, but **reads the counter before the state**. Without `rdpid` one instruction
-//! reads counter and id, and a second read would double the cost. The thread may be stopped after
-//! its read of the counter, and the CPU may be calibrated meanwhile. The line is then younger than
-//! the read. But it starts at the tick that was read when its predecessor ended (a common line
-//! starts 5 us earlier), so the window check refuses such a reading. Every other reading was made
-//! while the line was current. The second load of the state only proves that start and window
-//! belong to the line.
+//! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the steps of a reading by a
+//! common line, in another order: it **reads the counter before the state**, because only the read
+//! of the counter tells on which CPU the thread is, and so whose state to load.
+//!
+//! ```text
+//! ticks:             t            s
+//! this reading:      counter      |     state, window      t < s: the window refuses t
+//! the CPU's writer:        announce, counter, publish      the new line starts at s
+//! ```
+//!
+//! In this order the state may be newer than the counter: the thread is stopped after its read of
+//! the counter (at t), and the CPU gets its next line meanwhile. That line must not convert t,
+//! because other readings by the earlier line may have come later than t. It does not: a line of a
+//! CPU starts at the very tick s that its writer read after the announcement, and so after t. (A
+//! common line starts one margin earlier.) If a reading is not refused, its line was current when
+//! the counter was read. The second load of the state then proves only that start and window belong
+//! to that line.
 //!
 //! The control loop of the CPU's clock runs on the CPU, through [`maintain`]. A reader on that CPU
 //! that finds the line being replaced has therefore interrupted the writer. It does not wait, and
@@ -19,6 +28,60 @@
 //!
 //! The gate's keeper says whether readers may use these lines (`gate/keeper.rs`: `line_kind`).
 //! The driver chooses the kind of lines, calibrates the CPUs, and decides when to give up on a CPU.
+//!
+//! ```
+//! use core::cell::Cell;
+//! use tickline_core::counter::CpuCounter;
+//! use tickline_core::per_cpu::{CpuControl, cpu_clock, maintain};
+//! use tickline_core::{Cadence, Config, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
+//!
+//! /// Two CPUs whose counters differ by an hour, and a thread on one of them.
+//! struct Machine { ns: Cell<u64>, on_cpu: Cell<usize> }
+//! impl CpuCounter for Machine {
+//!     fn now(&self) -> Option<(u64, usize)> {
+//!         self.ns.set(self.ns.get() + 10);
+//!         let cpu = self.on_cpu.get();
+//!         Some((self.ns.get() + cpu as u64 * 3_600_000_000_000, cpu))
+//!     }
+//!     fn now_ordered(&self) -> Option<(u64, usize)> { self.now() }
+//!     fn barrier(&self) {}
+//! }
+//! impl Reference for Machine {
+//!     fn monotonic_ns(&self) -> i64 { self.ns.get() as i64 }
+//!     fn unix_ns(&self) -> i64 { self.ns.get() as i64 }
+//! }
+//!
+//! let machine = Machine { ns: Cell::new(5_000_000), on_cpu: Cell::new(0) };
+//! let config = Config {
+//!     interval_ns: 500_000_000,
+//!     resolutions: Resolutions {
+//!         counter_ticks: 1,
+//!         reference_ns: 1,
+//!         reference_kind: ReferenceKind::Independent,
+//!     },
+//!     cadence: Cadence::Pinned,
+//! };
+//! let clocks = [(); 2].map(|()| SharedClock::new(LineCell::new()));
+//!
+//! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
+//! for (cpu, clock) in clocks.iter().enumerate() {
+//!     let mut calibration = CpuControl::new(config);
+//!     let iterate = |control: &mut _| {
+//!         machine.on_cpu.set(cpu); // the thread moves to the CPU
+//!         maintain(control, clock, cpu, &machine, &machine)
+//!     };
+//!     let wait = |ns| { machine.ns.set(machine.ns.get() + ns); true };
+//!     calibration.run(&config, iterate, wait, || machine.monotonic_ns()).expect("the thread was there");
+//! }
+//!
+//! // A reading, on either CPU.
+//! for cpu in [0, 1] {
+//!     machine.on_cpu.set(cpu);
+//!     let (clock, read) = cpu_clock(&clocks, machine.now_ordered()).expect("a clock for this CPU");
+//!     let ns = clock.read_ns(&read).expect("a line");
+//!     assert!(ns.abs_diff(machine.monotonic_ns()) < 100);
+//! }
+//! ```
 //!
 //! | question | answer |
 //! |---|---|

@@ -44,14 +44,28 @@ pub trait Reference {
 
     /// The total time for which the machine has been suspended while the monotonic clock stood
     /// still, ns; `None` if it is unknown. The answer is right for some moment during the call, to
-    /// within 100 us. Only differences count.
+    /// within [`SUSPENDED_BOUND_NS`]. Only differences count.
     fn suspended_ns(&self) -> Option<i64> {
         None
     }
 }
 
-/// One of the two times that a clock shows. Only tickline's own crates choose one by a value.
-#[doc(hidden)]
+/// One of the two times that a clock shows, for code that serves both.
+///
+/// ```
+/// use tickline_core::reference::{Reference, Timescale};
+///
+/// # struct Board;
+/// # impl Reference for Board {
+/// #     fn monotonic_ns(&self) -> i64 { 250_000 }
+/// #     fn unix_ns(&self) -> i64 { 1_800_000_000_000_250_000 }
+/// # }
+/// # let board = Board;
+/// let texts = [Timescale::Monotonic, Timescale::Unix].map(|timescale| {
+///     format!("{timescale:?}: {} ms", timescale.now_ns(&board) / 1_000_000)
+/// });
+/// assert_eq!(texts, ["Monotonic: 0 ms", "Unix: 1800000000000 ms"]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timescale {
     /// The monotonic time.
@@ -71,9 +85,8 @@ impl Timescale {
     }
 }
 
-/// The largest error of [`Reference::suspended_ns`], ns, which only tickline's own crates need. A
-/// real suspend takes at least milliseconds, because every thread is stopped and started.
-#[doc(hidden)]
+/// The largest error of [`Reference::suspended_ns`], ns. Two answers that differ by no more than
+/// twice this do not prove a suspend. A real suspend takes at least milliseconds, because every thread is stopped and started.
 pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 
 /// The fastest slew of a kernel's clock, up or down, ppb of the nominal rate. On Linux it is the
@@ -91,19 +104,33 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// The correction of a Linux kernel's rate without a slew of the offset, ppb, which only tickline's
-/// own crates need. The arguments are `freq` of adjtimex(2) in ppb, and its `tick`: the length of a
-/// hundredth of a second, us. One microsecond more is 100 ppm.
-#[doc(hidden)]
+/// The correction of a Linux kernel's rate without a slew of the offset, ppb: what
+/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in ppb, and
+/// its `tick`: the length of a hundredth of a second, us. One microsecond more is 100 ppm.
+///
+/// ```
+/// use tickline_core::reference::steering_from_timex_ppb;
+///
+/// assert_eq!(steering_from_timex_ppb(-30_000, 10_000), -30_000);
+/// assert_eq!(steering_from_timex_ppb(-30_000, 10_001), 70_000);
+/// ```
+#[must_use]
 pub const fn steering_from_timex_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
     frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
 }
 
-/// The whole correction of a Linux kernel's rate, ppb, which only tickline's own crates need: the
-/// sum of [`steering_from_timex_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
+/// The whole correction of a Linux kernel's rate, ppb: the sum of [`steering_from_timex_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
 /// `time_constant` are those that adjtimex(2) returns; without a constant the slew counts as 0. A
 /// slew by adjtime(3), of 500 ppm, is not included, because adjtimex(2) does not show it.
-#[doc(hidden)]
+///
+/// ```
+/// use tickline_core::reference::kernel_rate_ppb;
+///
+/// // With a constant of 0, the kernel removes a third of the rest in this second.
+/// assert_eq!(kernel_rate_ppb(-30_000, 3_000, Some(0)), -29_000);
+/// assert_eq!(kernel_rate_ppb(-30_000, 3_000, None), -30_000);
+/// ```
+#[must_use]
 pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<i64>) -> i64 {
     // At the start of each second the kernel subtracts one part in 2^(2 + constant) from the
     // offset, and removes that part in this second (`ntp_offset_chunk`, `second_overflow` in

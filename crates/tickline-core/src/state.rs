@@ -48,9 +48,16 @@
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2, and
-//! emulators, may load two halves. On x86_64 the second load always loads two halves. A reading
-//! uses a mixture of two states only on aarch64 without LSE2, and only under the three conditions
-//! below. A state's life begins with the swap that sets it, and ends with the next swap. Each swap
+//! emulators, may load two halves. On x86_64 the second load always loads two halves.
+//!
+//! **What can happen.** Only on aarch64 without LSE2 (Cortex-A72, Neoverse N1) can a reading use the
+//! `m` of one line and the `b` of another. Such a reading may be off by any time, backwards too, and
+//! nothing reports it. It takes three things at once, which are listed below. The third one alone is
+//! a coincidence: the lines before and after a line have the same 64-bit `b`, to the nanosecond. A
+//! test tries all orders of half loads in short histories, and finds no other case
+//! (`no_mixture_of_split_loads_is_used`). On every other processor a reading is by one line.
+//!
+//! **Why.** A state's life begins with the swap that sets it, and ends with the next swap. Each swap
 //! changes `m`, whose count rises with each line. So two loads that return the same `m` belong to
 //! one life of a state, with two exceptions: they may be 1,024 lines apart (rule 10), or belong to
 //! different first publications that were given up, which leave `b` as it was. A reading counts
@@ -173,6 +180,13 @@ const COUNT_MASK: u64 = TAG_MASK & !(COUNT - 1);
 const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
 /// The phase of a [`LineState`], which says what threads may do.
+///
+/// ```
+/// use tickline_core::{LineCell, SharedClock, cell::StateCell, state::Phase};
+///
+/// let clock: SharedClock = SharedClock::new(LineCell::new());
+/// assert_eq!(clock.cell.load().phase(), Phase::NoLine);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No line: readers return the reference, never below the high-water mark.
@@ -187,6 +201,17 @@ pub enum Phase {
 }
 
 /// The state of a clock. The [module](self) has its layout.
+///
+/// ```
+/// use tickline_core::cell::Slope;
+/// use tickline_core::state::{LineState, Phase};
+///
+/// let empty = LineState::default();
+/// assert_eq!((empty.phase(), empty.b), (Phase::NoLine, 0), "no line, and a mark of 0 ns");
+/// let line = empty.next_line(Slope::from_hz(1_000_000_000).unwrap()).unwrap();
+/// assert!(line.is_published() && !line.is_gate_closed());
+/// assert_eq!(empty.next_line(Slope::from_hz(7_000_000).unwrap()), None, "the counter is too slow");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C, align(16))]
 pub struct LineState {

@@ -14,6 +14,15 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// Nanoseconds with 48 binary places. All arithmetic saturates.
 ///
+/// ```
+/// use tickline_core::cell::Slope;
+///
+/// let slope = Slope::from_hz(2_000_000_000).unwrap();
+/// let (three_ticks, one_tick) = (slope.over(3), slope.over(1));
+/// assert_eq!((three_ticks.floor_ns(), three_ticks.ceil_ns()), (1, 2)); // 1.5 ns
+/// assert_eq!(three_ticks.minus(one_tick).floor_ns(), 1);
+/// ```
+///
 /// BOUND: an `i64` of nanoseconds shifted left by 48 stays below 2^111, so sums of a few never
 /// overflow 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -62,11 +71,13 @@ impl FixedNs {
     }
 
     /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
+    #[must_use]
     pub const fn floor_ns(self) -> i64 {
         saturate(self.0 >> FRACTION_BITS)
     }
 
     /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
+    #[must_use]
     pub const fn ceil_ns(self) -> i64 {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
@@ -77,6 +88,7 @@ impl FixedNs {
     }
 
     /// The difference.
+    #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

@@ -49,9 +49,19 @@ pub fn resolution_ticks(counter: &impl Counter) -> u64 {
     resolution_ticks_in(counter, &mut [0; 127])
 }
 
-/// Computes [`resolution_ticks`] in `memory`, whose content does not matter. A signal handler's
-/// stack may have no room for the differences.
-#[doc(hidden)]
+/// Computes [`resolution_ticks`] in `memory`, whose content does not matter. For callers whose stack
+/// has no room for the differences, such as a signal handler's.
+///
+/// ```
+/// use tickline_core::counter::{Extended, resolution_ticks_in};
+///
+/// # let register = core::cell::Cell::new(0);
+/// # let read_register = || { register.set(register.get() + 25); register.get() };
+/// let counter = Extended::<32, _>::new(read_register);
+/// let mut memory = Box::new([0; 127]);
+/// assert_eq!(resolution_ticks_in(&counter, &mut memory), 25);
+/// ```
+#[must_use]
 #[inline(never)]
 pub fn resolution_ticks_in(counter: &impl Counter, memory: &mut [u64; 127]) -> u64 {
     let seen = observe(counter, memory);

@@ -159,7 +159,18 @@ impl CpuCounter for HardwareCpuCounter {
     }
 }
 
-/// The processor's answer to CPUID.
+/// The processor's answer to CPUID. All zeros under Miri, which has no such instruction.
+///
+/// The instruction traps under a hypervisor, and then takes microseconds: keep the answer.
+///
+/// ```
+/// use tickline_core::counter::cpuid;
+///
+/// let highest_leaf = cpuid(0, 0).eax;
+/// let is_virtual = highest_leaf >= 1 && cpuid(1, 0).ecx & (1 << 31) != 0;
+/// # _ = is_virtual;
+/// ```
+#[must_use]
 pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     if cfg!(miri) {
         return CpuidResult {

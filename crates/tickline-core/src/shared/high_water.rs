@@ -131,9 +131,13 @@ fn reachable_ticks_in(
         .cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached_ticks = last_possible_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
-    // The result is at least two margins after the start. The meeting point with the previous line
-    // is one margin after the start. A reader of the previous line may have read the counter
-    // another margin later. No reading of that line exceeds this line there.
+    // The result is at least two margins after the start. The mark must not be below a reading of the
+    // line before this one, whose last possible tick is there:
+    //
+    //     start            meeting point         last tick of a late reader of the line before
+    //     |---- margin ----|------- margin ------|
+    //
+    // At each of these ticks this line is not below the line before (rule 2).
     ticks_since(line.start_ticks, reached_ticks).max(margin_ticks(line).saturating_mul(2))
 }
 

@@ -148,9 +148,10 @@ impl<S: StateCell> SharedClock<S> {
             .unwrap_or_else(|| self.read_slow(counter, reference).ns)
     }
 
-    /// An ordered read of the counter, ticks. `None` where
-    /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`. Only tickline's own crates convert ticks by themselves.
-    #[doc(hidden)]
+    /// An ordered read of the counter, ticks, for which the clock vouches: its gate was open, and its
+    /// line was current, when the counter was read. `None` where
+    /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`. For callers that convert ticks by
+    /// lines of their own.
     #[inline]
     #[must_use]
     pub fn read_ordered_ticks(&self, counter: &impl Counter) -> Option<u64> {
@@ -272,7 +273,7 @@ impl<S: StateCell> SharedClock<S> {
     /// publishes a first line. Then the reader helps. The call is lock-free: it repeats only if
     /// another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
-        let mut wait = Wait::default();
+        let mut wait = WaitForWriter::default();
         loop {
             let unfinished = |line: &WindowedState| {
                 if !wait.count_and_keep_waiting(line, counter)
@@ -333,7 +334,7 @@ impl<S: StateCell> SharedClock<S> {
 
 /// A reader's wait for a writer.
 #[derive(Default)]
-struct Wait {
+struct WaitForWriter {
     /// The state whose end the reader awaits. At first it is a state without a line, which no
     /// reader awaits.
     state: LineState,
@@ -343,7 +344,7 @@ struct Wait {
     loads: u32,
 }
 
-impl Wait {
+impl WaitForWriter {
     /// Rule 3: counts a load of the state in `snapshot`. Returns whether to go on waiting for it.
     fn count_and_keep_waiting(&mut self, snapshot: &WindowedState, counter: &impl Counter) -> bool {
         let is_first = snapshot.state.phase() == Phase::FirstPublication;

@@ -23,8 +23,8 @@
 //! ([`widest_clear`]). Only clear samples prove that there is little dither. From the distance of
 //! any other sample, the largest possible effect of noise is subtracted.
 //!
-//! With a range of twice the largest distance instead of four times, 2 of 9,000 simulated machines
-//! broke a bound. If 256 samples do not hold 32 clear ones, the range is unknown again. A
+//! The factor is 4 ([`RANGE_FACTOR`]), because with 2 a bound was broken on 2 of 9,000 simulated
+//! machines. If 256 samples do not hold 32 clear ones, the range is unknown again. A
 //! contradiction, a change of `adjtimex`'s frequency or a jump makes it unknown as well. Without
 //! the rule of clear samples, noise of 10 ns on either side looked like dither: 19 ns of it in the
 //! simulator, and 33 ns on Zen 5 with busy neighbours.
@@ -58,8 +58,8 @@ const MAX_NS: u64 = RATE_PPB * MAX_TICK_NS / NS_PER_S;
 /// The smallest assumed range, ns: one tick of a kernel at 250 Hz.
 const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
-/// The assumed range is this many times the largest distance seen. With 2, bounds were wrong in the
-/// simulator: the samples had happened to be near the intended line.
+/// The assumed range is this many times the largest distance seen. With 2, bounds were wrong on 2 of
+/// 9,000 simulated machines, whose samples had happened to be near the intended line.
 const RANGE_FACTOR: i64 = 4;
 
 /// The least number of samples in a block of evidence.

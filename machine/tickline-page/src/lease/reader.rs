@@ -136,9 +136,9 @@ enum Attempt {
     Changed,
 }
 
-/// A reader's wait for first publications. Unlike a reader of `tickline-core` (`Wait` there), this
+/// A reader's wait for first publications. Unlike a reader of `tickline-core` (`WaitForWriter` there), this
 /// reader cannot help the writer, so at a limit it gives up.
-struct Wait {
+struct WaitForFirstLine {
     /// The first publication that the reader waits for; off before the first one.
     word: LeaseWord,
     /// The ticks of the first and the last attempt that found this first publication.
@@ -149,7 +149,7 @@ struct Wait {
     attempts: u32,
 }
 
-impl Wait {
+impl WaitForFirstLine {
     const NEW: Self = Self {
         word: LeaseWord::from_bits(0),
         since_ticks: 0,
@@ -260,7 +260,7 @@ fn read_slow(
         process_high_water,
         timescale,
     };
-    let mut wait = Wait::NEW;
+    let mut wait = WaitForFirstLine::NEW;
     let mut starts = 1_u32;
     while starts < MAX_STARTS {
         let word = memory.word();
@@ -363,7 +363,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     /// Makes an attempt: loads the slots that `word` names, and reads the counter if the phase
     /// needs it.
     #[inline(always)]
-    fn attempt(&self, word: LeaseWord, wait: &mut Wait) -> Attempt {
+    fn attempt(&self, word: LeaseWord, wait: &mut WaitForFirstLine) -> Attempt {
         match word.phase() {
             LeasePhase::Off => Attempt::AskOs(TimeWithLead::NONE),
             LeasePhase::NoLine => {
