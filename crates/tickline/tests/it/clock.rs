@@ -43,8 +43,10 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     );
 }
 
+type Read = fn(&Clock) -> u64;
+
 /// Every way to read a clock, as nanoseconds; the names are for messages.
-const READINGS: [(&str, fn(&Clock) -> u64); 8] = [
+const READINGS: [(&str, Read); 8] = [
     ("now", |clock| clock.now().as_nanos()),
     ("now_ordered", |clock| clock.now_ordered().as_nanos()),
     ("recent", |clock| clock.recent().as_nanos()),
@@ -69,7 +71,10 @@ const READINGS: [(&str, fn(&Clock) -> u64); 8] = [
 fn assert_each_reading_follows_the_os_clock(clock: &Clock, when: &str) {
     const APART: Duration = Duration::from_secs(2);
     // A manual clock that nobody maintains reads the OS clock.
-    let manual = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let manual = Clock::builder()
+        .driver(Driver::Manual)
+        .start()
+        .expect("a clock");
     for (name, read) in READINGS {
         let is_unix = name.starts_with("unix");
         let os_clock = || {
