@@ -47,7 +47,7 @@ pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * N
 
 /// The fewest brackets in a burst (1.5 us). A sample keeps the shortest half-bracket of each side.
 /// With 16 brackets the bound of a steady reference reaches 17 ns, with 32 it reaches 15
-/// (`tickline-sim`, `tests/limits.rs`). In loom's models each read is a step, so a burst there has
+/// (`tests/sim/tests/limits/reference.rs`). In loom's models each read is a step, so a burst there has
 /// one bracket. Miri takes a thousand times as long, so it gets four.
 const BRACKETS: u32 = match (cfg!(loom), cfg!(miri)) {
     (true, _) => 1,

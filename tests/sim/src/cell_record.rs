@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tickline_core::cell::WindowedState;
 use tickline_core::state::{LineState, Phase};
 
-use crate::check::Counts;
+use crate::counts::Counts;
 use crate::machine::Clocks;
 
 /// The records of one cell and its lines.

@@ -27,7 +27,7 @@ use tickline_page::protocol::{
     Timescale, Writer, WriterAction, WriterConfig, read,
 };
 
-use crate::check::counts;
+use crate::counts::counts;
 
 mod attack;
 mod search;

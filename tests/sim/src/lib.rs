@@ -3,7 +3,7 @@
 //! The machine has CPUs with counters, a reference clock, and actors (readers, a driver,
 //! gatekeepers) that run the real code of `tickline-core`. The [scheduler](run()) may delay each
 //! of their steps for any time. A [`Scenario`] determines a run completely: it gives the same run
-//! each time. It can be stored as JSON.
+//! each time.
 //!
 //! ```text
 //! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps) -> machine (clocks)
@@ -30,6 +30,7 @@
 mod actors;
 mod cell_record;
 mod check;
+mod counts;
 pub mod lease;
 mod limits;
 mod machine;
@@ -39,6 +40,7 @@ mod run;
 pub mod scenario;
 mod world;
 
-pub use check::{Counts, TrackPoint};
+pub use check::TrackPoint;
+pub use counts::Counts;
 pub use run::{Outcome, run, run_tracked};
 pub use scenario::Scenario;

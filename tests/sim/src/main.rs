@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use tickline_sim::named::{Named, all, named};
+use tickline_sim::named::plotted;
 use tickline_sim::{Counts, Scenario, TrackPoint, run, run_tracked};
 
 /// Attacks tickline-core with simulated machines.
@@ -55,11 +55,18 @@ fn main() -> ExitCode {
 /// lines end a scenario.
 fn track() -> Result<(), String> {
     const EVERY_NS: u64 = 50_000_000;
-    for Named { name, plot, .. } in all() {
-        let Some(title) = plot else { continue };
+    for (title, scenario) in plotted() {
         println!("# {title}");
         let mut last_ns = 0;
-        for point in run_tracked(&named(&name, 1), EVERY_NS)?.track {
+        for point in run_tracked(
+            &Scenario {
+                seed: 1,
+                ..scenario
+            },
+            EVERY_NS,
+        )?
+        .track
+        {
             let TrackPoint {
                 at_ns,
                 offset_ns,

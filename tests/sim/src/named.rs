@@ -1,98 +1,122 @@
-//! Scenarios with names. The documentation plots some of them, and tests state limits for them. The
-//! file `scenarios.json` describes each by its differences from the first.
+//! Scenarios with names: the steady one, from which tests make their own, and those that the
+//! documentation plots.
 
-use std::collections::BTreeMap;
+use crate::scenario::{Chance, Clock, CounterInSuspend, Driver, Fault, Machine, Scenario, Suspend};
 
-use serde::Deserialize;
-use serde_json::Value;
+const SECOND: u64 = 1_000_000_000;
 
-use crate::scenario::Scenario;
+/// The rate of the steady reference, ppb off the counter's nominal rate.
+pub const STEADY_PPB: i64 = 37_000;
 
-/// A scenario of `scenarios.json`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Named {
-    /// Its name.
-    pub name: String,
-    /// The events, and the expected result.
-    pub what: String,
-    /// Its title in the documentation's plot, if the plot shows it.
-    pub plot: Option<String>,
-    /// Its differences from the first scenario.
-    scenario: Value,
-    /// The limits of its track for every seed.
-    #[serde(default)]
-    pub limits: Vec<Limit>,
-    /// The least and the greatest number of counts and of events of the clock, by their names, for
-    /// every seed.
-    #[serde(default)]
-    pub counts: BTreeMap<String, [i128; 2]>,
-}
-
-/// The limits of a part of a track. If each CPU has a line, they hold for each CPU's points.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limit {
-    /// The beginning of the part, ms of simulated time.
-    pub from_ms: u64,
-    /// The end of the part, ms; `None` for the end of the run.
-    pub to_ms: Option<u64>,
-    /// The upper limit of the largest error, ns.
-    pub error_ns: Option<i64>,
-    /// The lower limit of the largest error, ns. It shows that the scenario's fault has happened.
-    pub least_error_ns: Option<i64>,
-    /// The largest error of a reading by a line, ns.
-    pub line_error_ns: Option<i64>,
-    /// The largest error of Unix time, ns.
-    pub unix_error_ns: Option<i64>,
-    /// The largest half-width of a bound, ns.
-    pub bound_ns: Option<i64>,
-    /// The largest distance of the reference outside the bounds, ns; 0 if all bounds must hold.
-    pub outside_ns: Option<i64>,
-    /// The largest share of bounds that are wrong, permille.
-    pub wrong_permille: Option<i64>,
-    /// The least and the largest share of readings without a line, permille.
-    pub slow_permille: Option<[i64; 2]>,
-}
-
-/// All named scenarios.
-///
-/// # Panics
-///
-/// If the file is not valid.
+/// A reference that never changes, for 20 s: the kernel keeps time with the same 2.6 GHz counter,
+/// and a read of it takes 30 ns. One thread drives the clock, two read it.
 #[must_use]
-pub fn all() -> Vec<Named> {
-    serde_json::from_str(include_str!("../scenarios.json")).expect("the list of scenarios")
-}
-
-/// The scenario that is called `name`, with this seed.
-///
-/// # Panics
-///
-/// If no scenario has this name, or the file is not valid.
-#[must_use]
-pub fn named(name: &str, seed: u64) -> Scenario {
-    let mut all = all();
-    let index = all
-        .iter()
-        .position(|named| named.name == name)
-        .expect("a name of the list");
-    let change = all[index].scenario.take();
-    let mut scenario = all[0].scenario.take(); // null if `index` is 0
-    change_to(&mut scenario, change);
+pub fn steady() -> Scenario {
     Scenario {
-        seed,
-        ..serde_json::from_value(scenario).expect("a scenario")
+        seed: 0,
+        max_steps: u64::MAX,
+        duration_ns: 20 * SECOND,
+        machine: Machine {
+            cpus: 4,
+            counter_hz: 2_596_123_457,
+            counter_resolution_ticks: 1,
+            counter_origin: 1 << 40,
+            cpu_difference_ticks: 0,
+            same_counter: true,
+            resolution_ns: 1,
+            stale_ns: 0,
+            reference_origin_ns: 1 << 40,
+            rate_ppb: STEADY_PPB,
+            dither_ppb: 0,
+            wander_ppb: 0,
+            hides_suspends: false,
+            bracket_ns: 30,
+        },
+        clock: Clock {
+            interval_ns: SECOND / 2,
+            driver: Driver::Thread,
+            per_cpu: false,
+            gate_ns: 0,
+        },
+        readers: 2,
+        think_ns: 100_000_000,
+        reads_regularly: false,
+        chance: Chance {
+            preempt_one_in: 0,
+            preempt_ns: 0,
+            stall_one_in: 0,
+            stall_ns: 0,
+            out_of_order_ns: 100,
+        },
+        faults: Vec::new(),
     }
 }
 
-fn change_to(value: &mut Value, change: Value) {
-    match (value, change) {
-        (Value::Object(fields), Value::Object(changes)) => {
-            changes
-                .into_iter()
-                .for_each(|(name, change)| change_to(&mut fields[&name], change));
-        }
-        (value, change) => *value = change,
+/// A slew by the NTP daemon from 5.1 s to 10.1 s, to this rate. The kernel says so.
+fn slew(ppb: i64) -> Scenario {
+    let rate = |ppb| Fault::Rate {
+        ppb,
+        announced: true,
+    };
+    Scenario {
+        faults: vec![rate(ppb).at_ms(5_100), rate(STEADY_PPB).at_ms(10_100)],
+        ..steady()
     }
+}
+
+/// A slew by 500 ppm.
+#[must_use]
+pub fn ntp_slew() -> Scenario {
+    slew(STEADY_PPB + 500_000)
+}
+
+/// A slew to 100,000 ppm.
+#[must_use]
+pub fn violent_slew() -> Scenario {
+    slew(100_000_000)
+}
+
+/// Unix time is set ahead by an hour at 5.1 s.
+#[must_use]
+pub fn unix_step() -> Scenario {
+    let by_ns = 3_600_000_000_000;
+    Scenario {
+        faults: vec![Fault::UnixStep { by_ns }.at_ms(5_100)],
+        ..steady()
+    }
+}
+
+/// A suspend in which the counter runs on, and the reference stands still.
+#[must_use]
+pub fn sleep(for_ms: u64) -> Fault {
+    Fault::Suspend(Suspend {
+        for_ns: for_ms * 1_000_000,
+        counter: CounterInSuspend::Runs,
+        reference_runs: false,
+    })
+}
+
+/// The machine sleeps from 5.1 s on.
+#[must_use]
+pub fn suspend(for_ms: u64) -> Scenario {
+    Scenario {
+        duration_ns: 30 * SECOND,
+        faults: vec![sleep(for_ms).at_ms(5_100)],
+        ..steady()
+    }
+}
+
+/// The scenarios of the documentation's plot (`docs/offsets.gp`), with their titles.
+#[must_use]
+pub fn plotted() -> [(&'static str, Scenario); 5] {
+    [
+        ("steady reference", steady()),
+        ("NTP slew: 500 ppm from 5.1 s to 10.1 s", ntp_slew()),
+        ("slew by 100,000 ppm from 5.1 s to 10.1 s", violent_slew()),
+        ("Unix time set ahead by 1 h at 5.1 s", unix_step()),
+        (
+            "asleep for 10 s from 5.1 s, the counter running",
+            suspend(10_000),
+        ),
+    ]
 }

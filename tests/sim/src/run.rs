@@ -8,7 +8,8 @@ use tickline_core::shared::Event;
 use tickline_core::state::Phase;
 
 use crate::actors::Context;
-use crate::check::{Counts, TrackPoint};
+use crate::check::TrackPoint;
+use crate::counts::Counts;
 use crate::limits::valid_intervals;
 use crate::machine::PS;
 use crate::scenario::{Fault, Scenario, Suspend, TimedFault};
@@ -20,9 +21,18 @@ pub struct Outcome {
     /// Its counts.
     pub counts: Counts,
     /// The events that the clock has counted.
-    pub events: Vec<(&'static str, u64)>,
+    pub events: Vec<(Event, u64)>,
     /// Offsets and bounds over time, if asked for.
     pub track: Vec<TrackPoint>,
+}
+
+impl Outcome {
+    /// The number of times that `event` has happened.
+    #[must_use]
+    pub fn event_count(&self, event: Event) -> u64 {
+        let of_event = self.events.iter().find(|(of, _)| *of == event);
+        of_event.map_or(0, |(_, count)| *count)
+    }
 }
 
 /// Runs a scenario to its end, or to the first violation.
@@ -472,7 +482,7 @@ impl Scheduler {
             counts,
             events: Event::ALL
                 .iter()
-                .map(|event| (event.code(), self.context.clock.event_count(*event)))
+                .map(|event| (*event, self.context.clock.event_count(*event)))
                 .collect(),
             track: self.context.check.track.borrow().clone(),
         }

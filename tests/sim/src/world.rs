@@ -27,7 +27,7 @@ use tickline_core::reference::Reference;
 use tickline_core::state::{LineState, Phase};
 
 use crate::cell_record::CellRecord;
-use crate::check::Counts;
+use crate::counts::Counts;
 use crate::machine::{Clocks, PS, SLOPE_BITS};
 use crate::scenario::{Fault, Scenario, TimedFault};
 
