@@ -385,10 +385,20 @@ mod tests {
             self.ticks.get() / self.step_ticks * self.step_ticks
         }
 
-        /// A burst's sample, at the true slope of 1 GHz.
+        /// A burst's sample where the counter's known resolution is 2 ticks.
         fn sample(&self, reference_kind: ReferenceKind, size: BurstSize) -> Sample {
+            self.sample_of(2, reference_kind, size)
+        }
+
+        /// A burst's sample, at the true slope of 1 GHz.
+        fn sample_of(
+            &self,
+            counter_ticks: u64,
+            reference_kind: ReferenceKind,
+            size: BurstSize,
+        ) -> Sample {
             let resolutions = Resolutions {
-                counter_ticks: 2,
+                counter_ticks,
                 reference_ns: 1,
                 reference_kind,
             };
@@ -402,17 +412,18 @@ mod tests {
         }
     }
 
+    /// Whether the truth, by which the reference is the counter, is between the points.
+    fn is_around_the_truth(sample: &Sample) -> bool {
+        let at = |point: Point| i64::try_from(point.ticks).unwrap();
+        at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns
+    }
+
     #[test]
     fn half_a_read_is_subtracted_where_the_reference_reads_the_same_counter() {
         let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
         for reference_kind in [ReferenceKind::SameCounter, ReferenceKind::SameRead] {
             let sample = kernel.sample(reference_kind, BurstSize::fixed(8));
-            let at = |point: Point| i64::try_from(point.ticks).unwrap();
-            // The truth is between the points.
-            assert!(
-                at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns,
-                "{sample:?}"
-            );
+            assert!(is_around_the_truth(&sample), "{sample:?}");
             widths.push(
                 sample
                     .width(Slope::from_hz(1_000_000_000).unwrap())
@@ -422,6 +433,28 @@ mod tests {
         // Without subtraction the width is 40 on either side, and the reference's resolution. A
         // read takes 40, twice the resolution is 4, so half of 36 is subtracted from each side.
         assert_eq!(widths, [81, 81 - 36]);
+    }
+
+    /// Only [`ReferenceKind::SameRead`] needs to know how long a read takes.
+    #[test]
+    fn a_bracket_takes_two_reads_of_the_counter() {
+        for reference_kind in [ReferenceKind::SameCounter, ReferenceKind::Independent] {
+            let kernel = Kernel::new(2, [40, 40]);
+            kernel.sample(reference_kind, BurstSize::fixed(8));
+            assert_eq!(kernel.reads.get(), 16, "{reference_kind:?}");
+        }
+    }
+
+    /// Reads that take 27 ticks are at least 26 apart where the counter moves by 26. The kernel's
+    /// own read may be quicker, and see no move at all.
+    #[test]
+    fn what_the_counters_resolution_hides_is_not_subtracted() {
+        for phase in 0..26 {
+            let kernel = Kernel::new(26, [27, 13]);
+            kernel.ticks.set(kernel.ticks.get() + phase);
+            let sample = kernel.sample_of(26, ReferenceKind::SameRead, BurstSize::fixed(32));
+            assert!(is_around_the_truth(&sample), "phase {phase}: {sample:?}");
+        }
     }
 
     /// A counter that moves by 26 ticks shows the short side of a bracket only now and then. The

@@ -419,7 +419,9 @@ impl Scheduler {
         // `timerfd_resume`).
         let is_woken =
             !suspend.reference_runs && suspend.for_ns > 0 && !world.scenario.machine.hides_suspends;
-        if let Some(index) = driver.filter(|_| is_woken) {
+        if let Some(index) = driver
+            && is_woken
+        {
             let within_ps = world.rng.borrow_mut().u64(..100_000 * PS);
             world.actors[index].ready_ps.set(over_ps + within_ps);
             self.context.clock.is_forced.set(true);

@@ -403,12 +403,14 @@ impl SteppedCell {
     /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
     /// else `line` itself.
     fn coarse(&self, from: LineState, line: &WindowedState) -> WindowedState {
+        let do_states_recur = self.world.scenario.clock.gate_ns != 0;
+        if !do_states_recur {
+            return *line;
+        }
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope { bits: slope });
-        let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else {
-            return *line;
-        };
+        let Some(next) = next else { return *line };
         // Both lines are rounded down.
         let coarse = WindowedState {
             state: next,

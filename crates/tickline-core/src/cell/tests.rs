@@ -113,3 +113,77 @@ fn concurrent_readers_never_see_a_mixture() {
         }
     });
 }
+
+#[test]
+fn a_line_is_valid_for_twice_its_window_from_its_start() {
+    let slope = Slope::from_hz(1_000_000_000).unwrap();
+    let line = line(LineState::default(), 1 << 30, 0, slope);
+    let end_ticks = (1 << 30) + (2 << 20);
+    for (ticks, is_valid) in [
+        (0, false),
+        ((1 << 30) - 1, false),
+        (1 << 30, true),
+        (end_ticks - 1, true),
+        (end_ticks, false),
+    ] {
+        assert_eq!(line.is_valid_at(ticks), is_valid, "{ticks}");
+    }
+    assert_eq!(line.end_ticks(), end_ticks);
+}
+
+/// Bounds are planned at the newest sample, and a slot has them at the start of its line, wherever
+/// that is. Before the sample they widen towards the past.
+#[test]
+fn bounds_count_from_the_start_of_the_line() {
+    let (slow, fast) = (
+        Slope { bits: 1 << 47 },
+        Slope {
+            bits: (1 << 47) + (1 << 44),
+        },
+    );
+    let start_ticks = 1_u64 << 30;
+    for sample_ticks in [start_ticks, start_ticks + 5_001, start_ticks - 5_001] {
+        let bound = |base_ns, slope| Line {
+            start_ticks: sample_ticks,
+            base_ns,
+            slope,
+        };
+        let (lower, upper) = (bound(1_000, slow), bound(1_010, fast));
+        let planned = Bounds {
+            lower,
+            upper,
+            unix_offset_ns: 5,
+            unix_bound_ns: 3,
+        };
+        let cell = LineCell::new();
+        let in_use = line(LineState::default(), start_ticks, 990, slow);
+        assert!(cell.publish(LineState::default(), &in_use, &planned.into(), None));
+        let read = cell.slot(in_use.state).bounds(990);
+        for ticks in (start_ticks..start_ticks + 20_000).step_by(if cfg!(miri) { 707 } else { 7 }) {
+            let (low, high) = if ticks < sample_ticks {
+                let low = Line {
+                    slope: fast,
+                    ..lower
+                };
+                let high = Line {
+                    slope: slow,
+                    ..upper
+                };
+                (low, high)
+            } else {
+                (lower, upper)
+            };
+            let (low_ns, high_ns) = (
+                low.fixed_at(ticks).floor_ns(),
+                high.fixed_at(ticks).floor_ns(),
+            );
+            let (lower_ns, upper_ns) = (read.lower.at(ticks), read.upper.at(ticks));
+            assert!(
+                lower_ns <= low_ns && high_ns <= upper_ns,
+                "{lower_ns}..{upper_ns} at {ticks}"
+            );
+            let is_narrow = low_ns - lower_ns <= 1 && upper_ns - high_ns <= 1;
+            assert!(is_narrow || sample_ticks > start_ticks, "{ticks}");
+        }
+    }
+}

@@ -88,3 +88,83 @@ fn old_samples_are_forgotten() {
     add(&mut history, old + MAX_AGE_NS + 1_000, 6);
     assert_eq!(history.samples().len(), 1);
 }
+
+#[test]
+fn one_sample_gives_no_slope() {
+    let mut history = History::new();
+    assert_eq!(history.fit(), (None, 0));
+    add(&mut history, 1_000_000, 1_000);
+    assert_eq!(history.fit(), (None, 0));
+}
+
+/// A slope on a fine grid is feasible if it is between the two extremes, and only then.
+#[test]
+fn the_extremes_are_those_of_all_feasible_slopes() {
+    let mut history = History::new();
+    for (ticks, ns) in [
+        (10_000, 10_003),
+        (20_000, 19_998),
+        (30_000, 30_010),
+        (50_000, 50_001),
+    ] {
+        add(&mut history, ticks, ns);
+    }
+    let fit = history.fit().0.unwrap();
+    let samples = history.samples();
+    for ppm in (-3_000..3_000_i64).step_by(if cfg!(miri) { 97 } else { 1 }) {
+        let slope = ghz().adjusted_ppb(ppm * 1_000);
+        let lower = samples.iter().map(|sample| sample.lower.carried(0, slope));
+        let upper = samples.iter().map(|sample| sample.upper.carried(0, slope));
+        let is_feasible = lower.max() <= upper.min();
+        let is_between = fit.slope_min <= slope && slope <= fit.slope_max;
+        assert_eq!(is_feasible, is_between, "{ppm} ppm: {fit:?}");
+    }
+}
+
+#[test]
+fn a_change_of_rate_drops_the_samples_from_before_it() {
+    let mut history = agreeing(20);
+    let mut dropped = 0;
+    for second in 21..=40_u64 {
+        // 5 ppm faster from the 21st second on.
+        let ticks = second * 1_000_000_000;
+        let ahead_ns = i64::try_from(second - 20).unwrap() * 5_000;
+        dropped += add(
+            &mut history,
+            ticks,
+            i64::try_from(ticks).unwrap() + ahead_ns,
+        );
+    }
+    assert!(dropped > 0, "the change went unnoticed");
+    let (fit, slope) = (history.fit().0.unwrap(), ghz().adjusted_ppb(5_000));
+    assert!(
+        fit.slope_min <= slope && slope <= fit.slope_max,
+        "{fit:?} without {slope:?}"
+    );
+}
+
+/// The kernel's slope alternates by 0.2 ppm each 100 ms: 20 ns up, 20 ns down. That is more than
+/// the brackets leave open.
+#[test]
+fn dither_is_no_change_of_rate() {
+    let mut history = History::new();
+    for step in 1..=if cfg!(miri) { 20 } else { 200_u64 } {
+        let ticks = step * 100_000_000;
+        let ns = i64::try_from(ticks).unwrap() + if step % 2 == 0 { 40 } else { 0 };
+        assert_eq!(add(&mut history, ticks, ns), 0, "at step {step}");
+    }
+    assert!(!history.fit().0.unwrap().is_exact);
+}
+
+/// Ages of 2^38 ns (275 s) down to 1 ns are more doublings than there are places.
+#[test]
+fn a_full_history_goes_on() {
+    let mut history = History::new();
+    let end = 1_u64 << 40;
+    for age in (0..=38).rev().map(|doubling| 1_u64 << doubling) {
+        add(&mut history, end - age, i64::try_from(end - age).unwrap());
+    }
+    assert_eq!(history.samples().len(), CAPACITY);
+    let (fit, dropped) = history.fit();
+    assert_eq!((fit.is_some(), dropped), (true, 0));
+}

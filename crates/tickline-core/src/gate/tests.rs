@@ -86,6 +86,50 @@ fn a_counter_that_is_too_slow_is_the_first_reason() {
     assert_eq!(reasons, [Some(Reason::CounterTooSlow), None]);
 }
 
+#[test]
+fn codes_are_distinct() {
+    fn check(codes: impl Iterator<Item = &'static str>) {
+        let mut seen = Vec::new();
+        for code in codes {
+            assert!(!seen.contains(&code), "{code} twice");
+            seen.push(code);
+        }
+    }
+    check(Reason::ALL.iter().map(|reason| reason.code()));
+    check(Gate::ALL.iter().map(|gate| gate.code()));
+    check(Trust::ALL.iter().map(|trust| trust.code()));
+    check(crate::shared::Event::ALL.iter().map(|event| event.code()));
+}
+
+#[test]
+fn lists_are_searched_for_whole_names() {
+    let accepted = |list: &str| Clocksource::Tsc.is_accepted(list.as_bytes());
+    assert_eq!(accepted("kvm-clock tsc hpet \n"), Some(true));
+    let near = "hyperv_clocksource_tsc_page tsc-early acpi_pm \n";
+    assert_eq!(accepted(near), Some(false));
+    assert_eq!([accepted(" \n"), accepted("")], [None, None]);
+}
+
+/// A kernel rates a counter that it has marked unstable below every timer.
+#[test]
+fn a_counter_that_is_listed_behind_a_timer_is_not_accepted() {
+    for list in [
+        "hpet tsc",
+        "acpi_pm tsc",
+        "jiffies tsc",
+        "refined-jiffies tsc",
+    ] {
+        assert_eq!(
+            Clocksource::Tsc.is_accepted(list.as_bytes()),
+            Some(false),
+            "{list}"
+        );
+    }
+    // Some boards have a timer of their own that the kernel rates above the counter.
+    let counter = Clocksource::ArchSysCounter;
+    assert_eq!(counter.is_accepted(b"mct-frc arch_sys_counter"), Some(true));
+}
+
 /// Only whole names match: `hyperv_clocksource_tsc_page` is not `tsc`.
 #[test]
 fn names_are_exact() {

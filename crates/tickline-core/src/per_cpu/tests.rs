@@ -7,7 +7,7 @@ use super::*;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
 use crate::testing::{
-    CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak,
+    CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, is_replacing, leak,
 };
 use crate::units::FixedNs;
 
@@ -371,4 +371,117 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     );
     calibration.force_due();
     assert!(calibration.is_ready(i64::MIN) && calibration.due_ns() == i64::MIN);
+}
+
+#[test]
+fn each_cpu_reads_its_own_line() {
+    for atomic in [false, true] {
+        let (board, clocks, _) = settled_board(atomic);
+        for cpu in [0, 1, 0] {
+            board.on.set(cpu);
+            for reading in READINGS {
+                let ns = reading(clocks, board).expect("a line");
+                assert!(ns.abs_diff(board.machine.truth_ns()) < 50, "CPU {cpu}");
+            }
+            let (on, slow) = read_slow(clocks, board, board.machine).expect("in the table");
+            assert_eq!(on, cpu);
+            assert_eq!(slow.source, ReadingSource::Line { overdue_ns: 0 });
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_is_not_calibrated_falls_back_alone() {
+    let (board, clocks, mut calibrations) = settled_board(false);
+    for _ in 0..10 {
+        board.machine.pass(INTERVAL_NS);
+        calibrate(board, clocks, &mut calibrations, 0);
+    }
+    assert!(
+        READINGS
+            .iter()
+            .all(|reading| reading(clocks, board).is_some())
+    );
+    board.on.set(1);
+    assert!(
+        READINGS
+            .iter()
+            .all(|reading| reading(clocks, board).is_none())
+    );
+    let (cpu, reading) = read_slow(clocks, board, board.machine).unwrap();
+    assert_eq!(cpu, 1);
+    assert!(
+        matches!(reading.source, ReadingSource::Reference { .. }),
+        "{reading:?}"
+    );
+    let expiries = [0, 1].map(|cpu| clocks[cpu].event_count(Event::Expiry));
+    assert_eq!(expiries, [0, 1]);
+}
+
+/// The writer's thread is moved away before a step of its iteration. The iteration yields no sample
+/// and no line. Readings on its CPU go on in order, by the line or by the reference, and the other
+/// CPU's line stays as it is.
+#[test]
+fn a_writer_that_is_moved_away_publishes_nothing() {
+    const BURST_STEPS: u32 = 90;
+    let (mut lost, mut step) = (0, 0);
+    loop {
+        let (board, clocks, mut calibrations) = settled_board(true);
+        board.machine.pass(INTERVAL_NS - 100_000_000);
+        let other = clocks[1].cell.snapshot();
+        let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
+        let steps = leak(Cell::new(0));
+        board.machine.hooks.set(move |_| {
+            if steps.get() == step {
+                board.machine.pass(20_000);
+                board.on.set(1);
+            }
+            steps.set(steps.get() + 1);
+        });
+        let control = &mut calibrations[0].control;
+        let iteration = maintain(control, &clocks[0], 0, board, board.machine);
+        board.machine.hooks.clear();
+        lost += u32::from(iteration.is_none());
+        board.on.set(0);
+        let (_, reading) = read_slow(clocks, board, board.machine).unwrap();
+        let (ns, ahead_ns) = (reading.ns, reading.ns - board.machine.truth_ns());
+        assert!(ns >= before, "step {step}: {} ns back", before - ns);
+        // What the kernel's strongest slew can make of the 0.2 ms by which the end of a suspend may
+        // be returned late, and of the iteration.
+        let is_by_line = matches!(reading.source, ReadingSource::Line { .. });
+        let limit_ns = if is_by_line { 100 } else { 2_000_000 };
+        assert!(ahead_ns < limit_ns, "step {step}: {ahead_ns} ns ahead");
+        let disruptions = clocks[0].event_count(Event::Disruption);
+        assert_eq!(disruptions, 0, "step {step}: a sample came of it");
+        assert_eq!(clocks[1].cell.snapshot(), other, "step {step}");
+        if steps.get() <= step {
+            break;
+        }
+        // All brackets are alike.
+        step += if step < BURST_STEPS { 9 } else { 1 };
+    }
+    assert!(step > BURST_STEPS + 10 && lost > 10, "lost {lost}, {step}");
+}
+
+/// After such an iteration the next ones make a line again.
+#[test]
+fn a_cpu_whose_writer_was_moved_away_recovers() {
+    let (board, clocks, mut calibrations) = settled_board(true);
+    board.machine.pass(INTERVAL_NS - 100_000_000);
+    let control = &mut calibrations[0].control;
+    let (_, iteration) = interrupted(
+        board.machine,
+        is_replacing,
+        || board.on.set(1),
+        || maintain(control, &clocks[0], 0, board, board.machine),
+    );
+    assert_eq!(iteration, None);
+    board.on.set(0);
+    assert!(READINGS[1](clocks, board).is_none(), "the line has ended");
+    for _ in 0..100 {
+        let next_in_ns = calibrate(board, clocks, &mut calibrations, 0);
+        board.machine.pass(next_in_ns);
+    }
+    board.on.set(0);
+    assert!(READINGS[1](clocks, board).is_some());
 }

@@ -61,8 +61,12 @@ impl BootContext {
         // The table has the offsets of the namespace that children get.
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
         let mut table = [0; 256];
-        let table = read(c"/proc/self/timens_offsets", &mut table).ok();
-        let monotonic_offset_ns = monotonic_offset_ns(time_namespace, table.filter(|_| is_own));
+        let table = if is_own {
+            read(c"/proc/self/timens_offsets", &mut table).ok()
+        } else {
+            None
+        };
+        let monotonic_offset_ns = monotonic_offset_ns(time_namespace, table);
         Ok(Self {
             boot_id,
             time_namespace,

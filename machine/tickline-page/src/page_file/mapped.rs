@@ -158,7 +158,11 @@ impl PageFile {
     ///
     /// The errors of [`BootContext::current`].
     pub fn boot_context(&self) -> Result<BootContext, FileError> {
-        let header = self.page().header().filter(|_| self.is_on_tmpfs);
+        let header = if self.is_on_tmpfs {
+            self.page().header()
+        } else {
+            None
+        };
         BootContext::current_or(header.map(|header| header.boot_id))
     }
 }

@@ -178,7 +178,9 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
             scenario.add_fault(at_ns + random_ns(rng, 4 * interval_ns), fault);
         }
     }
-    if let Some(fault) = again.filter(|_| rng.u32(..8) != 0) {
+    if let Some(fault) = again
+        && rng.u32(..8) != 0
+    {
         scenario.add_fault(at_ns + random_ns(rng, 8 * interval_ns), fault);
     }
 }

@@ -323,3 +323,100 @@ fn a_first_line_does_not_outlast_its_interval() {
     let window_ticks = clock.cell.snapshot().valid_ticks() / 2;
     assert!(window_ticks <= 2_000_000, "a window of {window_ticks} ns");
 }
+
+/// The maximum drift includes what the samples leave open. During start-up slopes are uncertain:
+/// here the reference shows the time at the start of a read and at its end in turn, so the middles
+/// of the samples are as wrong as they can be.
+#[test]
+fn the_bounds_hold_while_the_slope_is_uncertain() {
+    let (machine, clock, mut control) = new_clock();
+    let mut checked = 0;
+    for iteration in 0..24 {
+        let ticks = if iteration % 2 == 0 { (0, 90) } else { (90, 0) };
+        machine.reference_ticks.set(ticks);
+        let next_in_ns = clock.maintain(&mut control).next_in_ns;
+        machine.pass(next_in_ns.saturating_sub(1_000));
+        checked += u32::from(bounds_hold(clock, machine, machine));
+    }
+    assert!(checked > 15, "{checked} readings");
+    assert_eq!(clock.event_count(Event::BoundViolation), 0);
+}
+
+/// A reading shows the tick at which a stepping counter last moved, and the reference has run on
+/// since. The bounds hold to the end of each step.
+#[test]
+fn the_bounds_hold_to_the_end_of_a_counters_step() {
+    const STEP_TICKS: u64 = 200;
+    let (machine, clock, mut control) = new_clock();
+    machine.reference_ticks.set((0, 1));
+    control.config.resolutions.counter_ticks = STEP_TICKS;
+    let counter = FnClock(|| machine.now() / STEP_TICKS * STEP_TICKS);
+    let mut checked = 0;
+    for _ in 0..60 {
+        let iteration = control.maintain(clock, &counter, machine);
+        for _ in 0..2 * STEP_TICKS {
+            machine.pass(1);
+            checked += u32::from(bounds_hold(clock, &counter, machine));
+        }
+        machine.pass(iteration.next_in_ns.saturating_sub(5_000));
+    }
+    assert!(checked > 10_000, "{checked} readings");
+}
+
+/// A line may be used to the end of its validity. However late the next line comes, removing an
+/// offset has not made a larger one on the other side.
+#[test]
+fn a_late_replacement_does_not_swing() {
+    let (machine, clock, mut control) = settled_clock();
+    _ = clock.maintain(&mut control);
+    machine.pass(1_000_000);
+    // A jump, so the rate is not in doubt. It is so small that half the rate is enough.
+    machine.suspend(30_000);
+    let lead_ns = clock.lead_ns();
+    assert!((29_000..31_000).contains(&lead_ns), "{lead_ns} ns");
+    assert_eq!(clock.maintain(&mut control).outcome, Outcome::Published);
+    machine.pass(clock.cell.snapshot().valid_ticks() - 15_000);
+    let reading = clock.slow();
+    assert!(
+        matches!(reading.source, ReadingSource::Line { .. }),
+        "{reading:?}"
+    );
+    let swung_ns = reading.ns - machine.truth_ns();
+    assert!(
+        swung_ns.abs() < lead_ns + lead_ns / 10,
+        "{lead_ns} ns became {swung_ns} ns"
+    );
+}
+
+/// While a line is off its target the next one is due soon, however long the reference has been
+/// watched. The jump is so large that the dither is known again, which allows long lines, long
+/// before the lead is gone.
+#[test]
+fn a_line_off_its_target_is_replaced_soon() {
+    let (machine, clock, mut control) = settled_clock();
+    machine.jump_reference(-6_000_000_000);
+    let mut iterations = 0;
+    while clock.lead_ns() >= 1_000 {
+        let iteration = clock.maintain(&mut control);
+        assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
+        machine.pass(iteration.next_in_ns);
+        iterations += 1;
+    }
+    assert!(iterations > 100, "{iterations} iterations");
+}
+
+/// Where a burst takes longer than the usual limit for a sample's age, there is a line all the
+/// same, and each line lasts until sampling for the next one is over.
+#[test]
+fn a_slow_machine_gets_a_line() {
+    let (machine, clock, mut control) = new_clock();
+    machine.reference_ticks.set((4_000, 4_000)); // 32 brackets take a quarter of a millisecond
+    clock.iterations(200, &mut control);
+    let error_ns = clock.lead_ns();
+    assert!(
+        clock.by_line().is_some() && error_ns.abs() <= 8_000,
+        "{error_ns} ns"
+    );
+    let events = [Event::Recovery, Event::Expiry].map(|event| clock.event_count(event));
+    assert_eq!(events, [1, 0]);
+}

@@ -1,7 +1,7 @@
 //! The verdicts on whole machines: who may use the counter, by which trust, and after what.
 
 use super::machines::*;
-use crate::gate::{CounterComparison, Gate, Reason, Trust};
+use crate::gate::{Clocksource, CounterComparison, Gate, Reason, Trust};
 
 /// The kernel keeps time with the counter.
 #[test]
@@ -13,6 +13,35 @@ fn a_counter_that_the_kernel_uses_is_used() {
 fn a_kernel_that_has_not_decided_is_waited_for() {
     let undecided = closed(Reason::KernelUndecided);
     assert_eq!(pc_in_early_boot().judged_by_any(), undecided);
+}
+
+/// In an emulator the files of sysfs are the host's.
+#[test]
+fn a_kernel_speaks_only_for_the_counter_that_it_keeps_time_with() {
+    let counters = [
+        Clocksource::Tsc,
+        Clocksource::ArchSysCounter,
+        Clocksource::Riscv,
+    ];
+    for kernels in counters {
+        for own in counters {
+            let machine = pc().where_fact(|facts| {
+                facts.clocksource = kernels;
+                facts.matching_clocksource = own;
+                facts.kernel_accepts = Some(kernels == own);
+            });
+            let expected = if kernels == own {
+                OPEN
+            } else {
+                closed(Reason::KernelRejected)
+            };
+            assert_eq!(
+                machine.judged_by(Trust::Auto),
+                expected,
+                "{kernels:?}, {own:?}"
+            );
+        }
+    }
 }
 
 /// The verdict on a counter that the kernel rejects.

@@ -164,7 +164,9 @@ fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
         };
         let (line, _) = clock.interrupted(&mut control, stop, move || {
             machine.pass(RESOLUTION_NS.unsigned_abs() / 4);
-            (clock.by_line().expect("a line"), machine.reset_counter()).0
+            let line = clock.by_line().expect("a line");
+            machine.reset_counter();
+            line
         });
         let ahead_ns = clock.slow().ns - line;
         assert!(
