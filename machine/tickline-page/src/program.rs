@@ -116,11 +116,27 @@ mod tests {
 
     #[test]
     fn only_the_whole_name_of_a_fast_clocksource_counts() {
-        assert!(is_fast(b"tsc\n") && is_fast(b"kvm-clock"));
-        assert!(
-            ![&b"hpet"[..], b"hyperv_clocksource_msr", b""]
-                .map(is_fast)
-                .contains(&true)
-        );
+        for name in [
+            &b"tsc\n"[..],
+            b"tsc-early",
+            b"kvm-clock",
+            b"hyperv_clocksource_tsc_page",
+        ] {
+            assert!(is_fast(name), "{}", name.escape_ascii());
+        }
+        for name in [&b"hpet"[..], b"hyperv_clocksource_msr", b"tsc ", b""] {
+            assert!(!is_fast(name), "{}", name.escape_ascii());
+        }
+    }
+
+    /// The library is C to the program that asks, and answers by a number.
+    #[test]
+    fn each_number_is_one_result() {
+        for (number, result) in (0..).zip(StartResult::ALL) {
+            assert_eq!(result as i32, number);
+            assert_eq!(StartResult::from_number(number), Some(result));
+        }
+        assert_eq!(StartResult::from_number(-1), None);
+        assert_eq!(StartResult::from_number(10), None);
     }
 }

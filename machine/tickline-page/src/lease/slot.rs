@@ -333,6 +333,17 @@ mod tests {
     }
 
     #[test]
+    fn a_hostile_lead_leaves_a_reading_at_the_os_clock() {
+        let high_water = HighWater {
+            ns: 1_000,
+            lead_ns: i64::MIN,
+            ..HighWater::NONE
+        };
+        let time = high_water.time(Timescale::Monotonic);
+        assert_eq!(time.applied_to(7, Timescale::Monotonic), 7);
+    }
+
+    #[test]
     fn unix_time_that_was_set_back_has_no_high_water() {
         let unix = UnixOffset {
             offset_ns: 5_000,

@@ -176,6 +176,22 @@ impl LeaseWord {
 mod tests {
     use super::*;
 
+    /// Phases 5 to 7 mean `Off`.
+    #[test]
+    fn any_bits_are_a_word() {
+        for bits in 0..1 << 11 {
+            let word = LeaseWord::from_bits(bits);
+            assert!(word.first().index() < 8, "{word:?}");
+            assert!(
+                word.second().is_none_or(|slot| slot.index() < 8),
+                "{word:?}"
+            );
+            let is_off = matches!(bits & 7, 0 | 5..=7);
+            assert_eq!(word.phase() == LeasePhase::Off, is_off, "{word:?}");
+            assert_eq!(word.taken_over().phase(), word.phase(), "{word:?}");
+        }
+    }
+
     /// Rule W1: no word recurs, even if the page was off in the meantime.
     #[test]
     fn rule_w1_no_word_recurs() {

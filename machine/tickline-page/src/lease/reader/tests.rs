@@ -4,7 +4,7 @@
 
 use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix, Waited};
 use super::super::testing::{AHEAD_NS, Op, Scene, UNIX_NS};
-use super::super::{Basis, OsBounds};
+use super::super::{Basis, LeaseStore, OsBounds, SLOT_WORDS};
 use super::*;
 
 /// Lines count until the word has changed 64 times. A later attempt keeps the rules of the first.
@@ -335,4 +335,72 @@ fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
         (scene.read_unix().source, scene.source()),
         (PageSource::Os, PageSource::Line)
     );
+}
+
+#[test]
+fn a_line_is_read_without_the_os() {
+    let scene = Scene::published();
+    scene.on_step(|op| assert_ne!(op, Op::Os));
+    assert_eq!(scene.source(), PageSource::Line);
+    assert!(AHEAD_NS.contains(&scene.ahead_ns()));
+    assert!(AHEAD_NS.contains(&scene.unix_ahead_ns()));
+}
+
+/// The page is switched off while a reader loads a slot, and the slot gets other words.
+#[test]
+fn rule_r1_a_slot_that_changes_while_it_is_read_does_not_count() {
+    let scene = Scene::published();
+    let slot = scene.word().first();
+    let change = move |number| {
+        if number == 2 {
+            scene.switch_off();
+            scene.cell().fill(slot, &[u64::MAX / 3; SLOT_WORDS]);
+        }
+    };
+    scene.each(|op| op == Op::Field, change);
+    let reading = scene.read(&ProcessHighWater::new());
+    assert_eq!(reading.source, PageSource::Os);
+    assert!(reading.ns.abs_diff(scene.truth_ns()) < 100, "{reading:?}");
+}
+
+/// Past the leases, Unix time has a high-water mark, too.
+#[test]
+fn rule_r3_unix_time_is_ordered_at_the_end_of_a_lease() {
+    let scene = Scene::published();
+    scene.ticks.set(scene.last().end_ticks - 11);
+    let before = scene.read_unix();
+    let after = scene.read_unix();
+    assert_eq!(
+        (before.source, after.source),
+        (PageSource::Line, PageSource::Os)
+    );
+    assert!(after.ns >= before.ns);
+}
+
+/// The mark does not hold back a clock that was set back, by 1 ms.
+#[test]
+fn rule_r3_unix_time_that_was_set_back_is_followed_past_the_leases() {
+    let scene = Scene::published();
+    scene.ticks.set(scene.last().end_ticks);
+    scene.unix_jumps(-1_000_000);
+    assert!(scene.unix_ahead_ns().abs() < 100);
+}
+
+/// A page whose content is nonsense may take a reader the time of a first publication, not longer.
+#[test]
+fn a_reading_of_any_content_ends_in_time() {
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..if cfg!(miri) { 10 } else { 300 } {
+        let scene = Scene::off();
+        for slot in 0..8 {
+            let words = core::array::from_fn(|_| random.u64(..));
+            scene.cell().fill(SlotNumber::from_low_bits(slot), &words);
+        }
+        let word = LeaseWord::from_bits(random.u64(..));
+        assert!(scene.cell().try_swap(LeaseWord::default(), word));
+        let begin_ticks = scene.ticks.get();
+        _ = (scene.now(), scene.read_unix());
+        let took_ticks = scene.ticks.get() - begin_ticks;
+        assert!(took_ticks < 5_000_000, "{took_ticks} for {word:?}");
+    }
 }

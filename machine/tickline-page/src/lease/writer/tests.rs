@@ -34,6 +34,95 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
     }
 }
 
+/// Runs iterations when they are due, for this time, and checks that readings don't step back.
+/// Returns the actions.
+fn run(scene: &'static Scene, for_ns: u64) -> Vec<WriterAction> {
+    let end_ticks = scene.ticks.get() + for_ns;
+    let (mut actions, mut last_ns) = (Vec::new(), i64::MIN);
+    while scene.ticks.get() < end_ticks {
+        let WriterIteration { action, next_in_ns } = scene.maintain();
+        actions.push(action);
+        let now_ns = scene.now();
+        assert!(
+            now_ns >= last_ns,
+            "{} ns back, {action:?}",
+            last_ns - now_ns
+        );
+        last_ns = now_ns;
+        scene.pass(next_in_ns.min(LEASE));
+    }
+    actions
+}
+
+#[test]
+fn a_page_is_served_without_a_break() {
+    let scene = Scene::without_line();
+    let actions = run(scene, 20 * LEASE);
+    assert_eq!(actions[0], PublishedFirst);
+    let later = &actions[1..];
+    assert!(
+        later
+            .iter()
+            .all(|action| matches!(action, PublishedNext | Waited)),
+        "{later:?}"
+    );
+    let successors = later.iter().filter(|action| **action == PublishedNext);
+    assert!((19..=22).contains(&successors.count()), "{later:?}");
+    assert_eq!(scene.source(), PageSource::Line);
+    assert!(AHEAD_NS.contains(&scene.ahead_ns()));
+}
+
+/// A writer is stopped while it fills a slot. Meanwhile another writer takes the page over.
+#[test]
+fn rule_w1_a_second_writer_ends_the_first() {
+    let scene = Scene::published();
+    scene.pass_until_current();
+    let mut first = scene.new_writer();
+    let taken_over = leak(Cell::new(None));
+    let take_over = move || {
+        scene.os_jumps(1_000);
+        scene.restart();
+        scene.does(PublishedNext);
+        taken_over.set(Some((scene.word(), scene.last())));
+    };
+    scene.once(|op| op == Op::Fill, take_over);
+    let bounds = scene.bounds();
+    let lost = scene.try_maintain(&mut first, &bounds);
+    assert_eq!(lost, Err(PageChanged));
+    let now = (scene.word(), scene.last());
+    assert_eq!(
+        taken_over.get(),
+        Some(now),
+        "nothing that it filled is in use"
+    );
+    let again = scene.try_maintain(&mut first, &scene.bounds());
+    assert_eq!(again, Err(PageChanged));
+}
+
+/// Each slot that the word names stays as it is, through successors, takeovers and changes of Unix
+/// time.
+#[test]
+fn rule_w1_no_slot_in_use_is_filled() {
+    let scene = Scene::without_line();
+    for round in 0..12 {
+        let (word, before) = (scene.word(), scene.lines());
+        scene.on_step(move |op| {
+            if matches!(op, Op::Swap(_)) && scene.word() == word {
+                assert_eq!(scene.lines(), before, "a slot in use has changed");
+            }
+        });
+        if round % 3 == 2 {
+            scene.restart();
+        }
+        if round % 4 == 3 {
+            scene.unix_jumps(-1_000_000);
+        }
+        let next_in_ns = scene.maintain().next_in_ns;
+        scene.pass(next_in_ns);
+    }
+    assert!(scene.word().generation() > 8);
+}
+
 #[test]
 fn rule_w2_a_successor_is_not_below_the_line_before() {
     let scene = Scene::published();
@@ -245,6 +334,19 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
         Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()),
         Err(PageChanged)
     );
+}
+
+/// The writer was dead for longer than the leases.
+#[test]
+fn rule_w7_a_writer_that_comes_after_the_leases_begins_anew() {
+    let scene = Scene::published_twice();
+    scene.pass(3 * LEASE);
+    let before_ns = scene.now();
+    scene.restart();
+    scene.does(Ended);
+    scene.does(PublishedFirst);
+    assert!(scene.now() >= before_ns);
+    assert_eq!(scene.source(), PageSource::Line);
 }
 
 #[test]
