@@ -57,10 +57,15 @@ pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str
         "this processor has no instruction for its counter and its id (rdtscp)";
     let counter = HardwareCpuCounter::if_present().ok_or(NO_INSTRUCTION)?;
     let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
+    Ok((counter, checked_ids(ids)?))
+}
+
+/// The number of CPU ids, if a counter can tell so many apart.
+const fn checked_ids(ids: usize) -> Result<usize, &'static str> {
     if ids > CPU_IDS {
         return Err("this system has more CPU ids than the processor's register can distinguish");
     }
-    Ok((counter, ids))
+    Ok(ids)
 }
 
 /// The state of a CPU that has been without a line for `waited_ns`.

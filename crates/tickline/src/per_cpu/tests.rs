@@ -239,3 +239,10 @@ fn a_cpu_without_a_line_falls_back_after_15_s() {
         ClockState::Fallback(Reason::LineEnded)
     );
 }
+
+#[test]
+fn a_counter_tells_4096_cpu_ids_apart_and_no_more() {
+    assert_eq!(checked_ids(1), Ok(1));
+    assert_eq!(checked_ids(4_096), Ok(4_096));
+    assert!(checked_ids(4_097).is_err());
+}
