@@ -134,6 +134,25 @@ pub enum Cadence {
     OnDemand,
 }
 
+impl Cadence {
+    /// The window of a line, in intervals. The validity of a line is twice that.
+    ///
+    /// ```
+    /// use tickline_core::Cadence;
+    ///
+    /// // How long a line may be used without a driver, intervals.
+    /// assert_eq!(2 * Cadence::Scheduled.window_intervals(), 4);
+    /// ```
+    #[must_use]
+    pub const fn window_intervals(self) -> u64 {
+        match self {
+            Self::Scheduled => 2,
+            Self::Pinned => 4,
+            Self::OnDemand => 1,
+        }
+    }
+}
+
 /// The settings of a control loop, except [`Control::serves_unix_time`], which a judgement sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {

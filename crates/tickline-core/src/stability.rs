@@ -32,9 +32,12 @@ use dither::{Departure, Dither};
 /// sample contradicts such a slope.
 const CONFIRMATIONS: u32 = 3;
 
-/// The largest spread of feasible slopes that makes a line, ppb. It is twice the ratio of a bracket
-/// to its baseline, 2e-3.
-const MAX_SPREAD_PPB: i64 = 4_000_000;
+/// The largest ratio of a bracket to its baseline, ppb: 2e-3.
+const MAX_BRACKET_PPB: i64 = 2_000_000;
+
+/// The largest spread of feasible slopes that makes a line, ppb: a bracket at either end of the
+/// baseline.
+const MAX_SPREAD_PPB: i64 = 2 * MAX_BRACKET_PPB;
 
 /// After this many intervals without a sample the rate may have changed unseen.
 const BREAK_INTERVALS: u64 = 4;

@@ -1,6 +1,6 @@
 //! The limits for a scenario: offsets, recovery, order.
 
-use tickline_core::control::MEETING_MARGIN_NS;
+use tickline_core::control::{Cadence, MEETING_MARGIN_NS};
 
 use crate::machine::{MAX_TICK_PS, PS};
 use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario, TimedFault};
@@ -23,10 +23,14 @@ pub(crate) struct Limits {
     pub(crate) dither_ns: u64,
 }
 
-/// The validity of a line, in intervals: twice the window, which is two intervals, or four if a
-/// thread calibrates each CPU.
+/// The longest validity of a line, in intervals.
 pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
-    if scenario.clock.per_cpu { 8 } else { 4 }
+    let cadence = if scenario.clock.per_cpu {
+        Cadence::Pinned
+    } else {
+        Cadence::Scheduled
+    };
+    2 * cadence.window_intervals()
 }
 
 /// The largest lead of the high-water mark over the reference after the writer was moved to another

@@ -41,21 +41,24 @@
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
-    Cadence, Control, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS,
-    QUICK_RETRIES, USUAL_OFFSET_NS,
+    Cadence, Control, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_SAMPLES, MAX_WINDOW_TICKS,
+    MIN_INTERVAL_NS, QUICK_RETRIES, USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::units::{FixedNs, ticks_between};
 
+/// The number of durations: those of two iterations, because the samples of one iteration may all
+/// have been preempted.
+const DURATIONS: usize = 2 * MAX_SAMPLES as usize;
+
 /// The durations of the last eight samples, ticks. They change: a clock device answers later while
-/// other CPUs ask it, too. There are eight, because the [`MAX_SAMPLES`](super::MAX_SAMPLES) of one
-/// iteration may all have been preempted.
+/// other CPUs ask it, too.
 #[derive(Debug)]
-pub(super) struct SampleDurations([u64; 8]);
+pub(super) struct SampleDurations([u64; DURATIONS]);
 
 impl SampleDurations {
-    pub(super) const NONE: Self = Self([u64::MAX; 8]);
+    pub(super) const NONE: Self = Self([u64::MAX; DURATIONS]);
 
     pub(super) fn add(&mut self, ticks: i64) {
         self.0.rotate_right(1);
@@ -178,13 +181,8 @@ impl Control {
 
     /// The window of a line that starts `lead_in_ticks` before it is published, ticks.
     pub(super) fn window_ticks(&self, interval_ticks: u64, lead_in_ticks: u64) -> u64 {
-        let intervals = match self.config.cadence {
-            Cadence::Scheduled => 2,
-            Cadence::Pinned => 4,
-            Cadence::OnDemand => 1,
-        };
         interval_ticks
-            .saturating_mul(intervals)
+            .saturating_mul(self.config.cadence.window_intervals())
             .saturating_add(lead_in_ticks)
             .min(MAX_WINDOW_TICKS)
     }
