@@ -2,7 +2,7 @@
 
 use tickline_sim::Scenario;
 use tickline_sim::named::{STEADY_PPB, steady};
-use tickline_sim::scenario::{Clock, Driver, Fault};
+use tickline_sim::scenario::{Chance, Clock, Driver, Fault, Judgement};
 
 use crate::run::runs;
 
@@ -141,5 +141,44 @@ fn a_reader_that_calls_too_seldom_runs_no_iteration() {
         let counts = run.counts();
         assert_eq!((counts.iterations, counts.by_line), (0, 0));
         assert!(counts.by_reference > 1_000, "{counts:?}");
+    }
+}
+
+/// Whatever threads do to the gate at the same time, and while it is judged: a clock that is
+/// switched on, and against which no fact speaks, has a line in the end. The run itself checks that
+/// few iterations in a row find the gate closed.
+#[test]
+fn a_gate_that_nothing_keeps_closed_opens() {
+    let steady = steady();
+    let acts = [
+        Fault::GateCloses,
+        Fault::GateOpens,
+        Fault::GateOpens,
+        Fault::JudgeAgain,
+    ];
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut faults: Vec<_> = (0..200)
+        .map(|_| acts[rng.usize(..acts.len())].at_ms(rng.u64(100..4_000)))
+        .collect();
+    let judgement = |judgement| Fault::Judgement { judgement };
+    faults.push(judgement(Judgement::Passing).at_ms(1_000));
+    faults.push(judgement(Judgement::Open).at_ms(2_000));
+    faults.push(Fault::GateOpens.at_ms(4_500));
+    let scenario = Scenario {
+        duration_ns: 8 * SECOND,
+        clock: Clock {
+            interval_ns: 100_000_000,
+            ..steady.clock
+        },
+        chance: Chance {
+            preempt_one_in: 300,
+            preempt_ns: 1_000_000,
+            ..steady.chance
+        },
+        faults,
+        ..steady
+    };
+    for run in runs(&scenario) {
+        run.part(5_500..).slow_permille(0..=100);
     }
 }
