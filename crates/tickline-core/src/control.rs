@@ -1,6 +1,6 @@
 //! The control loop: sample -> estimate -> discipline -> publication.
 //!
-//! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
+//! [`Control::iterate`] is one iteration. Its caller, the driver, holds the clock's lock, and
 //! decides when the next iteration comes. An iteration takes a burst of brackets (up to four, if
 //! the state changes meanwhile or a burst is of no use), computes for about a microsecond, and
 //! makes at most one publication. `DESIGN.md`, section "The pipeline", lists the stages of an
@@ -192,15 +192,17 @@ pub struct Iteration {
 }
 
 impl Iteration {
-    /// Runs an iteration, and a second one if that is due at once. After these the driver waits, at
-    /// least for [`MIN_INTERVAL_NS`]: other threads may void each first line.
-    pub(crate) fn once_or_twice(mut iterate: impl FnMut() -> Option<Self>) -> Option<Self> {
-        let mut iteration = iterate()?;
-        if iteration.next_in_ns == 0 {
-            iteration = iterate()?;
-        }
-        iteration.next_in_ns = iteration.next_in_ns.max(MIN_INTERVAL_NS);
-        Some(iteration)
+    /// Whether another iteration follows without a rest, because this one is the first, and has
+    /// published a short line.
+    pub(crate) const fn is_followed_at_once(&self, is_second: bool) -> bool {
+        self.next_in_ns == 0 && !is_second
+    }
+
+    /// The iteration before a rest. After two iterations in a row the driver rests for at least
+    /// [`MIN_INTERVAL_NS`], because other threads may void each first line.
+    pub(crate) fn rested(mut self) -> Self {
+        self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
+        self
     }
 }
 
@@ -232,23 +234,23 @@ impl Iteration {
 ///
 /// let config = Config { interval_ns: 500_000_000, resolutions, cadence: Cadence::Scheduled };
 /// let mut control = Control::new(config);
-/// let mut iteration = control.maintain(&clock, &machine, &machine);
+/// let mut iteration = control.iterate(&clock, &machine, &machine);
 /// while iteration.outcome != Outcome::Published {
 ///     machine.wait_ns(iteration.next_in_ns);
-///     iteration = control.maintain(&clock, &machine, &machine);
+///     iteration = control.iterate(&clock, &machine, &machine);
 /// }
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
 /// control.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
-/// assert_eq!(control.maintain(&clock, &machine, &machine).outcome, Outcome::Published);
+/// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
 ///
 /// // An iteration limits the interval.
 /// for (interval_ns, limited_ns) in [(0, 50_000), (u64::MAX, 10_000_000_000)] {
 ///     control.config.interval_ns = interval_ns;
-///     _ = control.maintain(&clock, &machine, &machine);
+///     _ = control.iterate(&clock, &machine, &machine);
 ///     assert_eq!(control.config.interval_ns, limited_ns);
 /// }
 /// ```
@@ -347,7 +349,7 @@ impl Control {
     }
 
     /// One iteration. Never panics, allocates or waits.
-    pub fn maintain<S: StateCell>(
+    pub fn iterate<S: StateCell>(
         &mut self,
         shared: &SharedClock<S>,
         counter: &impl Counter,

@@ -85,7 +85,7 @@ impl Engine {
         let Some(counter) = COUNTER else {
             // There is nothing to calibrate, but a judgement gives the status its reason.
             if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(Cadence::OnDemand);
+                self.iterate(Cadence::OnDemand);
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
@@ -93,7 +93,7 @@ impl Engine {
             .clock
             .shared
             .read_slow(&counter, &self.probed_os_clock());
-        if self.maintain_as_reader(&reading) {
+        if self.iterate_as_reader(&reading) {
             reading = self
                 .clock
                 .shared
@@ -150,7 +150,7 @@ impl Engine {
                 .clock
                 .shared
                 .read_slow(&counter, &self.probed_os_clock());
-            let iterated = self.maintain_as_reader(&reading);
+            let iterated = self.iterate_as_reader(&reading);
             if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
                 && !self.os_serves_unix()
                 && let Some(reading) = self.read_bounded_while_valid()

@@ -48,7 +48,7 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         let (machine, clock, mut control) = new_clock();
         let counter = FnClock(|| machine.now() / 10 * (hz / 100_000_000));
         let mut iterate = || {
-            let iteration = control.maintain(clock, &counter, machine);
+            let iteration = control.iterate(clock, &counter, machine);
             machine.pass(iteration.next_in_ns);
             iteration
         };
@@ -82,7 +82,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.steering_ppb.set(Some(0));
         clock.settle(&mut control);
         for _ in 0..2 {
-            _ = clock.maintain(&mut control);
+            _ = clock.iterate(&mut control);
             machine.pass(INTERVAL_NS - 1_000);
         }
         let allowance = |control: &Control| control.plan.allowance;
@@ -94,7 +94,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.set_rate_ppb(change_ppb);
         machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
-        let iteration = clock.maintain(&mut control);
+        let iteration = clock.iterate(&mut control);
         assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
         assert_eq!(
             allowance(&control).dither,
@@ -184,7 +184,7 @@ fn each_row_of_the_table_has_its_consequence() {
     for (name, act, iterations, expected, drift_ppb) in rows {
         let (machine, clock, mut control) = settled_clock();
         machine.steering_ppb.set(Some(0));
-        _ = clock.maintain(&mut control);
+        _ = clock.iterate(&mut control);
         machine.pass(INTERVAL_NS / 5);
         act(machine);
         clock.iterations(iterations, &mut control);
@@ -211,9 +211,9 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let (machine, clock, mut control) = new_clock();
     control.config.interval_ns = 10_000_000;
     let mut late_iteration = || {
-        let mut iteration = clock.maintain(&mut control);
+        let mut iteration = clock.iterate(&mut control);
         if iteration.next_in_ns == 0 {
-            iteration = clock.maintain(&mut control);
+            iteration = clock.iterate(&mut control);
         }
         machine.pass(iteration.next_in_ns + 5_000_000);
     };
@@ -237,7 +237,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         let (machine, clock, mut control) = settled_clock();
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
-        let iteration = clock.maintain(&mut control);
+        let iteration = clock.iterate(&mut control);
         let expected = if waits {
             Outcome::RetrySoon
         } else {
@@ -245,7 +245,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         };
         assert_eq!(iteration.outcome, expected, "{ahead_ns} ns");
         machine.pass(iteration.next_in_ns);
-        assert_ne!(clock.maintain(&mut control).outcome, Outcome::RetrySoon);
+        assert_ne!(clock.iterate(&mut control).outcome, Outcome::RetrySoon);
         let lead = clock.lead_ns();
         assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }
@@ -257,7 +257,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
 fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
-    _ = clock.maintain(&mut control);
+    _ = clock.iterate(&mut control);
     assert!(
         clock.cell.snapshot().slope().to_hz() > 1_100_000_000,
         "it removes no offset"
@@ -278,7 +278,7 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
         "it forgets everything"
     );
     assert_eq!(
-        control.maintain(clock, machine, machine).outcome,
+        control.iterate(clock, machine, machine).outcome,
         Outcome::Calibrating
     );
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
