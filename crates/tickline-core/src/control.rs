@@ -37,7 +37,6 @@ mod schedule;
 // Hidden, as MIN_INTERVAL_NS below: limits that only tickline's own crates need.
 #[doc(hidden)]
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
-use publish::Plan;
 use schedule::SampleDurations;
 
 /// The shortest interval, ns. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
@@ -279,8 +278,6 @@ pub struct Control {
     /// Whether the line has not reached its target since the reference or the counter jumped, or
     /// since the samples had a break.
     is_disrupted: bool,
-    /// The parts of the next line. Each publication plans them anew.
-    plan: Plan,
 }
 
 /// Why a line could not be published.
@@ -313,28 +310,12 @@ impl Control {
             burst_count: 0,
             suspended_ns: None,
             is_disrupted: false,
-            plan: Plan::EMPTY,
         }
     }
 
-    /// Makes this a new control loop with `config`. It works in place, because a signal handler's
-    /// stack has no room for another loop.
+    /// Makes this a new control loop with `config`.
     pub fn begin_anew(&mut self, config: Config) {
-        static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
-        self.config = config;
-        self.serves_unix_time = true;
-        // Without optimisation an assignment would copy the monitor to the stack, and the monitor
-        // is too large for that.
-        core::slice::from_mut(&mut self.stability)
-            .copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
-        self.unix = UnixTrack::UNKNOWN;
-        self.slope = None;
-        self.sample_durations = SampleDurations::NONE;
-        self.has_proven_slope = false;
-        (self.iterations_without_line, self.burst_count) = (0, 0);
-        self.suspended_ns = None;
-        self.is_disrupted = false;
-        self.plan = Plan::EMPTY;
+        *self = Self::new(config);
     }
 
     /// The tick of the oldest sample from which the next bounds would be computed.
@@ -417,11 +398,11 @@ impl Control {
                 }
                 Phase::Published => self
                     .make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&snapshot, access)),
+                    .and_then(|plan| self.replace(&plan, &snapshot, access)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.publish_first_line(&snapshot, access)),
+                        .and_then(|plan| self.publish_first_line(&plan, &snapshot, access)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
@@ -453,7 +434,6 @@ impl Control {
 
     /// Takes a burst, and adds its sample to the history. Returns whether the sample is consistent
     /// with the history; `None` if the counter ran backwards in all brackets.
-    #[inline(never)]
     fn take_sample(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
@@ -528,7 +508,6 @@ impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     }
 
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-    #[inline(never)]
     fn retire_line(&self, line: &WindowedState) {
         if let Some(replacing) = self.shared.announce(line) {
             self.help(&replacing);

@@ -121,28 +121,23 @@ impl CpuLines {
         }
     }
 
-    // Readings by the line of the CPU on which the caller runs. They are not inlined, so that their
-    // frames are freed before the slow path.
+    // Readings by the line of the CPU on which the caller runs.
 
-    #[inline(never)]
     pub(crate) fn read_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
         clock.read_ns(&read)
     }
 
-    #[inline(never)]
     pub(crate) fn read_ordered_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
         clock.read_ns(&read)
     }
 
-    #[inline(never)]
     pub(crate) fn read_unix_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
         clock.read_unix_ns(&read)
     }
 
-    #[inline(never)]
     pub(crate) fn read_bounded(&self) -> Option<BoundedReading> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
         clock.read_bounded(&read)

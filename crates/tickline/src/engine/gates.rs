@@ -7,12 +7,8 @@
 //! core: ticket -> collector: facts -> core: verdicts -> record -> core: settle the ticket
 //! ```
 //!
-//! A reader may judge in a signal handler, on the rest of a stack of 8 KiB. So the code here, in
-//! `engine.rs` and in the collector saves stack:
-//!
-//! - Steps are functions that are not inlined, so each frame is freed before the next step.
-//! - Large buffers are in memory that a lock protects.
-//! - A reader [prepares](Engine::prepare_one_task) the facts, one task a call.
+//! A reader may judge in a signal handler. It [prepares](Engine::prepare_one_task) the facts, one
+//! task a call.
 
 use core::sync::atomic::Ordering;
 
@@ -57,7 +53,6 @@ impl Engine {
     }
 
     /// Adds the facts about the clock: its settings, its lines, earlier verdicts.
-    #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, kind: LineKind) {
         // ORDERING: Relaxed for both, single settings.
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
@@ -72,7 +67,6 @@ impl Engine {
     /// Replaces the ticket's facts. Returns `false` while another thread uses the collector, whose
     /// memory this needs, or the result of the comparison, without which a gate might close for
     /// good.
-    #[inline(never)]
     fn collect(&self, ticket: &mut Ticket<'_>) -> bool {
         let (Some(mut collector), Some(comparison)) = (self.collector(), compare::result()) else {
             return false;
@@ -121,7 +115,6 @@ impl Engine {
 
     /// Collects the facts, judges the gates, records the verdicts, and settles the ticket. If
     /// another thread uses what `collect` needs, the next holder of the clock's lock judges.
-    #[inline(never)]
     fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Step<'a> {
         if !self.collect(&mut ticket) {
             return Step::Rest(None);
@@ -158,7 +151,6 @@ impl Engine {
     }
 
     /// What the last judgement found by `facts`, if the gates are open.
-    #[inline(never)]
     fn present_conclusion(&self, facts: &Facts) -> Option<Conclusion> {
         (self.clock.keeper.stage() == Stage::Open).then(|| Conclusion {
             closed_by: None,
@@ -168,7 +160,6 @@ impl Engine {
     }
 
     /// Judges the gates by these facts, and records the verdicts.
-    #[inline(never)]
     fn conclude(&self, facts: &Facts) -> Conclusion {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
@@ -179,13 +170,11 @@ impl Engine {
         }
     }
 
-    #[inline(never)]
     fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Conclusion) -> Step<'a> {
         let judgement = self.judgement(found, ticket.facts());
         ticket.settle(judgement, COUNTER.as_ref(), &self.probed_os_clock())
     }
 
-    #[inline(never)]
     fn judgement(&self, found: Conclusion, facts: &Facts) -> Judgement {
         let wait_ns = match found.closed_by {
             None => {
