@@ -203,7 +203,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed: the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
-        let iteration = control.maintain(clock, &counter, &Bent);
+        let iteration = control.iterate(clock, &counter, &Bent);
         match random.u64(0..RARELY) {
             0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
             1 => {

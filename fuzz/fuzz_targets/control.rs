@@ -239,10 +239,10 @@ fn run(input: &Input) {
         }
         machine.reads.set(0);
         match input.byte() {
-            0..=99 => _ = control.maintain(&shared, &&machine, &&machine),
+            0..=99 => _ = control.iterate(&shared, &&machine, &&machine),
             // The loop runs, and the time until its next iteration passes.
             100..=149 => {
-                let iteration = control.maintain(&shared, &&machine, &&machine);
+                let iteration = control.iterate(&shared, &&machine, &&machine);
                 machine.pass(iteration.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1));
             }
             150..=199 => machine.disturb(),

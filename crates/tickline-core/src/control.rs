@@ -1,6 +1,6 @@
 //! The control loop: sample -> estimate -> discipline -> publication.
 //!
-//! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
+//! [`Control::iterate`] is one iteration. Its caller, the driver, holds the clock's lock, and
 //! decides when the next iteration comes. An iteration takes a burst of brackets (up to four, if
 //! the state changes meanwhile or a burst is of no use), computes for about a microsecond, and
 //! makes at most one publication. `DESIGN.md`, section "The pipeline", lists the stages of an
@@ -35,7 +35,6 @@ mod publish;
 mod schedule;
 
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
-use publish::Plan;
 use schedule::SampleDurations;
 
 /// The shortest interval, ns, and the least time for which a driver waits after a first line. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
@@ -213,15 +212,17 @@ pub struct Iteration {
 }
 
 impl Iteration {
-    /// Runs an iteration, and a second one if that is due at once. After these the driver waits, at
-    /// least for [`MIN_INTERVAL_NS`]: other threads may void each first line.
-    pub(crate) fn once_or_twice(mut iterate: impl FnMut() -> Option<Self>) -> Option<Self> {
-        let mut iteration = iterate()?;
-        if iteration.next_in_ns == 0 {
-            iteration = iterate()?;
-        }
-        iteration.next_in_ns = iteration.next_in_ns.max(MIN_INTERVAL_NS);
-        Some(iteration)
+    /// Whether another iteration follows without a rest, because this one is the first, and has
+    /// published a short line.
+    pub(crate) const fn is_followed_at_once(&self, is_second: bool) -> bool {
+        self.next_in_ns == 0 && !is_second
+    }
+
+    /// The iteration before a rest. After two iterations in a row the driver rests for at least
+    /// [`MIN_INTERVAL_NS`], because other threads may void each first line.
+    pub(crate) fn rested(mut self) -> Self {
+        self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
+        self
     }
 }
 
@@ -253,23 +254,23 @@ impl Iteration {
 ///
 /// let config = Config { interval_ns: 500_000_000, resolutions, cadence: Cadence::Scheduled };
 /// let mut control = Control::new(config);
-/// let mut iteration = control.maintain(&clock, &machine, &machine);
+/// let mut iteration = control.iterate(&clock, &machine, &machine);
 /// while iteration.outcome != Outcome::Published {
 ///     machine.wait_ns(iteration.next_in_ns);
-///     iteration = control.maintain(&clock, &machine, &machine);
+///     iteration = control.iterate(&clock, &machine, &machine);
 /// }
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_some());
 ///
 /// // The driver changes a setting: the next line leaves Unix time to the reference.
 /// control.serves_unix_time = false;
 /// machine.wait_ns(iteration.next_in_ns);
-/// assert_eq!(control.maintain(&clock, &machine, &machine).outcome, Outcome::Published);
+/// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
 ///
 /// // An iteration limits the interval.
 /// for (interval_ns, limited_ns) in [(0, 50_000), (u64::MAX, 10_000_000_000)] {
 ///     control.config.interval_ns = interval_ns;
-///     _ = control.maintain(&clock, &machine, &machine);
+///     _ = control.iterate(&clock, &machine, &machine);
 ///     assert_eq!(control.config.interval_ns, limited_ns);
 /// }
 /// ```
@@ -298,8 +299,6 @@ pub struct Control {
     /// Whether the line has not reached its target since the reference or the counter jumped, or
     /// since the samples had a break.
     is_disrupted: bool,
-    /// The parts of the next line. Each publication plans them anew.
-    plan: Plan,
 }
 
 /// Why a line could not be published.
@@ -332,28 +331,12 @@ impl Control {
             burst_count: 0,
             suspended_ns: None,
             is_disrupted: false,
-            plan: Plan::EMPTY,
         }
     }
 
-    /// Makes this a new control loop with `config`. It works in place, because a signal handler's
-    /// stack has no room for another loop.
+    /// Makes this a new control loop with `config`.
     pub fn begin_anew(&mut self, config: Config) {
-        static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
-        self.config = config;
-        self.serves_unix_time = true;
-        // Without optimisation an assignment would copy the monitor to the stack, and the monitor
-        // is too large for that.
-        core::slice::from_mut(&mut self.stability)
-            .copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
-        self.unix = UnixTrack::UNKNOWN;
-        self.slope = None;
-        self.sample_durations = SampleDurations::NONE;
-        self.has_proven_slope = false;
-        (self.iterations_without_line, self.burst_count) = (0, 0);
-        self.suspended_ns = None;
-        self.is_disrupted = false;
-        self.plan = Plan::EMPTY;
+        *self = Self::new(config);
     }
 
     /// The tick of the oldest sample on which the next line's bounds will rest; `None` without a
@@ -370,7 +353,7 @@ impl Control {
     }
 
     /// One iteration. Never panics, allocates or waits.
-    pub fn maintain<S: StateCell>(
+    pub fn iterate<S: StateCell>(
         &mut self,
         shared: &SharedClock<S>,
         counter: &impl Counter,
@@ -438,11 +421,11 @@ impl Control {
                 }
                 Phase::Published => self
                     .make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&snapshot, access)),
+                    .and_then(|plan| self.replace(&plan, &snapshot, access)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.publish_first_line(&snapshot, access)),
+                        .and_then(|plan| self.publish_first_line(&plan, &snapshot, access)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
@@ -474,7 +457,6 @@ impl Control {
 
     /// Takes a burst, and adds its sample to the history. Returns whether the sample is consistent
     /// with the history; `None` if the counter ran backwards in all brackets.
-    #[inline(never)]
     fn take_sample(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
@@ -549,7 +531,6 @@ impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     }
 
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-    #[inline(never)]
     fn retire_line(&self, line: &WindowedState) {
         if let Some(replacing) = self.shared.announce(line) {
             self.help(&replacing);

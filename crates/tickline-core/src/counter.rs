@@ -53,7 +53,7 @@ pub use arch::{HardwareCpuCounter, cpuid};
 #[cfg(not(target_arch = "x86_64"))]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
-pub use resolution::{resolution_ticks, resolution_ticks_in};
+pub use resolution::resolution_ticks;
 
 /// The number of CPU ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).

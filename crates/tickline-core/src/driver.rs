@@ -1,17 +1,57 @@
 //! A clock and its driver: the clock's lock, when the gates are judged, and when an iteration of
 //! the control loop runs.
 //!
-//! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`]. This call
-//! takes the clock's lock, and has the gates judged if a judgement is due. Then it runs an
-//! iteration, and records when the next one is due. A [`Platform`] is the driver's interface to the
-//! system and the program: `tickline`'s engine is one, the simulator has another.
+//! A driver is a thread, the program or a reader. It asks what to do, and does it. No call here
+//! calls back. A driver is a loop of this kind:
+//!
+//! ```
+//! # use tickline_core::cell::StateCell;
+//! # use tickline_core::control::{Cadence, Iteration};
+//! # use tickline_core::counter::Counter;
+//! # use tickline_core::driver::{DrivenClock, Step};
+//! # use tickline_core::gate::{Facts, keeper::Judgement};
+//! # use tickline_core::reference::Reference;
+//! # use tickline_core::try_lock::LockToken;
+//! # fn collect(facts: &mut Facts) {}
+//! # fn judge_all(facts: &Facts) -> Judgement { Judgement::Closed { retry_at_ns: None } }
+//! # fn wait_until_due(iteration: Iteration) {}
+//! # fn drive<S: StateCell>(
+//! #     clock: &DrivenClock<S>, token: LockToken, counter: &impl Counter, reference: &impl Reference,
+//! # ) {
+//! let mut step = clock.ask(token, reference);
+//! loop {
+//!     step = match step {
+//!         // The clock's lock is held, and a judgement has begun.
+//!         Step::Judge(mut ticket) => {
+//!             collect(ticket.facts());
+//!             let judgement = judge_all(ticket.facts());
+//!             ticket.settle(judgement, Some(counter), reference)
+//!         }
+//!         // Every gate is open.
+//!         Step::Iterate(permit) => {
+//!             permit.iterate(500_000_000, Cadence::Scheduled, counter, reference)
+//!         }
+//!         // Each CPU has a line of its own: `tickline_core::per_cpu`.
+//!         Step::CalibrateCpus(_permit) => break,
+//!         Step::Rest(Some(iteration)) => break wait_until_due(iteration),
+//!         Step::Rest(None) => break,
+//!     };
+//! }
+//! # }
+//! ```
+//!
+//! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
+//! matter of types: no gate opens without a [`Ticket`], which [`settle`](Ticket::settle) consumes,
+//! and no line is published without a [`Permit`].
 
-use crate::cell::LineCell;
+use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
-use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind};
+use crate::counter::Counter;
+use crate::gate::keeper::{Begun, GateKeeper, Judgement, LineGate, LineKind};
 use crate::gate::{Clocksource, Facts};
+use crate::reference::Reference;
 use crate::shared::SharedClock;
-use crate::try_lock::{LockGuard, TryLock};
+use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
 
@@ -20,8 +60,8 @@ pub use reader_schedule::ReaderSchedule;
 /// The memory of a clock's drivers, which the clock's lock protects.
 #[derive(Debug)]
 pub struct DriverMemory {
-    /// The writer's memory.
-    pub control: Control,
+    /// The writer's memory. Only a ticket and a permit change it.
+    control: Control,
     /// The facts of the last judgement.
     pub facts: Facts,
     /// Whether a thread has judged since a forked child took the lock over. A child that was forked
@@ -44,39 +84,16 @@ impl DriverMemory {
         }
     }
 
+    /// The control loop.
+    #[must_use]
+    pub const fn control(&self) -> &Control {
+        &self.control
+    }
+
     /// Has the gates judged before the next iteration.
     fn discard_facts(&mut self) {
         (self.facts, self.is_judged_here) = (Facts::UNKNOWN, false);
     }
-}
-
-/// The operations that a clock needs from the system and the program. As a [`LineGate`], a platform
-/// closes and opens the gate of the common line.
-///
-/// # Safety
-///
-/// All platforms that are ever used with one [`DrivenClock`] return tokens that fulfil the contract
-/// of [`TryLock::try_lock`].
-pub unsafe trait Platform: LineGate {
-    /// The token of this process.
-    fn lock_token(&self) -> u64;
-
-    /// The time by the reference, ns.
-    fn monotonic_ns(&self) -> i64;
-
-    /// The interval of the next iteration, ns.
-    fn interval_ns(&self) -> u64;
-
-    /// Judges the gates for lines of this kind. If all are open, begins the control loop anew.
-    /// `None` if another thread collects the facts.
-    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement>;
-
-    /// Judges the gates as [`judge`](Self::judge) does, if a fact that concerns the present line
-    /// has changed; else `None`.
-    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement>;
-
-    /// One iteration of the common line's control loop. `None` without a counter.
-    fn iterate(&self, control: &mut Control) -> Option<Iteration>;
 }
 
 /// A clock, and the state that its drivers share.
@@ -85,12 +102,57 @@ pub unsafe trait Platform: LineGate {
 pub struct DrivenClock<S = LineCell> {
     /// The common line. It comes first, so that the clock's address is that of its state.
     pub shared: SharedClock<S>,
-    /// The control loop behind its lock, which [`lock`](Self::lock) takes.
-    pub memory: TryLock<DriverMemory>,
+    /// The control loop behind its lock.
+    memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines.
     pub keeper: GateKeeper,
     /// Whether a reader should run an iteration, and whether a review of the facts is due.
     pub reader_schedule: ReaderSchedule,
+}
+
+/// What a driver does next.
+#[derive(Debug)]
+#[must_use = "a ticket or a permit holds the clock's lock"]
+pub enum Step<'a, S = LineCell> {
+    /// The gates must be judged: collect the facts, and settle the ticket.
+    Judge(Ticket<'a, S>),
+    /// Run an iteration of the common line's control loop.
+    Iterate(Permit<'a, S>),
+    /// Run iterations of the CPUs' control loops. A common line would be wrong on some CPUs.
+    CalibrateCpus(CpusPermit<'a, S>),
+    /// There is nothing more to do now. The last iteration says when the next one is due. `None` if
+    /// no iteration ran: another thread has the lock, a gate is closed, or an iteration has found
+    /// the gate closed, so that the gates must be judged first.
+    Rest(Option<Iteration>),
+}
+
+/// The clock's lock, for a driver.
+#[derive(Debug)]
+struct Driving<'a, S> {
+    clock: &'a DrivenClock<S>,
+    memory: LockGuard<'a, DriverMemory>,
+}
+
+/// A judgement that has begun, under the clock's lock. A driver that can't collect the facts now
+/// drops the ticket; the next one then judges.
+#[derive(Debug)]
+pub struct Ticket<'a, S = LineCell> {
+    driving: Driving<'a, S>,
+    begun: Begun,
+}
+
+/// The right to run an iteration of the common line's control loop, under the clock's lock.
+#[derive(Debug)]
+pub struct Permit<'a, S = LineCell> {
+    driving: Driving<'a, S>,
+    /// Whether an iteration has just published a first line.
+    is_second: bool,
+}
+
+/// The right to run iterations of the CPUs' control loops, under the clock's lock.
+#[derive(Debug)]
+pub struct CpusPermit<'a, S = LineCell> {
+    driving: Driving<'a, S>,
 }
 
 impl<S> DrivenClock<S> {
@@ -110,78 +172,179 @@ impl<S> DrivenClock<S> {
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
     /// a thread of its parent. The control loop may then be half changed, until a judgement begins
     /// it anew.
-    pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, DriverMemory>> {
-        // SAFETY: every `Platform` promises that its token fulfils the contract. Other code that
-        // takes this lock must call the unsafe `try_lock` as well, and so makes the same promise.
-        unsafe {
-            self.memory
-                .try_lock(platform.lock_token(), DriverMemory::discard_facts)
+    pub fn lock(&self, token: LockToken) -> Option<LockGuard<'_, DriverMemory>> {
+        self.memory.try_lock(token, DriverMemory::discard_facts)
+    }
+
+    /// Takes the lock, and returns what its holder does next. Waits for no thread.
+    pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Step<'_, S> {
+        let Some(memory) = self.lock(token) else {
+            return Step::Rest(None);
+        };
+        let driving = Driving {
+            clock: self,
+            memory,
+        };
+        // A forked child that has taken the lock over judges for itself.
+        if driving.memory.is_judged_here
+            && let Some(kind) = self.keeper.line_kind()
+        {
+            return driving.permit(kind);
+        }
+        match self.keeper.begin_if_due(reference) {
+            Some(begun) => Step::Judge(Ticket { driving, begun }),
+            None => Step::Rest(None),
         }
     }
 
-    /// Takes the lock and has the gates judged if that is due. Returns the lock and the kind of
-    /// line for which the control loop may iterate. `None` if another thread has the lock, or a
-    /// gate is closed.
-    pub fn lock_judged(
-        &self,
-        platform: &impl Platform,
-    ) -> Option<(LockGuard<'_, DriverMemory>, LineKind)> {
-        let mut locked = self.lock(platform)?;
-        let known = self.keeper.line_kind().filter(|_| locked.is_judged_here);
-        let judge = |kind| {
-            let judgement = platform.judge(kind, &mut locked)?;
-            locked.is_judged_here = true;
-            Some(judgement)
+    /// Takes the lock, and begins another judgement, because facts may have changed since the last
+    /// one. To settle it ends the present line; if nothing has changed, drop the ticket. `None` if
+    /// another thread has the lock, if a first judgement is still to come, or if the counter is
+    /// switched off.
+    pub fn ask_review(&self, token: LockToken) -> Option<Ticket<'_, S>> {
+        let memory = self.lock(token)?;
+        let begun = self.keeper.begin_review()?;
+        let driving = Driving {
+            clock: self,
+            memory,
         };
-        let judge_if_due = || {
-            self.keeper
-                .judge_if_due(|| platform.monotonic_ns(), platform, judge)
-        };
-        let kind = known.or_else(judge_if_due)?;
-        Some((locked, kind))
+        Some(Ticket { driving, begun })
+    }
+}
+
+impl<S: StateCell> DrivenClock<S> {
+    /// Ends the present line, and has the gates judged again before the next one. Without a
+    /// `counter` there is no line.
+    pub fn request_judgement(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
+        self.keeper
+            .request_judgement(&self.line_gate(counter, reference));
     }
 
-    /// Runs an iteration of the common line's control loop, and a second one after a recovery.
-    /// `None` if another thread has the lock, or if a gate is closed or must be judged first. Also
-    /// `None` if each CPU has a line, because a common line would be wrong on some CPUs. Waits for
-    /// no thread.
-    pub fn maintain(&self, platform: &impl Platform, cadence: Cadence) -> Option<Iteration> {
-        let (mut locked, kind) = self.lock_judged(platform)?;
+    /// Switches the counter off: no reading that begins after this has returned uses it, until
+    /// [`GateKeeper::enable`].
+    pub fn disable(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
+        self.keeper.disable(&self.line_gate(counter, reference));
+    }
+
+    const fn line_gate<'a, C, R>(
+        &'a self,
+        counter: Option<&'a C>,
+        reference: &'a R,
+    ) -> LineGate<'a, S, C, R> {
+        LineGate {
+            shared: &self.shared,
+            counter,
+            reference,
+        }
+    }
+}
+
+impl<'a, S> Driving<'a, S> {
+    const fn permit(self, kind: LineKind) -> Step<'a, S> {
         match kind {
-            LineKind::PerCpu => None,
-            LineKind::Common => self.iterate_and_set_due(&mut locked.control, platform, cadence),
+            LineKind::Common => Step::Iterate(Permit {
+                driving: self,
+                is_second: false,
+            }),
+            LineKind::PerCpu => Step::CalibrateCpus(CpusPermit { driving: self }),
         }
     }
+}
 
-    #[inline(never)]
-    fn iterate_and_set_due(
-        &self,
-        control: &mut Control,
-        platform: &impl Platform,
-        cadence: Cadence,
-    ) -> Option<Iteration> {
-        (control.config.cadence, control.config.interval_ns) = (cadence, platform.interval_ns());
-        let iteration = Iteration::once_or_twice(|| platform.iterate(control))?;
-        if iteration.outcome == Outcome::GateClosed && self.keeper.request_judgement_if_open() {
-            return None; // the next iteration judges the gates first
+impl<S> Ticket<'_, S> {
+    /// The kind of lines for which the gates are judged.
+    #[must_use]
+    pub const fn line_kind(&self) -> LineKind {
+        self.begun.line_kind()
+    }
+
+    /// The facts of the last judgement, which the driver replaces.
+    pub fn facts(&mut self) -> &mut Facts {
+        &mut self.driving.memory.facts
+    }
+}
+
+impl<'a, S: StateCell> Ticket<'a, S> {
+    /// Closes or opens the gate as `judgement` says, and returns the next step. If every gate is
+    /// open, the control loop begins anew. If a thread has changed the keeper's word since the
+    /// judgement began, the judgement is void, and the gate is closed (rule K2).
+    pub fn settle(
+        self,
+        judgement: Judgement,
+        counter: Option<&impl Counter>,
+        reference: &impl Reference,
+    ) -> Step<'a, S> {
+        let Self { mut driving, begun } = self;
+        let DriverMemory {
+            control,
+            is_judged_here,
+            ..
+        } = &mut *driving.memory;
+        *is_judged_here = true;
+        if let Judgement::Open {
+            resolutions,
+            serves_unix_time,
+        } = judgement
+        {
+            control.begin_anew(Config {
+                resolutions,
+                ..control.config
+            });
+            control.serves_unix_time = serves_unix_time;
         }
-        self.keeper.set_due(
-            platform
+        let clock = driving.clock;
+        let gate = clock.line_gate(counter, reference);
+        match clock.keeper.settle(begun, judgement, &gate) {
+            Some(kind) => driving.permit(kind),
+            None => Step::Rest(None),
+        }
+    }
+}
+
+impl<'a, S: StateCell> Permit<'a, S> {
+    /// One iteration. Returns the next step: a second iteration after a recovery, whose line is
+    /// short; else a rest.
+    pub fn iterate(
+        mut self,
+        interval_ns: u64,
+        cadence: Cadence,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> Step<'a, S> {
+        let DrivenClock { shared, keeper, .. } = self.driving.clock;
+        let control = &mut self.driving.memory.control;
+        (control.config.cadence, control.config.interval_ns) = (cadence, interval_ns);
+        let iteration = control.iterate(shared, counter, reference);
+        if iteration.outcome == Outcome::GateClosed && keeper.request_judgement_if_open() {
+            return Step::Rest(None); // rule K3: the gates are judged before the next iteration
+        }
+        if iteration.is_followed_at_once(self.is_second) {
+            self.is_second = true;
+            return Step::Iterate(self);
+        }
+        let iteration = iteration.rested();
+        keeper.set_due(
+            reference
                 .monotonic_ns()
                 .saturating_add(iteration.next_in_ns.cast_signed()),
         );
-        Some(iteration)
+        Step::Rest(Some(iteration))
     }
+}
 
-    /// Judges the gates again if facts have changed since the last judgement. A judgement ends the
-    /// present line. Returns whether the gates were judged; the next iteration is then due now.
-    pub fn review(&self, platform: &impl Platform) -> bool {
-        let Some(mut locked) = self.lock(platform) else {
-            return false;
-        };
-        self.keeper.review(platform, |kind| {
-            platform.judge_if_changed(kind, &mut locked)
-        })
+impl<S> Permit<'_, S> {
+    /// The control loop.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.driving.memory.control
+    }
+}
+
+impl<S> CpusPermit<'_, S> {
+    /// The settings of the CPUs' control loops.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.driving.memory.control.config
     }
 }
 

@@ -192,15 +192,9 @@ impl History {
         self.min(|sample| sample.width(slope))
     }
 
-    /// The least `value` of all samples. It is a loop, because without optimisation a chain of
-    /// iterators takes half a KiB of stack.
+    /// The least `value` of all samples.
     fn min(&self, value: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
-        let mut min: Option<FixedNs> = None;
-        for sample in self.samples() {
-            let ns = value(sample);
-            min = Some(min.map_or(ns, |min| min.min(ns)));
-        }
-        min
+        self.samples().iter().map(value).min()
     }
 
     /// Drops all samples.
@@ -228,8 +222,8 @@ impl History {
         let Some(newest) = self.newest() else { return };
         let age = |other: &Sample| ticks_since(other.lower.ticks, newest.lower.ticks);
         let max_age = slope.ticks_in(MAX_AGE_NS);
-        // The loop works in place, because another history would take most of a signal handler's
-        // stack. It writes each kept sample at or before the index from which it read the sample.
+        // The loop works in place: it writes each kept sample at or before the index from which it
+        // read the sample.
         let mut kept: usize = 0;
         for index in 0..self.len {
             let Some(sample) = self
@@ -306,20 +300,7 @@ impl History {
     /// The slopes of all straight lines from which the reference can have stayed within
     /// `tolerance_ns`. `None` if there is no such line.
     pub(crate) fn slopes_within(&self, tolerance_ns: i64) -> Option<Fit> {
-        let (mut min, mut max) = (None, None);
-        self.limit_slopes(tolerance_ns, &mut min, &mut max);
-        Fit::between(min.as_ref(), max.as_ref())
-    }
-
-    /// Sets the limits of the slope, if there are two samples. It is a function of its own, so that
-    /// its frame is gone before the limits are divided.
-    #[inline(never)]
-    fn limit_slopes(
-        &self,
-        tolerance_ns: i64,
-        min: &mut Option<Fraction>,
-        max: &mut Option<Fraction>,
-    ) {
+        let (mut min, mut max): (Option<Fraction>, Option<Fraction>) = (None, None);
         let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
@@ -327,17 +308,18 @@ impl History {
                 if let Some(upper) = Fraction::new(older.lower, newer.upper, tolerance_ns)
                     && max.is_none_or(|max| upper.less_than(max))
                 {
-                    *max = Some(upper);
+                    max = Some(upper);
                 }
                 if let Some(lower) =
                     Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg())
                     && min.is_none_or(|min| min.less_than(lower))
                 {
-                    *min = Some(lower);
+                    min = Some(lower);
                 }
             }
             rest = newer;
         }
+        Fit::between(min.as_ref(), max.as_ref())
     }
 
     /// The lowest upper point of all samples, each carried to `ticks` at `slope`.
@@ -353,7 +335,6 @@ impl History {
     }
 
     /// The middle of the feasible set at the newest sample and `interval_ticks` later.
-    #[inline(never)]
     pub(crate) fn target(&self, fit: &Fit, interval_ticks: u64) -> Option<Target> {
         let ticks = self.samples().last()?.lower.ticks;
         let ns = self.middle(ticks, fit)?;
@@ -380,7 +361,6 @@ impl History {
     /// - It runs on for at most `unseen` after the tick that a read of the counter returns.
     ///
     /// The Unix fields are left at 0.
-    #[inline(never)]
     pub(crate) fn bounds(
         &self,
         slope: Slope,

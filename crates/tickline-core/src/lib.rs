@@ -67,7 +67,7 @@
 //! while now_ns() < 2_000_000_000 {
 //!     // An iteration, when it is due. Behind the first line, which is short, that is at once.
 //!     while now_ns() >= due_ns {
-//!         let iteration = control.maintain(&clock, &machine, &machine);
+//!         let iteration = control.iterate(&clock, &machine, &machine);
 //!         due_ns = now_ns() + iteration.next_in_ns as i64;
 //! #         iterations += 1;
 //!     }
@@ -91,7 +91,7 @@
 //! | a [`Counter`] | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`] | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`] has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
 //! | a [`SharedClock`] | static memory, valid from the start. Readers call [`now_ordered_ns`](SharedClock::now_ordered_ns). [`read_ns`](SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](SharedClock::read_slow) |
-//! | a [`Control`], and its driver | one caller of [`maintain`](Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`] says when the next call is due. Several callers share it through a lock of your own |
+//! | a [`Control`], and its driver | one caller of [`iterate`](Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`] says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
 //! On targets without 64-bit atomics (thumbv7em), a clock is not [`Sync`]. Only one context of

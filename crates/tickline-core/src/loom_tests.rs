@@ -53,7 +53,7 @@ mod state;
 use std::sync::Arc;
 
 use crate::discipline::MEETING_MARGIN_NS;
-use crate::gate::keeper::LineGate;
+use crate::gate::keeper::{Judgement, LineGate};
 use crate::shared::REPLACING_NS;
 use crate::testing::CONFIG;
 use crate::{Config, Control, Counter, Iteration, LineCell, Outcome, Reference, SharedClock};
@@ -89,7 +89,7 @@ impl Scene {
         let scene = Self { clock, time };
         let mut last = i64::MIN;
         for _ in 0..10 {
-            let iteration = scene.maintain(&mut control);
+            let iteration = scene.iterate(&mut control);
             let now = reading(&scene.clock, &scene.time.view(10));
             assert!(now >= last, "{now} after {last}");
             last = now;
@@ -114,7 +114,7 @@ impl Scene {
     fn with_long_line() -> (Self, Control) {
         let (scene, mut control) = Self::after(Outcome::Published);
         for _ in 0..20 {
-            let next_in_ns = scene.maintain(&mut control).next_in_ns;
+            let next_in_ns = scene.iterate(&mut control).next_in_ns;
             if next_in_ns >= control.config.interval_ns {
                 scene.time.suspend(30_000);
                 return (scene, control);
@@ -135,14 +135,11 @@ impl Scene {
     }
 
     /// Runs an iteration of the writer.
-    fn maintain(&self, control: &mut Control) -> Iteration {
+    fn iterate(&self, control: &mut Control) -> Iteration {
         let view = self.time.view(WRITER_TICKS);
-        control.maintain(&self.clock, &view, &view)
+        control.iterate(&self.clock, &view, &view)
     }
-}
 
-/// The gate of the scene's line.
-impl LineGate for Scene {
     fn close(&self) {
         let view = self.time.view(WRITER_TICKS);
         self.clock.close_gate(&view, &view);
@@ -152,7 +149,26 @@ impl LineGate for Scene {
         let view = self.time.view(WRITER_TICKS);
         self.clock.open_gate(&view, &view);
     }
+
+    /// Calls `act` with the gate of the line.
+    fn with_gate<T>(
+        &self,
+        act: impl FnOnce(&LineGate<'_, LineCell, View<'_>, View<'_>>) -> T,
+    ) -> T {
+        let view = self.time.view(WRITER_TICKS);
+        act(&LineGate {
+            shared: &self.clock,
+            counter: Some(&view),
+            reference: &view,
+        })
+    }
 }
+
+/// Every gate is open. The models keep their samples, because they settle without a driver.
+const OPEN: Judgement = Judgement::Open {
+    resolutions: CONFIG.resolutions,
+    serves_unix_time: true,
+};
 
 /// An ordered reading, as the crate `tickline` makes it.
 fn reading(clock: &Clock, view: &View<'_>) -> i64 {

@@ -22,7 +22,7 @@
 //! the counter was read. The second load of the state then proves only that start and window belong
 //! to that line.
 //!
-//! The control loop of the CPU's clock runs on the CPU, through [`maintain`]. A reader on that CPU
+//! The control loop of the CPU's clock runs on the CPU ([`CpuControl::iterate`]). A reader on that CPU
 //! that finds the line being replaced has therefore interrupted the writer. It does not wait, and
 //! helps at once.
 //!
@@ -32,7 +32,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::counter::CpuCounter;
-//! use tickline_core::per_cpu::{CpuControl, cpu_clock, maintain};
+//! use tickline_core::per_cpu::{CpuControl, Stay, cpu_clock};
 //! use tickline_core::{Cadence, Config, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
 //!
 //! /// Two CPUs whose counters differ by an hour, and a thread on one of them.
@@ -66,12 +66,15 @@
 //! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
 //! for (cpu, clock) in clocks.iter().enumerate() {
 //!     let mut calibration = CpuControl::new(config);
-//!     let iterate = |control: &mut _| {
-//!         machine.on_cpu.set(cpu); // the thread moves to the CPU
-//!         maintain(control, clock, cpu, &machine, &machine)
-//!     };
-//!     let wait = |ns| { machine.ns.set(machine.ns.get() + ns); true };
-//!     calibration.run(&config, iterate, wait, || machine.monotonic_ns()).expect("the thread was there");
+//!     machine.on_cpu.set(cpu); // the thread moves to the CPU
+//!     calibration.begin(&config);
+//!     loop {
+//!         match calibration.iterate(clock, cpu, &machine, &machine) {
+//!             (_, Stay::Leave) => break,
+//!             (_, Stay::Again) => {}
+//!             (_, Stay::Wait(ns)) => machine.ns.set(machine.ns.get() + ns),
+//!         }
+//!     }
 //! }
 //!
 //! // A reading, on either CPU.
@@ -165,28 +168,14 @@ pub fn read_slow<S: StateCell>(
     }
 }
 
-/// An iteration of `control` for the clock of `cpu`, on which the caller has put this thread.
-/// `None` if the thread is not on this CPU, or was moved away meanwhile.
-pub fn maintain<S: StateCell>(
-    control: &mut Control,
-    clock: &SharedClock<S>,
-    cpu: usize,
-    counter: &impl CpuCounter,
-    reference: &impl Reference,
-) -> Option<Iteration> {
-    let pinned = PinnedCounter::new(counter, cpu)?;
-    let iteration = control.maintain(clock, &pinned, reference);
-    (!pinned.lost.get()).then_some(iteration)
-}
-
 /// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy
 /// machine it takes milliseconds to move away and to come back, and the first lines, which are
 /// short, would end meanwhile. Intervals grow by half from one iteration to the next, so the thread
 /// moves on after about 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
-/// The most iterations for which the thread stays on a CPU.
-const STAY_ITERATIONS: u32 = 16;
+/// The most waits for which the thread stays on a CPU.
+const STAY_WAITS: u32 = 15;
 
 /// One CPU's control loop, and when its next iteration is due.
 #[derive(Debug)]
@@ -194,6 +183,22 @@ pub struct CpuControl {
     control: Control,
     due_ns: i64,
     ready_ns: i64,
+    /// The waits on the CPU in this calibration.
+    waits: u32,
+    /// Whether the last iteration has published a first line, and another one follows at once.
+    is_second: bool,
+}
+
+/// What the thread does on a CPU after an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Stay {
+    /// It runs another iteration at once.
+    Again,
+    /// It waits on the CPU for this time, ns, and runs another iteration.
+    Wait(u64),
+    /// It leaves the CPU.
+    Leave,
 }
 
 impl CpuControl {
@@ -204,6 +209,8 @@ impl CpuControl {
             control: Control::new(config),
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
+            waits: 0,
+            is_second: false,
         }
     }
 
@@ -226,19 +233,9 @@ impl CpuControl {
         self.ready_ns <= now_ns
     }
 
-    /// Runs iterations until the next one is due so late that the thread may leave the CPU. Returns
-    /// the last iteration; `None` if the thread was not on the CPU.
-    ///
-    /// `iterate` puts the thread on the CPU, and calls [`maintain`]. `wait` waits there for a time,
-    /// ns, and returns `false` if the thread must leave the CPU. The cadence in `config` does not
-    /// matter.
-    pub fn run(
-        &mut self,
-        config: &Config,
-        mut iterate: impl FnMut(&mut Control) -> Option<Iteration>,
-        mut wait: impl FnMut(u64) -> bool,
-        now_ns: impl FnOnce() -> i64,
-    ) -> Option<Iteration> {
+    /// Begins a calibration: the thread is about to go to the CPU, and to run iterations until one
+    /// tells it to leave. The cadence in `config` does not matter.
+    pub fn begin(&mut self, config: &Config) {
         let control = &mut self.control;
         if control.config.resolutions != config.resolutions {
             control.begin_anew(*config); // the kernel keeps time with something else now
@@ -247,20 +244,70 @@ impl CpuControl {
             cadence: Cadence::Pinned,
             ..*config
         };
-        let mut iteration = None;
-        for _ in 0..STAY_ITERATIONS {
-            iteration = Iteration::once_or_twice(|| iterate(control));
-            let next_in_ns = iteration.map_or(u64::MAX, |iteration| iteration.next_in_ns);
-            if next_in_ns > STAY_NS.min(config.interval_ns >> 1) || !wait(next_in_ns) {
-                break;
-            }
+        (self.waits, self.is_second) = (0, false);
+    }
+
+    /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
+    /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. It
+    /// stays until the next iteration is due so late that it may leave the CPU.
+    pub fn iterate<S: StateCell>(
+        &mut self,
+        clock: &SharedClock<S>,
+        cpu: usize,
+        counter: &impl CpuCounter,
+        reference: &impl Reference,
+    ) -> (Option<Iteration>, Stay) {
+        let iteration = self.iterate_pinned(clock, cpu, counter, reference);
+        self.after(iteration, reference)
+    }
+
+    /// What the thread does after an iteration, and when the next one is due.
+    fn after(
+        &mut self,
+        iteration: Option<Iteration>,
+        reference: &impl Reference,
+    ) -> (Option<Iteration>, Stay) {
+        let Some(iteration) = iteration else {
+            self.set_due(self.control.config.interval_ns, reference);
+            return (None, Stay::Leave);
+        };
+        if iteration.is_followed_at_once(self.is_second) {
+            self.is_second = true;
+            return (Some(iteration), Stay::Again);
         }
-        let wait_ns = iteration
-            .map_or(config.interval_ns, |iteration| iteration.next_in_ns)
-            .cast_signed();
-        self.due_ns = now_ns().saturating_add(wait_ns);
-        self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
-        iteration
+        let iteration = iteration.rested();
+        self.is_second = false;
+        self.set_due(iteration.next_in_ns, reference);
+        let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.config.interval_ns >> 1);
+        if is_soon && self.waits < STAY_WAITS {
+            self.waits = self.waits.saturating_add(1);
+            return (Some(iteration), Stay::Wait(iteration.next_in_ns));
+        }
+        (Some(iteration), Stay::Leave)
+    }
+
+    fn iterate_pinned<S: StateCell>(
+        &mut self,
+        clock: &SharedClock<S>,
+        cpu: usize,
+        counter: &impl CpuCounter,
+        reference: &impl Reference,
+    ) -> Option<Iteration> {
+        let pinned = PinnedCounter::new(counter, cpu)?;
+        let iteration = self.control.iterate(clock, &pinned, reference);
+        (!pinned.lost.get()).then_some(iteration)
+    }
+
+    fn set_due(&mut self, in_ns: u64, reference: &impl Reference) {
+        let in_ns = in_ns.cast_signed();
+        self.due_ns = reference.monotonic_ns().saturating_add(in_ns);
+        self.ready_ns = self.due_ns.saturating_sub(in_ns >> 2);
+    }
+
+    /// The control loop.
+    #[must_use]
+    pub const fn control(&self) -> &Control {
+        &self.control
     }
 }
 

@@ -255,7 +255,6 @@ impl ReadTime {
 /// Narrows `best` by `sample`. If the two contradict each other, the reference or the counter has
 /// jumped between two brackets, and only the last bracket shows the present: `best` becomes
 /// `sample`, and the result is false.
-#[inline(never)]
 fn tighten(best: &mut Sample, sample: &Sample, slope: Option<Slope>) -> bool {
     let Some(slope) = slope else {
         let ticks = |sample: &Sample| ticks_between(sample.upper.ticks, sample.lower.ticks);

@@ -258,7 +258,6 @@ impl StabilityMonitor {
 
     /// The departure of `sample` from the last target, as evidence of the dither. `None` while the
     /// slope is too uncertain.
-    #[inline(never)]
     fn departure(&self, sample: &Sample, slope: Slope) -> Option<Departure> {
         let ticks = sample.lower.ticks;
         Some(Departure {
@@ -358,16 +357,13 @@ impl StabilityMonitor {
         }
     }
 
-    #[inline(never)]
     fn slopes_within_dither(&self) -> Option<Fit> {
         self.history
             .slopes_within(self.dither.range().half().ceil_ns())
     }
 
     /// Records the result of a fit. `dropped` is the number of samples that contradicted the newest
-    /// one. It is a function of its own, so that its frame takes no stack during the other calls of
-    /// `refit`.
-    #[inline(never)]
+    /// one.
     fn add_fit(
         &mut self,
         fit: Option<&Fit>,

@@ -280,14 +280,14 @@ pub(crate) const CONFIG: Config = Config {
 /// Operations of tests on a clock, with the clock's own machine.
 impl HookedClock {
     /// Runs an iteration.
-    pub(crate) fn maintain(&self, control: &mut Control) -> Iteration {
-        control.maintain(self, self.cell.machine, self.cell.machine)
+    pub(crate) fn iterate(&self, control: &mut Control) -> Iteration {
+        control.iterate(self, self.cell.machine, self.cell.machine)
     }
 
     /// Runs iterations, each when it is due.
     pub(crate) fn iterations(&self, count: u32, control: &mut Control) {
         for _ in 0..count {
-            let iteration = self.maintain(control);
+            let iteration = self.iterate(control);
             self.cell.machine.pass(iteration.next_in_ns);
         }
     }
@@ -297,7 +297,7 @@ impl HookedClock {
     pub(crate) fn settle(&self, control: &mut Control) {
         let mut steady = 0;
         for _ in 0..200 {
-            let iteration = self.maintain(control);
+            let iteration = self.iterate(control);
             steady += u32::from(iteration.next_in_ns == INTERVAL_NS);
             if steady == STEADY_ITERATIONS {
                 return self.cell.machine.pass(INTERVAL_NS / 5);
@@ -316,7 +316,7 @@ impl HookedClock {
         is_stop: impl FnMut(Step) -> bool + 'static,
         act: impl FnOnce() -> T + 'static,
     ) -> (T, Iteration) {
-        interrupted(self.cell.machine, is_stop, act, || self.maintain(control))
+        interrupted(self.cell.machine, is_stop, act, || self.iterate(control))
     }
 
     /// A reading by the slow path.

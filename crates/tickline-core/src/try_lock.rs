@@ -1,7 +1,7 @@
 //! A lock that never blocks, and that a forked child can take over.
 //!
-//! No thread waits for it, so a signal handler may try to take it. The owner is a token of the
-//! process. A child that finds its parent's token knows that the holder does not exist in this
+//! No thread waits for it, so a signal handler may try to take it. The owner is a [`LockToken`] of
+//! the process. A child that finds its parent's token knows that the holder does not exist in this
 //! process, and takes the lock over. The content may be half changed then, so each caller states
 //! how to reset it.
 
@@ -24,16 +24,42 @@ pub struct TryLock<T> {
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
+/// The number by which locks tell the threads of this process from those of its ancestors. Its
+/// maker answers for all locks that are ever taken with it; to take a lock is then safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockToken(u64);
+
+impl LockToken {
+    /// The token with this number. No lock can be taken with the number 0.
+    ///
+    /// # Safety
+    ///
+    /// For each lock that is ever taken with this token:
+    ///
+    /// 1. All threads that share the lock's memory use tokens of this number, those of other
+    ///    processes included (`CLONE_VM`).
+    /// 2. The number differs from that of every ancestor of which this memory is a copy. Otherwise
+    ///    a lock that was held at the fork would stay held in the child.
+    /// 3. A thread that forks while it holds a guard does not use the guard in the child, which may
+    ///    get a second one.
+    /// 4. A handler that interrupted the holder and forks does not return in the child.
+    #[must_use]
+    pub const unsafe fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// Holds the lock until it is dropped. It is like a `&mut T`: threads may share it only if they
 /// may share the content.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
-/// use tickline_core::try_lock::TryLock;
+/// use tickline_core::try_lock::{LockToken, TryLock};
 ///
+/// // SAFETY: one process, one number.
+/// let token = unsafe { LockToken::new(7) };
 /// let lock = TryLock::new(AtomicU32::new(0));
-/// // SAFETY: one process, one token.
-/// let guard = unsafe { lock.try_lock(7, |_| ()) }.unwrap();
+/// let guard = lock.try_lock(token, |_| ()).unwrap();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| guard.fetch_add(1, Ordering::Relaxed));
 ///     scope.spawn(|| guard.fetch_add(2, Ordering::Relaxed));
@@ -45,11 +71,12 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 ///
 /// ```compile_fail,E0277
 /// use std::cell::Cell;
-/// use tickline_core::try_lock::TryLock;
+/// use tickline_core::try_lock::{LockToken, TryLock};
 ///
+/// // SAFETY: one process, one number.
+/// let token = unsafe { LockToken::new(7) };
 /// let lock = TryLock::new(Cell::new(0));
-/// // SAFETY: one process, one token.
-/// let guard = unsafe { lock.try_lock(7, |_| ()) }.unwrap();
+/// let guard = lock.try_lock(token, |_| ()).unwrap();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| guard.set(1));
 ///     scope.spawn(|| guard.set(2));
@@ -75,20 +102,10 @@ impl<T> TryLock<T> {
 
     /// Takes the lock if it is free, or if its owner's token is not `token`. In the second case the
     /// holder is in another process, and has never released the lock. The content may be half
-    /// changed, and `reset` puts it right. Always fails with a `token` of 0.
-    ///
-    /// # Safety
-    ///
-    /// 1. All threads that share this memory pass the same `token`, those of other processes
-    ///    included (`CLONE_VM`).
-    /// 2. The token differs from that of every ancestor of which this memory is a copy. Otherwise a
-    ///    lock that was held at the fork would stay held in the child.
-    /// 3. A thread that forks while it holds the guard does not use it in the child, which may get
-    ///    a second one.
-    /// 4. A handler that interrupted the holder and forks does not return in the child.
-    pub unsafe fn try_lock(
+    /// changed, and `reset` puts it right.
+    pub fn try_lock(
         &self,
-        token: u64,
+        LockToken(token): LockToken,
         reset: impl FnOnce(&mut T),
     ) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, a guess that the exchange below verifies.
@@ -149,7 +166,8 @@ mod tests {
         let lock = TryLock::new(5);
         // SAFETY: the test plays two processes, one after the other. Once the second process has a
         // guard, the test does not use the first guard.
-        let take = |token| unsafe { lock.try_lock(token, |content| *content += 1) };
+        let token = |number| unsafe { LockToken::new(number) };
+        let take = |number| lock.try_lock(token(number), |content| *content += 1);
         let parents = take(1).unwrap();
         assert!(take(1).is_none() && *parents == 5);
         let childs = take(2).unwrap();

@@ -258,7 +258,7 @@ impl Clock {
     /// does nothing while another thread runs an iteration, or while a gate is closed. It does
     /// nothing with a line for each CPU either: only the clock's thread can calibrate these.
     pub fn maintain(&self) -> Duration {
-        let iteration = self.engine().maintain_by_hand();
+        let iteration = self.engine().iterate_for_program();
         Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| {
             iteration.next_in_ns
         }))

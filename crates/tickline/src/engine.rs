@@ -12,7 +12,7 @@ use once_cell::race::OnceBox;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Cadence, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::DrivenClock;
+use tickline_core::driver::{DrivenClock, Step};
 use tickline_core::gate::{Gate, Trust};
 use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
-    fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
+    fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
         if !self.clock.reader_schedule.wants_iteration(
             &self.clock.keeper,
             reading,
@@ -278,7 +278,7 @@ impl Engine {
         let _errno = sys::PreserveErrno::new();
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
-            && self.clock.maintain(self, Cadence::OnDemand).is_some();
+            && self.iterate(Cadence::OnDemand).is_some();
         if iterated && self.clock.reader_schedule.count_iteration() {
             self.review();
         }
@@ -287,28 +287,35 @@ impl Engine {
 
     /// Runs an iteration for the program. If the program drives the clock, every eighth iteration
     /// collects the facts again.
-    pub(crate) fn maintain_by_hand(&self) -> Option<Iteration> {
-        let iteration = self.maintain(Cadence::Scheduled);
+    pub(crate) fn iterate_for_program(&self) -> Option<Iteration> {
+        let iteration = self.iterate(Cadence::Scheduled);
         let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
         if is_driver && self.clock.reader_schedule.count_iteration() && self.review() {
-            return self.maintain(Cadence::Scheduled);
+            return self.iterate(Cadence::Scheduled);
         }
         iteration
     }
 
-    /// Calls [`DrivenClock::maintain`], and preserves `errno`.
-    pub(crate) fn maintain(&self, cadence: Cadence) -> Option<Iteration> {
+    /// Runs an iteration of the common line's control loop, and a second one after a recovery.
+    /// `None` if another thread has the lock, if a gate is closed, or if each CPU has a line. Waits
+    /// for no thread, and preserves `errno`.
+    pub(crate) fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
-        self.clock.maintain(self, cadence)
+        let mut step = self.next_step();
+        while let Step::Iterate(permit) = step {
+            let os_clock = self.probed_os_clock();
+            step = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
+        }
+        match step {
+            Step::Rest(iteration) => iteration,
+            Step::Judge(_) | Step::Iterate(_) | Step::CalibrateCpus(_) => None,
+        }
     }
 
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
-        // SAFETY: `lock_token` meets the conditions of `try_lock`, see `impl Platform for Engine`.
-        unsafe {
-            self.collector
-                .try_lock(sys::lock_token(), Collector::discard_facts)
-        }
+        self.collector
+            .try_lock(sys::lock_token(), Collector::discard_facts)
     }
 }
 

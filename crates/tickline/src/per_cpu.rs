@@ -23,6 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Cadence, Config};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
+use tickline_core::driver::Step;
 use tickline_core::gate::keeper::LineKind;
 use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
@@ -125,28 +126,23 @@ impl CpuLines {
         }
     }
 
-    // Readings by the line of the CPU on which the caller runs. They are not inlined, so that their
-    // frames are freed before the slow path.
+    // Readings by the line of the CPU on which the caller runs.
 
-    #[inline(never)]
     pub(crate) fn read_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
         clock.read_ns(&read)
     }
 
-    #[inline(never)]
     pub(crate) fn read_ordered_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
         clock.read_ns(&read)
     }
 
-    #[inline(never)]
     pub(crate) fn read_unix_ns(&self) -> Option<i64> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
         clock.read_unix_ns(&read)
     }
 
-    #[inline(never)]
     pub(crate) fn read_bounded(&self) -> Option<BoundedReading> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
         clock.read_bounded(&read)
@@ -230,8 +226,7 @@ impl CpuLines {
 
 impl Engine {
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
-    /// next CPU is due, ns. `None` if no iteration may run now, as for
-    /// [`maintain`](Self::maintain).
+    /// next CPU is due, ns. `None` if no iteration may run now, as for [`iterate`](Self::iterate).
     pub(crate) fn calibrate_cpus(
         &self,
         calibrations: &mut CpuCalibrations,
@@ -239,23 +234,19 @@ impl Engine {
     ) -> Option<u64> {
         let Ok(cpu_lines) = self.cpu_lines_or_new() else {
             return self
-                .maintain(Cadence::Scheduled)
+                .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
-        let (locked, kind) = self.clock.lock_judged(self)?;
-        if kind == LineKind::Common {
-            return None; // another thread has left the CPUs' lines again
-        }
-        let config = locked.control.config;
-        Some(calibrations.run(
-            cpu_lines,
-            &Config {
-                interval_ns: self.interval_ns(),
-                ..config
-            },
-            sleep,
-        ))
+        // It is none of the CPUs if another thread has left their lines again.
+        let Step::CalibrateCpus(permit) = self.next_step() else {
+            return None;
+        };
+        let config = Config {
+            interval_ns: self.interval_ns(),
+            ..permit.config()
+        };
+        Some(calibrations.run(cpu_lines, &config, sleep))
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

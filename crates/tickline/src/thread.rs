@@ -137,7 +137,7 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
         } else {
             engine.leave_per_cpu();
             engine
-                .maintain(Cadence::Scheduled)
+                .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns)
         };
         if core::mem::take(&mut calibrations.was_clock_set) {

@@ -57,7 +57,7 @@ struct Driver {
 impl Driver {
     fn serve(&mut self, hpet: &Hpet) {
         while now_ns(hpet) >= self.due_ns {
-            let iteration = self.control.maintain(&CLOCK, &TSC, hpet);
+            let iteration = self.control.iterate(&CLOCK, &TSC, hpet);
             self.due_ns = now_ns(hpet) + i64::try_from(iteration.next_in_ns).unwrap_or(i64::MAX);
         }
     }

@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tickline_core::control::{Cadence, Config, Control, Iteration, MIN_INTERVAL_NS, Outcome};
-use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
-use tickline_core::gate::keeper::{self, LineGate, LineKind, Stage};
-use tickline_core::per_cpu;
+use tickline_core::driver::{DrivenClock, Permit, Step as DriverStep, Ticket};
+use tickline_core::gate::keeper::{self, Stage};
 use tickline_core::reference::ReferenceKind::{Independent, SameRead};
-use tickline_core::reference::{Reference, Resolutions};
+use tickline_core::reference::Resolutions;
 use tickline_core::shared::{Event, SharedClock, SlowReading};
+use tickline_core::try_lock::LockToken;
 
 use crate::check::{Check, ONE_LINE};
 use crate::limits::valid_intervals;
@@ -24,10 +24,13 @@ mod readers;
 /// The clock under attack.
 pub(crate) struct Clock {
     driven: DrivenClock<SteppedCell>,
+    /// The control loop of a clock whose gate is closed and opened without the keeper's knowledge.
+    /// Only the thread drives such a clock.
+    unguarded: RefCell<Control>,
     /// The lines of the CPUs, if each has one.
     pub(crate) cpu_clocks: Box<[SharedClock<SteppedCell>]>,
     pub(crate) config: Config,
-    /// The token of the process.
+    /// The number of the process's token.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
     /// The result of a judgement made now, and that of the last one.
@@ -72,6 +75,7 @@ impl Clock {
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
         Self {
             driven: DrivenClock::new(shared(ONE_LINE)),
+            unguarded: RefCell::new(Control::new(config)),
             cpu_clocks: (0..cpus).map(shared).collect(),
             config,
             token: Cell::new(1),
@@ -81,6 +85,12 @@ impl Clock {
             is_forced: Cell::new(false),
             commands: RefCell::default(),
         }
+    }
+
+    /// The token of the process.
+    fn lock_token(&self) -> LockToken {
+        // SAFETY: all actors of a process have the same number, and a forked process gets another.
+        unsafe { LockToken::new(self.token.get()) }
     }
 
     /// The line of a clock that has one line for all CPUs.
@@ -128,7 +138,7 @@ impl Context {
     /// The thread that drives the clock.
     pub(crate) fn drive(&self) {
         loop {
-            let iteration = self.maintain(Cadence::Scheduled);
+            let iteration = self.iterate(Cadence::Scheduled);
             let closed = self.clock.driven.keeper.stage().is_closed();
             self.check.judge_bounds();
             if !self.may_lack_line() {
@@ -146,14 +156,19 @@ impl Context {
         }
     }
 
-    /// Calls [`DrivenClock::maintain`], and checks the gate after it.
-    fn maintain(&self, cadence: Cadence) -> Option<Iteration> {
-        let me = self.world.running.get();
-        drop(self.clock.driven.lock(self)?);
-        self.world.actors[me].holds_lock.set(true);
-        self.world.actors[me].steps_left.set(u64::MAX);
-        let iteration = self.clock.driven.maintain(self, cadence);
-        self.world.actors[me].holds_lock.set(false);
+    /// Does what the clock says, as `tickline`'s engine does, and checks the gate afterwards.
+    fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
+        let token = self.clock.lock_token();
+        drop(self.clock.driven.lock(token)?);
+        let me = self.world.me();
+        me.holds_lock.set(true);
+        me.steps_left.set(u64::MAX);
+        let iteration = if self.world.scenario.clock.gate_ns == 0 {
+            self.drive_once(cadence)
+        } else {
+            Some(self.iterate_unguarded())
+        };
+        me.holds_lock.set(false);
         // If readers drive, a judgement against the counter may stay, because they collect the
         // facts only after an iteration.
         let is_excused = self.clock.readers_drive.get() || self.check.acts_under_way.get() != 0;
@@ -167,13 +182,91 @@ impl Context {
         iteration
     }
 
-    /// Calls [`DrivenClock::review`].
+    fn drive_once(&self, cadence: Cadence) -> Option<Iteration> {
+        let access = self.access();
+        let mut step = self.clock.driven.ask(self.clock.lock_token(), &access);
+        loop {
+            step = match step {
+                DriverStep::Judge(ticket) => self.judge(ticket),
+                DriverStep::Iterate(permit) => self.iterate_permitted(permit, cadence),
+                DriverStep::CalibrateCpus(_) => unreachable!("a table has no gate of its own"),
+                DriverStep::Rest(iteration) => return iteration,
+            };
+        }
+    }
+
+    /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
+    /// collects one fact after the other, and before it settles the ticket.
+    fn judge<'a>(&self, ticket: Ticket<'a, SteppedCell>) -> DriverStep<'a, SteppedCell> {
+        self.world.step(Step::Load);
+        let judgement = self.clock.judgement.get();
+        self.clock.last_judgement.set(judgement);
+        self.world.step(Step::Load);
+        let retry_at_ns = self
+            .world
+            .returned_ns()
+            .saturating_add_unsigned(self.clock.config.interval_ns);
+        let judgement = match judgement {
+            Judgement::Open => keeper::Judgement::Open {
+                resolutions: self.clock.config.resolutions,
+                serves_unix_time: true,
+            },
+            Judgement::Passing => keeper::Judgement::Closed {
+                retry_at_ns: Some(retry_at_ns),
+            },
+            Judgement::Closed => keeper::Judgement::Closed { retry_at_ns: None },
+        };
+        self.world.step(Step::Load);
+        let access = self.access();
+        ticket.settle(judgement, Some(&access), &access)
+    }
+
+    fn iterate_permitted<'a>(
+        &self,
+        permit: Permit<'a, SteppedCell>,
+        cadence: Cadence,
+    ) -> DriverStep<'a, SteppedCell> {
+        let (access, interval_ns) = (self.access(), self.clock.config.interval_ns);
+        self.watched(ONE_LINE, || {
+            let step = permit.iterate(interval_ns, cadence, &access, &access);
+            let oldest_ticks = match &step {
+                DriverStep::Iterate(permit) => permit.control().oldest_sample_ticks(),
+                _ => {
+                    let memory = self.clock.driven.lock(self.clock.lock_token());
+                    memory.and_then(|memory| memory.control().oldest_sample_ticks())
+                }
+            };
+            (step, true, oldest_ticks)
+        })
+    }
+
+    /// An iteration of a clock whose gate other threads close and open all the time. It replaces no
+    /// first line, and judges no gate.
+    fn iterate_unguarded(&self) -> Iteration {
+        let (access, mut control) = (self.access(), self.clock.unguarded.borrow_mut());
+        let iteration = self.watched(ONE_LINE, || {
+            let iteration = control.iterate(self.clock.shared(), &access, &access);
+            (iteration, true, control.oldest_sample_ticks())
+        });
+        Iteration {
+            outcome: Outcome::RetrySoon,
+            next_in_ns: iteration.next_in_ns.max(MIN_INTERVAL_NS),
+        }
+    }
+
+    /// Judges the gates again if the result would be another one. Returns whether they were judged.
     fn review(&self) -> bool {
-        let me = self.world.running.get();
-        self.world.actors[me].holds_lock.set(true);
-        let reviewed = self.clock.driven.review(self);
-        self.world.actors[me].holds_lock.set(false);
-        reviewed
+        let me = self.world.me();
+        me.holds_lock.set(true);
+        let ticket = self.clock.driven.ask_review(self.clock.lock_token());
+        let has_changed = self.clock.judgement != self.clock.last_judgement;
+        let ticket = ticket.filter(|_| has_changed);
+        let is_judged = ticket.is_some();
+        if let Some(ticket) = ticket {
+            _ = self.judge(ticket);
+        }
+        me.holds_lock.set(false);
+        is_judged
     }
 
     /// Whether the clock is allowed to be without a line.
@@ -182,8 +275,13 @@ impl Context {
             || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 
-    /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
-    pub(crate) fn iterate(&self, cell: usize, control: &mut Control) -> Option<Iteration> {
+    /// Runs an iteration for a cell, and records what it does. `iterate` returns its result, whether
+    /// it took place, and the tick of the oldest sample after it.
+    pub(crate) fn watched<T>(
+        &self,
+        cell: usize,
+        iterate: impl FnOnce() -> (T, bool, Option<u64>),
+    ) -> T {
         let now_ps = self.world.now_ps.get();
         let record = &self.world.cells[cell];
         let last_ps = record.iteration_began_ps.replace(now_ps);
@@ -195,38 +293,34 @@ impl Context {
             self.check.record_disturbance(now_ps);
         }
         let last = record.newest_start_ticks.get();
-        let access = self.access();
-        let iteration = match self.clock.cpu_clocks.get(cell) {
-            Some(shared) => per_cpu::maintain(control, shared, cell, &access, &access),
-            None => Some(control.maintain(self.clock.shared(), &access, &access)),
-        };
+        let (result, took_place, oldest_ticks) = iterate();
         let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
         // A thread that was moved away afterwards may have published a line, too.
         if record.newest_start_ticks.get() != last {
             counts.publications += 1;
-            let oldest = control.oldest_sample_ticks().expect("a line has evidence");
-            let since_ps = record.time_ps(&self.world.clocks.borrow(), oldest);
+            let oldest_ticks = oldest_ticks.expect("a line has evidence");
+            let since_ps = record.time_ps(&self.world.clocks.borrow(), oldest_ticks);
             record
                 .evidence
                 .borrow_mut()
                 .insert(record.newest_start_ticks.get(), since_ps);
-        } else if iteration.is_none() {
+        } else if !took_place {
             record.iteration_began_ps.set(last_ps);
         }
-        iteration
+        result
     }
 
     /// Runs an iteration if the reader should, as `tickline`'s engine does: readers that call often
     /// renew a line past its window, and start a line when an iteration is due.
-    fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
+    fn iterate_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
         let wanted = !self.is_per_cpu()
             && driven
                 .reader_schedule
                 .wants_iteration(&driven.keeper, reading, config.interval_ns);
         let served =
-            wanted && self.clock.readers_drive.get() && self.maintain(Cadence::OnDemand).is_some();
+            wanted && self.clock.readers_drive.get() && self.iterate(Cadence::OnDemand).is_some();
         if served && driven.reader_schedule.count_iteration() {
             self.review();
         }
@@ -242,9 +336,13 @@ impl Context {
         loop {
             self.world.step(Step::Sleep(self.random_below(max_ps)));
             self.check.run_act(|| {
-                self.close();
+                self.clock
+                    .shared()
+                    .close_gate(&self.access(), &self.access());
                 self.world.step(Step::Sleep(self.random_ps(max_ps)));
-                self.open();
+                self.clock
+                    .shared()
+                    .open_gate(&self.access(), &self.access());
             });
             self.check.record_disturbance(self.world.now_ps.get());
         }
@@ -253,7 +351,7 @@ impl Context {
     /// A thread of the program that carries out the scenario's commands: it switches the counter
     /// off and on, and sets policies. The scheduler wakes it.
     pub(crate) fn carry_out_commands(&self) {
-        let keeper = &self.clock.driven.keeper;
+        let (driven, access) = (&self.clock.driven, self.access());
         loop {
             let Some(command) = self.clock.commands.borrow_mut().pop_front() else {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));
@@ -263,100 +361,18 @@ impl Context {
                 match command {
                     Fault::GateCloses => {
                         return self.check.run_disable(|| {
-                            keeper.disable(self);
+                            driven.disable(Some(&access), &access);
                             self.world.step(Step::End);
                         });
                     }
                     Fault::GateOpens => self.check.run_enable(|| {
-                        keeper.enable();
+                        driven.keeper.enable();
                         self.world.step(Step::End);
                     }),
-                    _ => keeper.request_judgement(self),
+                    _ => driven.request_judgement(Some(&access), &access),
                 }
                 self.check.record_disturbance(self.world.now_ps.get());
             });
         }
-    }
-}
-
-impl LineGate for Context {
-    fn close(&self) {
-        self.clock
-            .shared()
-            .close_gate(&self.access(), &self.access());
-    }
-
-    fn open(&self) {
-        self.clock
-            .shared()
-            .open_gate(&self.access(), &self.access());
-    }
-}
-
-// SAFETY: all actors of a process have the same token, and a forked process gets another token.
-unsafe impl Platform for Context {
-    fn lock_token(&self) -> u64 {
-        self.clock.token.get()
-    }
-
-    fn monotonic_ns(&self) -> i64 {
-        self.access().monotonic_ns()
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.clock.config.interval_ns
-    }
-
-    /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
-    /// collects one fact after the other.
-    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
-        self.world.step(Step::Load);
-        let judgement = self.clock.judgement.get();
-        self.clock.last_judgement.set(judgement);
-        self.world.step(Step::Load);
-        let retry_at_ns = match judgement {
-            Judgement::Open => {
-                locked.control.begin_anew(self.clock.config);
-                return Some(keeper::Judgement::Open);
-            }
-            Judgement::Passing => Some(
-                self.world
-                    .returned_ns()
-                    .saturating_add_unsigned(self.clock.config.interval_ns),
-            ),
-            Judgement::Closed => None,
-        };
-        Some(keeper::Judgement::Closed { retry_at_ns })
-    }
-
-    fn judge_if_changed(
-        &self,
-        kind: LineKind,
-        locked: &mut DriverMemory,
-    ) -> Option<keeper::Judgement> {
-        if self.clock.judgement == self.clock.last_judgement {
-            None
-        } else {
-            self.judge(kind, locked)
-        }
-    }
-
-    fn iterate(&self, control: &mut Control) -> Option<Iteration> {
-        let iteration = self.iterate(ONE_LINE, control)?;
-        // Where threads close and open the gate all the time, the driver must not replace first
-        // lines or judge the gate. So this call hides both outcomes from it.
-        let hides_outcome = self.world.scenario.clock.gate_ns != 0;
-        if !hides_outcome
-            || !matches!(
-                iteration.outcome,
-                Outcome::PublishedFirst | Outcome::GateClosed
-            )
-        {
-            return Some(iteration);
-        }
-        Some(Iteration {
-            outcome: Outcome::RetrySoon,
-            next_in_ns: iteration.next_in_ns.max(MIN_INTERVAL_NS),
-        })
     }
 }

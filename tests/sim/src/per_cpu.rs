@@ -8,9 +8,9 @@
 //!
 //! The simulation leaves out the gate (faults of the gate do nothing), and the choice of the mode.
 
-use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS};
+use tickline_core::control::MIN_INTERVAL_NS;
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::per_cpu::CpuControl;
+use tickline_core::per_cpu::{CpuControl, Stay};
 
 use crate::actors::Context;
 use crate::machine::PS;
@@ -81,11 +81,6 @@ impl Context {
             .map(|_| CpuControl::new(config))
             .collect();
         let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
-        let stay = |time_ns| {
-            self.world
-                .step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
-            !self.clock.is_forced.get()
-        };
         loop {
             if self.clock.is_forced.take() {
                 cpus.iter_mut().for_each(CpuControl::force_due);
@@ -93,8 +88,8 @@ impl Context {
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
             for (cpu, calibration) in cpus.iter_mut().enumerate() {
                 if calibration.is_ready(self.world.returned_ns()) {
-                    let iterate = |control: &mut Control| self.iterate_on(cpu, control);
-                    calibration.run(&config, iterate, stay, || self.world.returned_ns());
+                    calibration.begin(&config);
+                    self.calibrate(cpu, calibration);
                 }
                 next_ns = next_ns.min(calibration.due_ns());
             }
@@ -110,14 +105,34 @@ impl Context {
         }
     }
 
-    /// Runs an iteration on `cpu`. `None` if the thread could not stay there.
-    fn iterate_on(&self, cpu: usize, control: &mut Control) -> Option<Iteration> {
-        let me = self.world.me();
-        if !self.go_to(cpu) {
-            return None;
+    /// Runs iterations on `cpu`, until the thread may leave it, or is woken.
+    fn calibrate(&self, cpu: usize, calibration: &mut CpuControl) {
+        loop {
+            self.go_to(cpu);
+            match self.iterate_on(cpu, calibration) {
+                Stay::Again => {}
+                Stay::Wait(wait_ns) => {
+                    let late_ps = self.random_ps(100_000 * PS);
+                    self.world.step(Step::Sleep(wait_ns * PS + late_ps));
+                    if self.clock.is_forced.get() {
+                        return;
+                    }
+                }
+                Stay::Leave => return,
+            }
         }
+    }
+
+    /// Runs an iteration on `cpu`, and returns what the thread does next.
+    fn iterate_on(&self, cpu: usize, calibration: &mut CpuControl) -> Stay {
+        let (me, access) = (self.world.me(), self.access());
         me.holds_lock.set(true);
-        let iteration = self.iterate(cpu, control);
+        let (iteration, stay) = self.watched(cpu, || {
+            let clock = &self.clock.cpu_clocks[cpu];
+            let done = calibration.iterate(clock, cpu, &access, &access);
+            let oldest_ticks = calibration.control().oldest_sample_ticks();
+            (done, done.0.is_some(), oldest_ticks)
+        });
         me.holds_lock.set(false);
         self.world.counts.borrow_mut().lost += u64::from(iteration.is_none());
         if iteration.is_some() {
@@ -125,15 +140,15 @@ impl Context {
             self.check
                 .check_recovery(self.clock.cpu_clocks[cpu].cell.peek());
         }
-        iteration
+        stay
     }
 
     /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has
     /// time for it.
-    fn go_to(&self, cpu: usize) -> bool {
+    fn go_to(&self, cpu: usize) {
         let (world, me) = (&self.world, self.world.me());
         if !world.cpus[cpu].is_online.get() {
-            return false;
+            return;
         }
         me.cpu.set(u32::try_from(cpu).expect("few"));
         me.is_pinned.set(true);
@@ -144,7 +159,6 @@ impl Context {
         }
         world.step(Step::Sleep(paused_ps + self.random_ps(100_000 * PS)));
         me.fence_ps.set(world.now_ps.get());
-        true
     }
 
     // ---- readers ------------------------------------------------------------------------------

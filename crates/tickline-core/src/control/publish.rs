@@ -1,13 +1,11 @@
 //! The plan of the next line, and its publication.
 //!
-//! A signal handler may run an iteration on 2 KiB of stack (`crates/tickline/tests/stack.rs`).
-//! `Control` therefore stores the plan, and each step is a separate call: stack use is that of the
-//! deepest step, not the sum of all steps. A step that stores its result in the plan returns
-//! `Option<()>`: `None` without a sample.
+//! An iteration plans the line before it changes the state. It then announces the line, reads the
+//! counter, and publishes.
 
 use super::{
     Access, Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
-    MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
+    MIN_INTERVAL_NS, NotPublished, Outcome, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
@@ -24,54 +22,29 @@ use crate::units::{FixedNs, ticks_between};
 #[derive(Debug)]
 pub(super) struct Plan {
     target: Target,
-    pub(super) allowance: Allowance,
+    allowance: Allowance,
     bounds: PlannedBounds,
     interval_ns: u64,
     /// Whether the slope comes from samples.
     has_proven_slope: bool,
 }
 
-impl Plan {
-    /// The placeholder before the first plan.
-    pub(super) const EMPTY: Self = Self {
-        target: Target {
-            ticks: 0,
-            ns: FixedNs::ZERO,
-            slope: UNKNOWN_SLOPE,
-        },
-        allowance: Allowance {
-            max_drift_ppb: 0,
-            dither: FixedNs::ZERO,
-        },
-        bounds: PlannedBounds::new(
-            0,
-            (FixedNs::ZERO, UNKNOWN_SLOPE),
-            (FixedNs::ZERO, UNKNOWN_SLOPE),
-        ),
-        interval_ns: 0,
-        has_proven_slope: false,
-    };
-}
-
 impl Control {
     /// Plans the line that follows a line of slope `old`. The planned bounds hold for `over_ns` or
     /// for the interval, whichever is shorter.
     pub(super) fn make_plan(
-        &mut self,
+        &self,
         old: Slope,
         fit: Option<&Fit>,
         over_ns: u64,
-    ) -> Result<(), NotPublished> {
-        let planned = self
-            .plan_target(old, fit, over_ns)
-            .and_then(|()| self.plan_bounds());
+    ) -> Result<Plan, NotPublished> {
         // There is a sample: this iteration has just added one. Without one, the writer takes
         // another, as for samples that are too old.
-        planned.ok_or(NotPublished::SamplesTooOld)
+        self.plan(old, fit, over_ns)
+            .ok_or(NotPublished::SamplesTooOld)
     }
 
-    #[inline(never)]
-    fn plan_target(&mut self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<()> {
+    fn plan(&self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<Plan> {
         let (interval_ns, history) = (self.next_interval_ns(fit), &self.stability.history);
         let target = match fit {
             Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,
@@ -83,32 +56,27 @@ impl Control {
                 Target { ticks, ns, slope }
             }
         };
-        let plan = &mut self.plan;
-        plan.allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
-        (plan.target, plan.interval_ns) = (target, interval_ns);
-        plan.has_proven_slope = fit.is_some();
-        Some(())
+        let allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
+        Some(Plan {
+            target,
+            allowance,
+            bounds: self.plan_bounds(target.slope, &allowance)?,
+            interval_ns,
+            has_proven_slope: fit.is_some(),
+        })
     }
 
-    /// Plans the bounds around the target's slope, widened by the planned allowance.
-    #[inline(never)]
-    fn plan_bounds(&mut self) -> Option<()> {
-        let plan = &mut self.plan;
+    /// The bounds around `slope`, widened by the allowance.
+    fn plan_bounds(&self, slope: Slope, allowance: &Allowance) -> Option<PlannedBounds> {
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
-        let fastest = plan
-            .target
-            .slope
-            .adjusted_ppb(i64::from(plan.allowance.max_drift_ppb));
+        let fastest = slope.adjusted_ppb(i64::from(allowance.max_drift_ppb));
         let unseen = fastest.over(self.config.resolutions.unseen_ticks().cast_signed());
-        plan.bounds = self
-            .stability
-            .history
-            .bounds(plan.target.slope, &plan.allowance, unseen)?;
-        plan.bounds.resolution_ns = self.config.resolutions.reference_ns;
-        let rounded = &mut plan.bounds.rounded;
+        let mut bounds = self.stability.history.bounds(slope, allowance, unseen)?;
+        bounds.resolution_ns = self.config.resolutions.reference_ns;
+        let rounded = &mut bounds.rounded;
         (rounded.unix_offset_ns, rounded.unix_bound_ns) = self.unix.offset();
-        Some(())
+        Some(bounds)
     }
 
     /// The lead-in of a line, from its start to its publication, ticks. Another CPU's counter may
@@ -160,7 +128,6 @@ impl Control {
     }
 
     /// The line that replaces `old` at `at_ticks` and follows `course`.
-    #[inline(never)]
     fn next_line(
         &self,
         old: &WindowedState,
@@ -175,14 +142,14 @@ impl Control {
     }
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and returns its window, ticks.
-    #[inline(never)]
     fn warm_up(
         &self,
+        plan: &Plan,
         old: &WindowedState,
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<u64, NotPublished> {
-        let course = course_to(old, at_ticks, &self.plan.target, window_ticks);
+        let course = course_to(old, at_ticks, &plan.target, window_ticks);
         self.next_line(old, &course, at_ticks, window_ticks)
             .map(|line| line.window_ticks)
     }
@@ -197,9 +164,9 @@ impl Control {
     }
 
     /// Rule 2: replaces the line `old` by the planned line.
-    #[inline(never)]
     pub(super) fn replace(
         &mut self,
+        plan: &Plan,
         old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
@@ -208,7 +175,6 @@ impl Control {
             counter,
             reference,
         } = *access;
-        let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if !shared.may_use(old, before_ticks, reference) {
             shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
@@ -230,10 +196,10 @@ impl Control {
         // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
-        let line_ticks = self.warm_up(old, before_ticks, window_ticks)?;
-        let course = self.swap_lines(old, access, window_ticks)?;
+        let line_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
+        let course = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
-        self.record_replacement(&course, shared, offset, interval_ns);
+        self.record_replacement(plan, &course, shared, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
         let line_ns = old_slope
             .over(line_ticks.cast_signed())
@@ -247,9 +213,9 @@ impl Control {
 
     /// Records the replacement of a line that was off by `offset`, and stores the new line's
     /// figures.
-    #[inline(never)]
     fn record_replacement<S>(
         &mut self,
+        plan: &Plan,
         course: &Course,
         shared: &SharedClock<S>,
         offset: FixedNs,
@@ -259,16 +225,16 @@ impl Control {
         if course.step_to.is_some() {
             shared.events.count(Event::StepForward);
         }
-        let is_back = course.step_to.is_some() || self.is_usual(offset, self.plan.target.slope);
+        let is_back = course.step_to.is_some() || self.is_usual(offset, plan.target.slope);
         self.is_disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.is_disrupted &= !is_back;
-        self.record(course.offset, shared, interval_ns);
+        self.record(plan, course.offset, shared, interval_ns);
     }
 
     /// The three steps of rule 2: announce, read the counter, publish.
-    #[inline(never)]
     fn swap_lines(
         &self,
+        plan: &Plan,
         old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
@@ -285,14 +251,13 @@ impl Control {
         // The bend removes the offset by the end of the window, not of the interval. A line may be
         // in use until its validity ends. With a bend for the interval, it would be off by several
         // times the offset by then.
-        let course = course_to(old, at_ticks, &self.plan.target, window_ticks);
+        let course = course_to(old, at_ticks, &plan.target, window_ticks);
         match self.next_line(old, &course, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
-                let bounds = &self.plan.bounds;
                 let published =
                     shared
                         .cell
-                        .publish(replacing.state, &line, bounds, self.suspended_ns);
+                        .publish(replacing.state, &line, &plan.bounds, self.suspended_ns);
                 if published {
                     Ok(course)
                 } else {
@@ -318,9 +283,14 @@ impl Control {
     /// Another thread may just have returned the reference's time. The CPU may execute that
     /// thread's next plain read early, and so use this line at a tick before `at_ticks`. At that
     /// tick, too, the line is not below the reference's time then.
-    #[inline(never)]
-    fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
-        let (plan, resolutions) = (&self.plan, &self.config.resolutions);
+    fn first_ns(
+        &self,
+        plan: &Plan,
+        at_ticks: u64,
+        before_ticks: u64,
+        reference_ns: i64,
+    ) -> FixedNs {
+        let resolutions = &self.config.resolutions;
         let since_ticks = ticks_between(before_ticks, at_ticks)
             .saturating_add(resolutions.unseen_ticks().cast_signed());
         let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
@@ -333,14 +303,13 @@ impl Control {
     }
 
     /// The first line, which passes through `from` at `at_ticks`, or above it.
-    #[inline(never)]
     fn first_line(
         &self,
+        slope: Slope,
         before: &WindowedState,
         at_ticks: u64,
         from: FixedNs,
     ) -> Result<WindowedState, NotPublished> {
-        let slope = self.plan.target.slope;
         // The window is one and a half of the shortest interval plus the lead-in, and longer where
         // sampling is slow. This suffices, because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
@@ -364,13 +333,13 @@ impl Control {
     /// Rule 7: publishes a first line. The writer announces the line. Then it reads the reference
     /// once more, between two reads of the counter, and starts the line no lower than the reference
     /// may be at the second read. No later reading of the reference counts.
-    #[inline(never)]
     pub(super) fn publish_first_line(
         &mut self,
+        plan: &Plan,
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let (slope, interval_ns) = (self.plan.target.slope, self.plan.interval_ns);
+        let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
         let now_ticks = access.counter.now_ordered();
@@ -378,15 +347,15 @@ impl Control {
             return Err(NotPublished::SamplesTooOld);
         }
         // The reference is not read yet: with the least value, the result is the target.
-        let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
-        self.first_line(before, now_ticks, from)?;
-        let offset = self.swap_in_first_line(before, access)?;
+        let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
+        self.first_line(slope, before, now_ticks, from)?;
+        let offset = self.swap_in_first_line(plan, before, access)?;
         access.shared.events.count(Event::Recovery);
         self.has_proven_slope = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.is_disrupted =
             !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
-        self.record(offset, access.shared, interval_ns);
+        self.record(plan, offset, access.shared, interval_ns);
         Ok(Iteration {
             outcome: Outcome::PublishedFirst,
             next_in_ns: 0,
@@ -394,9 +363,9 @@ impl Control {
     }
 
     /// The steps of rule 7. Returns the line's offset from its target.
-    #[inline(never)]
     fn swap_in_first_line(
         &self,
+        plan: &Plan,
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
@@ -415,12 +384,12 @@ impl Control {
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        let Plan { target, bounds, .. } = &self.plan;
+        let Plan { target, bounds, .. } = plan;
         let line = if self.newest_sample_is_too_old(at_ticks, target.slope) {
             Err(NotPublished::SamplesTooOld)
         } else {
-            let from = self.first_ns(at_ticks, before_ticks, reference_ns);
-            self.first_line(before, at_ticks, from)
+            let from = self.first_ns(plan, at_ticks, before_ticks, reference_ns);
+            self.first_line(target.slope, before, at_ticks, from)
         };
         match line {
             Ok(line) => {
@@ -442,15 +411,20 @@ impl Control {
     }
 
     /// Records a line that was published `offset` away from its target, and stores its figures.
-    #[inline(never)]
-    fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
-        let slope = self.plan.target.slope;
+    fn record<S>(
+        &mut self,
+        plan: &Plan,
+        offset: FixedNs,
+        shared: &SharedClock<S>,
+        interval_ns: u64,
+    ) {
+        let slope = plan.target.slope;
         self.stability
-            .record_publication(self.plan.bounds.rounded, self.plan.target);
+            .record_publication(plan.bounds.rounded, plan.target);
         self.slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),
-            max_drift_ppb: u64::from(self.plan.allowance.max_drift_ppb),
+            max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
             interval_ns,
             offset_ns: offset.round_ns(),
             are_samples_too_old: false,

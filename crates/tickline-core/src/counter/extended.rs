@@ -54,7 +54,7 @@ use super::Counter;
 /// Readings stay in order in all cases. The bounds are void until the next iteration, as after any
 /// jump of a counter. The register does not show that a whole wrap is missing. The reference shows
 /// it, but only iterations read the reference. So after a sleep that may have been longer than a
-/// wrap, call [`maintain`](crate::control::Control::maintain) before the first reading. Repeat the
+/// wrap, call [`iterate`](crate::control::Control::iterate) before the first reading. Repeat the
 /// call until it has published a line, or the clock has no line. Then no reading is wrong. A jump
 /// of less than 0.1 % of the time since the last iteration looks like a change of rate, and counts
 /// only as [`BoundViolation`].

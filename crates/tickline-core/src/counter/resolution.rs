@@ -46,52 +46,15 @@ const MAX_RUN_TICKS: u64 = 3;
 /// take 1 KiB of the stack.
 #[must_use]
 pub fn resolution_ticks(counter: &impl Counter) -> u64 {
-    resolution_ticks_in(counter, &mut [0; 127])
-}
-
-/// Computes [`resolution_ticks`] in `memory`, whose content does not matter. For callers whose stack
-/// has no room for the differences, such as a signal handler's.
-///
-/// ```
-/// use tickline_core::counter::{Extended, resolution_ticks_in};
-///
-/// # let register = core::cell::Cell::new(0);
-/// # let read_register = || { register.set(register.get() + 25); register.get() };
-/// let counter = Extended::<32, _>::new(read_register);
-/// let mut memory = Box::new([0; 127]);
-/// assert_eq!(resolution_ticks_in(&counter, &mut memory), 25);
-/// ```
-#[must_use]
-#[inline(never)]
-pub fn resolution_ticks_in(counter: &impl Counter, memory: &mut [u64; 127]) -> u64 {
+    let memory = &mut [0; 127];
     let seen = observe(counter, memory);
     let differences = memory.get_mut(..seen).unwrap_or(&mut []);
-    sort(differences);
+    differences.sort_unstable();
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
     (seen >= MIN_DIFFERENCES)
         .then(|| step(differences))
         .flatten()
         .unwrap_or(median)
-}
-
-/// The gaps of Shell's sort for up to 127 items (Ciura, "Best Increments for the Average Case of
-/// Shellsort", 2001).
-const GAPS: &[usize] = &[57, 23, 10, 4, 1];
-
-/// Sorts in place by Shell's sort: `sort_unstable` uses stack for 32 items and more.
-fn sort(items: &mut [u64]) {
-    for &gap in GAPS {
-        for end in gap..items.len() {
-            let mut index = end;
-            while let Some(before) = index.checked_sub(gap) {
-                if items.get(before) <= items.get(index) {
-                    break;
-                }
-                items.swap(before, index);
-                index = before;
-            }
-        }
-    }
 }
 
 /// Fills `differences` with the differences of successive unequal reads. Returns their number.

@@ -116,8 +116,6 @@ impl Clocksource {
     #[must_use]
     pub fn is_accepted(self, list: &[u8]) -> Option<bool> {
         let mut accepts = None;
-        // A loop, and no adapters: each has a frame where the code runs unoptimised, and a judgement
-        // may have little stack.
         for name in list.split(u8::is_ascii_whitespace) {
             match Self::from_name(name) {
                 Self::Unknown => {} // empty, at a second space

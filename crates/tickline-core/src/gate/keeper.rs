@@ -3,9 +3,9 @@
 //!
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
-//! keeper puts their actions in order. The holder of the clock's lock calls
-//! [`judge_if_due`](GateKeeper::judge_if_due) with a function that judges, whose result closes or
-//! opens the gate. One word holds the state:
+//! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
+//! the word with which it begins ([`Begun`]). It then collects the facts and judges, and settles
+//! what it has begun: the judgement closes or opens the gate. One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
@@ -26,11 +26,12 @@
 //!   `set_line_kind` and `request_judgement_if_open` only change the word. The caller of the last
 //!   one has found the gate closed, or has closed it. If the gate is open, switching on only raises
 //!   the count.
-//! - **K2. Only a judge opens the gate, under the clock's lock.** The judge opens the gate, then
-//!   exchanges the word with which the judgement began for `Open`. Only then may a line be
-//!   published. A change before the exchange makes the exchange fail: the judge closes the gate
-//!   again, and another judgement follows. A thread that makes a change after the exchange finds
-//!   the gate open, and closes it (K1).
+//! - **K2. Only a judge opens the gate, under the clock's lock.** A judge has a
+//!   [`Ticket`](crate::driver::Ticket), which holds that lock until it is settled. To settle it, the
+//!   judge opens the gate, then exchanges the word with which the judgement began for `Open`. Only
+//!   then may a line be published. A change before the exchange makes the exchange fail: the judge
+//!   closes the gate again, and another judgement follows. A thread that makes a change after the
+//!   exchange finds the gate open, and closes it (K1).
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
@@ -41,8 +42,8 @@
 //! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
 //! ended, the next judgement makes the gate agree with the switch and the facts.
 //!
-//! **A judge that judges again ([`review`](GateKeeper::review)), or judges for the CPUs' lines,
-//! closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
+//! **A judge that judges again ([`begin_review`](GateKeeper::begin_review)), or judges for the CPUs'
+//! lines, closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
 //! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
 //! void the judgement: both want the gate open.
 //!
@@ -60,17 +61,36 @@
 //! | Opening the gate in `enable` | a thread that is stopped inside `enable` could open a gate that `disable` has closed meanwhile |
 //! | A second word for the kind of lines | between the changes of the two words a gate may close, or a reader may begin an iteration that was judged for the other kind |
 
+use crate::cell::StateCell;
 use crate::control::INTERVAL_RANGE_NS;
+use crate::counter::Counter;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
+use crate::reference::{Reference, Resolutions};
+use crate::shared::SharedClock;
 
-/// The gate of a clock's common line: a judgement closes and opens it.
-pub trait LineGate {
+/// The gate of a clock's common line, and the clocks that are read to end a line.
+pub(crate) struct LineGate<'a, S, C, R> {
+    pub(crate) shared: &'a SharedClock<S>,
+    /// `None` if the machine has no counter. The clock then never has a line.
+    pub(crate) counter: Option<&'a C>,
+    pub(crate) reference: &'a R,
+}
+
+impl<S: StateCell, C: Counter, R: Reference> LineGate<'_, S, C, R> {
     /// Closes the gate. When this returns, no reading that begins later uses the counter, until
     /// [`open`](Self::open).
-    fn close(&self);
+    fn close(&self) {
+        if let Some(counter) = self.counter {
+            self.shared.close_gate(counter, self.reference);
+        }
+    }
 
     /// Opens the gate: lines may be published again.
-    fn open(&self);
+    fn open(&self) {
+        if let Some(counter) = self.counter {
+            self.shared.open_gate(counter, self.reference);
+        }
+    }
 }
 
 /// The stage of a clock's judgement. The word has a bit for `Disabled`, and a number for the other
@@ -108,14 +128,37 @@ pub enum LineKind {
 /// The result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// Every gate is open.
-    Open,
+    /// Every gate is open. The control loop begins anew, with these settings.
+    Open {
+        /// The resolutions of the counter and of the reference.
+        resolutions: Resolutions,
+        /// Whether the lines serve Unix time.
+        serves_unix_time: bool,
+    },
     /// A gate is closed.
     Closed {
         /// When to judge again, ns, if the reason passes by itself. `None`: a call must ask for
         /// another judgement.
         retry_at_ns: Option<i64>,
     },
+}
+
+/// A judgement that has begun. It counts if the word is unchanged when it is settled. The holder of
+/// the clock's lock drops it if it has no facts yet, or if they have not changed; then nothing
+/// happens, and another judgement may begin.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The word at the beginning of the judgement.
+    word: u64,
+    /// Whether the gates are judged again, because facts have changed.
+    is_review: bool,
+}
+
+impl Begun {
+    /// The kind of lines for which the gates are judged.
+    pub(crate) const fn line_kind(&self) -> LineKind {
+        kind_of(self.word)
+    }
 }
 
 const STAGE_MASK: u64 = 3;
@@ -221,51 +264,33 @@ impl GateKeeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// Judges the gates if that is due, and returns the kind of line for which the caller may run
-    /// an iteration. The caller holds the clock's lock. Call this when no judgement of this process
-    /// has confirmed [`line_kind`](Self::line_kind): after start-up, a change, or a fork. A change
-    /// during `judge` voids its result. In a forked child the gates may be open already; its
-    /// readers keep their lines while `judge` runs. `judge` returns `None` if it has no facts yet;
-    /// the next caller of this function then judges.
-    pub fn judge_if_due(
-        &self,
-        now_ns: impl FnOnce() -> i64,
-        gate: &impl LineGate,
-        judge: impl FnOnce(LineKind) -> Option<Judgement>,
-    ) -> Option<LineKind> {
-        let before = self.load_word();
-        let kind = kind_of(before);
-        match stage_of(before) {
-            Stage::Unjudged | Stage::Open => {}
-            Stage::Waiting if self.is_due(Stage::Waiting, now_ns()) => {}
-            Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
-        }
-        let judgement = judge(kind)?;
-        if kind == LineKind::PerCpu {
-            gate.close(); // `set_line_kind` has left the common line in use
-        }
-        self.carry_out(before, judgement, gate).then_some(kind)
+    /// Begins a judgement if one is due. The caller holds the clock's lock. Call this when no
+    /// judgement of this process has confirmed [`line_kind`](Self::line_kind): after start-up, a
+    /// change, or a fork. A change before the judgement is settled voids it. In a forked child the
+    /// gates may be open already; its readers keep their lines until then.
+    pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<Begun> {
+        let word = self.load_word();
+        let is_due = match stage_of(word) {
+            Stage::Unjudged | Stage::Open => true,
+            Stage::Waiting => self.is_due(Stage::Waiting, reference.monotonic_ns()),
+            Stage::Closed | Stage::Disabled => false,
+        };
+        is_due.then_some(Begun {
+            word,
+            is_review: false,
+        })
     }
 
-    /// Judges the gates again, because facts have changed since the last judgement. The caller
-    /// holds the clock's lock. Returns whether the gates were judged. They are not if `judge` finds
-    /// no change, if the first judgement since a change of the word is still to come, or if the
-    /// counter is switched off.
-    pub fn review(
-        &self,
-        gate: &impl LineGate,
-        judge: impl FnOnce(LineKind) -> Option<Judgement>,
-    ) -> bool {
-        let before = self.load_word();
-        if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
-            return false;
-        }
-        let Some(judgement) = judge(kind_of(before)) else {
-            return false;
-        };
-        gate.close();
-        self.carry_out(before, judgement, gate);
-        true
+    /// Begins another judgement, because facts may have changed since the last one. The caller
+    /// holds the clock's lock. `None` if the first judgement since a change of the word is still to
+    /// come, or if the counter is switched off.
+    pub(crate) fn begin_review(&self) -> Option<Begun> {
+        let word = self.load_word();
+        let is_judged = !matches!(stage_of(word), Stage::Unjudged | Stage::Disabled);
+        is_judged.then_some(Begun {
+            word,
+            is_review: true,
+        })
     }
 
     /// Loads the word at the beginning of a judgement.
@@ -275,11 +300,22 @@ impl GateKeeper {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate as `judgement` says. Returns whether the holder of the lock may run
-    /// an iteration.
-    fn carry_out(&self, before: u64, judgement: Judgement, gate: &impl LineGate) -> bool {
+    /// Closes or opens the gate as `judgement` says. Returns the kind of line for which the holder
+    /// of the lock may run an iteration.
+    pub(crate) fn settle<S: StateCell>(
+        &self,
+        begun: Begun,
+        judgement: Judgement,
+        gate: &LineGate<'_, S, impl Counter, impl Reference>,
+    ) -> Option<LineKind> {
+        let kind = begun.line_kind();
+        let Begun { word, is_review } = begun;
+        // The line of the earlier judgement ends. `set_line_kind` has left a common line in use.
+        if is_review || kind == LineKind::PerCpu {
+            gate.close();
+        }
         let stage = match judgement {
-            Judgement::Open => {
+            Judgement::Open { .. } => {
                 gate.open();
                 Stage::Open
             }
@@ -291,7 +327,7 @@ impl GateKeeper {
             }
             Judgement::Closed { retry_at_ns: None } => Stage::Closed,
         };
-        let stands = self.set_stage(before, stage);
+        let stands = self.set_stage(word, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
             gate.close();
@@ -301,7 +337,7 @@ impl GateKeeper {
             // judge has closed it.
             self.request_judgement_if_open();
         }
-        admitted
+        admitted.then_some(kind)
     }
 
     /// Sets the stage after a judgement, if the word is still `before`. Returns whether it is. If
@@ -330,7 +366,7 @@ impl GateKeeper {
     /// Requests a judgement if the word says that the gates are open. The holder of the clock's
     /// lock calls this if its iteration has found the gate closed, or its judgement is void.
     /// Returns whether a judgement is due.
-    pub fn request_judgement_if_open(&self) -> bool {
+    pub(crate) fn request_judgement_if_open(&self) -> bool {
         let before = self.change_word(|word| {
             if stage_of(word) == Stage::Open {
                 request(word)
@@ -342,13 +378,19 @@ impl GateKeeper {
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
-    pub fn request_judgement(&self, gate: &impl LineGate) {
+    pub(crate) fn request_judgement<S: StateCell>(
+        &self,
+        gate: &LineGate<'_, S, impl Counter, impl Reference>,
+    ) {
         self.change_word(request);
         gate.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
-    pub fn disable(&self, gate: &impl LineGate) {
+    pub(crate) fn disable<S: StateCell>(
+        &self,
+        gate: &LineGate<'_, S, impl Counter, impl Reference>,
+    ) {
         self.change_word(|word| request(word) | DISABLED_BIT);
         gate.close();
     }

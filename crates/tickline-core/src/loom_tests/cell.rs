@@ -9,7 +9,7 @@ use crate::sample::Point;
 use crate::shared::SharedClock;
 use crate::state::{LineState, Phase};
 use crate::testing::FnClock;
-use crate::try_lock::TryLock;
+use crate::try_lock::{LockToken, TryLock};
 
 /// Line `number`, which follows `from`. Each field contains the number.
 pub(super) fn line(from: LineState, number: i64) -> WindowedState {
@@ -270,9 +270,10 @@ fn a_high_water_mark_is_never_a_mixture() {
 fn a_lock_excludes_and_hands_over() {
     check(None, &["1 got it", "2 got it", "3 got it"], |seen| {
         let lock = new_shared(TryLock::new(UnsafeCell::new(0_u32)));
-        let add = |lock: &TryLock<UnsafeCell<u32>>| {
-            // SAFETY: one process, one token.
-            let Some(guard) = (unsafe { lock.try_lock(7, |_| panic!("left behind")) }) else {
+        // SAFETY: one process, one number.
+        let token = unsafe { LockToken::new(7) };
+        let add = move |lock: &TryLock<UnsafeCell<u32>>| {
+            let Some(guard) = lock.try_lock(token, |_| panic!("left behind")) else {
                 return 0;
             };
             // SAFETY: the guard holds the lock; loom checks that no other thread has access.
@@ -283,8 +284,7 @@ fn a_lock_excludes_and_hands_over() {
         let mine = add(&lock);
         let sum = mine + other.join().unwrap();
         seen.saw(format!("{sum} got it"));
-        // SAFETY: one process, one token.
-        let guard = unsafe { lock.try_lock(7, |_| ()) }.expect("free");
+        let guard = lock.try_lock(token, |_| ()).expect("free");
         // SAFETY: the guard holds the lock.
         assert_eq!(guard.with(|content| unsafe { *content }), sum);
     });

@@ -2,17 +2,16 @@
 //! while the holder of the clock's lock judges and runs iterations. The models assert the
 //! conclusions from the rules of `gate::keeper`. The keeper's tests cover other changes at each moment of a judgement.
 
-use core::cell::Cell;
 use std::sync::Arc;
 
-use super::{Coverage, Scene, WRITER_TICKS, check, new_shared, reading, spawn};
-use crate::cell::StateCell;
+use super::{Coverage, OPEN, Scene, Time, View, WRITER_TICKS, check, new_shared, reading, spawn};
+use crate::cell::{LineCell, StateCell};
 use crate::control::{Control, Outcome};
 use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::shared::ReadingSource;
+use crate::shared::{ReadingSource, SharedClock};
 use crate::state::Phase;
-use crate::try_lock::TryLock;
+use crate::try_lock::{LockToken, TryLock};
 
 /// A clock behind a gate, which the threads of a model share.
 #[derive(Clone)]
@@ -43,8 +42,42 @@ impl Judged {
     /// A clock as [`new`](Self::new) makes it, with its gate closed.
     fn closed() -> Self {
         let gated = Self::new();
-        gated.keeper.request_judgement(&gated.scene);
+        gated.request_judgement();
         gated
+    }
+
+    fn request_judgement(&self) {
+        self.scene
+            .with_gate(|gate| self.keeper.request_judgement(gate));
+    }
+
+    pub(super) fn disable(&self) {
+        self.scene.with_gate(|gate| self.keeper.disable(gate));
+    }
+
+    /// Judges the gates if that is due. Returns the kind of lines for which the keeper admits this
+    /// thread, which holds the clock's lock.
+    fn judge_if_due(&self) -> Option<LineKind> {
+        let begun = self
+            .keeper
+            .begin_if_due(&self.scene.time.view(WRITER_TICKS))?;
+        let judged = begun.line_kind();
+        // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which orders
+        // it.
+        let is_open = self.against.load(Ordering::Relaxed) == 0;
+        let judgement = if is_open {
+            OPEN
+        } else {
+            Judgement::Closed { retry_at_ns: None }
+        };
+        let kind = self
+            .scene
+            .with_gate(|gate| self.keeper.settle(begun, judgement, gate));
+        assert!(
+            kind.is_none_or(|kind| kind == judged),
+            "judged for {judged:?}, admitted for {kind:?}"
+        );
+        kind
     }
 
     /// Takes the clock's lock, and runs `action` for the lines if the keeper admits this thread.
@@ -52,33 +85,17 @@ impl Judged {
         &self,
         action: impl FnOnce(&mut Control, LineKind) -> Option<T>,
     ) -> Option<T> {
-        // SAFETY: one process, one token.
-        let mut control = unsafe { self.control.try_lock(7, |_| ()) }?;
-        let judged = Cell::new(None);
-        let judge = |kind| {
-            judged.set(Some(kind));
-            // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which
-            // orders it.
-            let is_open = self.against.load(Ordering::Relaxed) == 0;
-            Some(if is_open {
-                Judgement::Open
-            } else {
-                Judgement::Closed { retry_at_ns: None }
-            })
-        };
-        let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene, judge);
-        let kind = self.keeper.line_kind().or_else(judge_if_due)?;
-        assert!(
-            judged.get().is_none_or(|judged| judged == kind),
-            "admitted for {kind:?}"
-        );
+        // SAFETY: one process, one number.
+        let token = unsafe { LockToken::new(7) };
+        let mut control = self.control.try_lock(token, |_| ())?;
+        let kind = self.keeper.line_kind().or_else(|| self.judge_if_due())?;
         action(&mut control, kind)
     }
 
     /// Runs an iteration of the common line, if the keeper admits this thread.
     fn serve(&self) -> Option<Outcome> {
         self.admitted(|control, _| {
-            let outcome = self.scene.maintain(control).outcome;
+            let outcome = self.scene.iterate(control).outcome;
             (outcome != Outcome::GateClosed || !self.keeper.request_judgement_if_open())
                 .then_some(outcome)
         })
@@ -139,7 +156,7 @@ fn a_counter_is_switched_off_under_a_judge() {
                     seen.saw("a line before");
                 }
                 let last_ns = reading(&gated.scene.clock, &view);
-                gated.keeper.disable(&gated.scene);
+                gated.disable();
                 gated.is_not_read(last_ns);
                 gated.is_not_read(last_ns);
             });
@@ -161,7 +178,7 @@ fn a_counter_is_switched_off_under_a_judge() {
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
         let gated = Judged::closed();
-        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene));
+        let off = spawn(&gated, |gated| gated.disable());
         let on = spawn(&gated, move |gated| {
             if gated.keeper.stage() == Stage::Disabled {
                 gated.keeper.enable();
@@ -189,7 +206,7 @@ fn a_fact_changes_under_a_judge() {
         let setter = spawn(&gated, |gated| {
             // ORDERING: Relaxed, ordered by the request that follows.
             gated.against.store(1, Ordering::Relaxed);
-            gated.keeper.request_judgement(&gated.scene);
+            gated.request_judgement();
             gated.is_not_read(i64::MIN);
         });
         gated.serve();
@@ -215,23 +232,31 @@ fn a_verdict_is_published_after_its_reasons() {
                 assert_eq!(reasons.load(Ordering::Relaxed), 1);
             },
         );
-        let judge = |_| {
+        let judge = || {
             // ORDERING: Relaxed, ordered by the verdict.
             reasons.store(1, Ordering::Relaxed);
-            Some(Judgement::Open)
+            OPEN
         };
         assert!(
-            keeper.judge_if_due(|| 0, &NoLine, judge).is_some(),
+            judge_without_line(&keeper, judge).is_some(),
             "the gate was judged before"
         );
         asker.join().unwrap();
     });
 }
 
-/// A gate without a line.
-pub(super) struct NoLine;
-
-impl LineGate for NoLine {
-    fn close(&self) {}
-    fn open(&self) {}
+/// Judges the gates of a clock that has no common line, because it has no counter.
+pub(super) fn judge_without_line(
+    keeper: &GateKeeper,
+    judge: impl FnOnce() -> Judgement,
+) -> Option<LineKind> {
+    let (shared, time) = (SharedClock::new(LineCell::new()), Time::new(0, 0));
+    let view = time.view(WRITER_TICKS);
+    let begun = keeper.begin_if_due(&view)?;
+    let gate = LineGate {
+        shared: &shared,
+        counter: None::<&View<'_>>,
+        reference: &view,
+    };
+    keeper.settle(begun, judge(), &gate)
 }

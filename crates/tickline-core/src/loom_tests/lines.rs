@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 
-use super::gate::{Judged, NoLine};
-use super::{check, new_shared, spawn};
+use super::gate::{Judged, judge_without_line};
+use super::{OPEN, check, new_shared, spawn};
 use crate::cell::StateCell;
-use crate::gate::keeper::{GateKeeper, Judgement, LineKind, Stage};
+use crate::gate::keeper::{GateKeeper, LineKind, Stage};
 use crate::shared::{AtomicFigures, Figures};
 
 /// A keeper, and a cell in place of the CPUs' lines. Loom reports a thread that reads the cell
@@ -40,10 +40,7 @@ fn the_lines_are_made_before_they_are_found() {
             Some(LineKind::Common) => seen.saw("common"),
             None => seen.saw("none"),
         });
-        table
-            .0
-            .0
-            .judge_if_due(|| 0, &NoLine, |_| Some(Judgement::Open));
+        judge_without_line(&table.0.0, || OPEN);
         maker.join().unwrap();
         reader.join().unwrap();
     });
@@ -110,7 +107,7 @@ fn the_counter_is_switched_off_during_a_change_to_the_cpus_lines() {
                 if gated.serves().1 {
                     seen.saw("in use before");
                 }
-                gated.keeper.disable(&gated.scene);
+                gated.disable();
                 assert_eq!(gated.serves(), (false, false));
             });
             seen.saw(format!("admitted: {}", gated.calibrate_cpus().is_some()));

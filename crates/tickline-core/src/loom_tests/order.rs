@@ -54,7 +54,7 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
     check(Some(5), wanted, move |seen| {
         let (scene, mut control) = scene();
         let reader = reader(&scene, read);
-        let iteration = scene.maintain(&mut control);
+        let iteration = scene.iterate(&mut control);
         let last = reader.join().unwrap();
         note(seen, &scene.clock, iteration.outcome);
         let now = reading(&scene.clock, &scene.time.view(WRITER_TICKS));
@@ -94,7 +94,7 @@ fn rule_2_a_line_is_lowered_between_two_readers() {
             let now = reading(&scene.clock, &scene.time.view(READER_TICKS));
             assert!(now >= last, "{now} after {last}");
         });
-        let iteration = scene.maintain(&mut control);
+        let iteration = scene.iterate(&mut control);
         giver.join().unwrap();
         taker.join().unwrap();
         note(seen, &scene.clock, iteration.outcome);
@@ -159,7 +159,7 @@ fn rule_6_a_clock_recovers_under_a_reader_without_a_line() {
             assert!(second >= first.ns, "{second} after {first:?}");
             second
         });
-        let iteration = scene.maintain(&mut control);
+        let iteration = scene.iterate(&mut control);
         scene.time.jump(1_000_000);
         let last = reader.join().unwrap();
         note(seen, &scene.clock, iteration.outcome);
@@ -185,7 +185,7 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             );
             assert!(after.ns >= before, "{after:?} after {before}");
         });
-        let iteration = scene.maintain(&mut control);
+        let iteration = scene.iterate(&mut control);
         closer.join().unwrap();
         note(seen, &scene.clock, iteration.outcome);
         let state = scene.clock.cell.load();

@@ -7,7 +7,8 @@ use super::*;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
 use crate::testing::{
-    CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, is_replacing, leak,
+    CONFIG, FnClock, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, is_replacing,
+    leak,
 };
 use crate::units::FixedNs;
 
@@ -75,15 +76,12 @@ fn calibrate(
     cpu: usize,
 ) -> u64 {
     board.on.set(cpu);
-    let iterate =
-        |control: &mut Control| maintain(control, &clocks[cpu], cpu, board, board.machine);
-    let iteration = calibrations[cpu].run(
-        &CONFIG,
-        iterate,
-        |_| false,
-        || board.machine.now().cast_signed(),
-    );
-    iteration.expect("the thread was just put there").next_in_ns
+    calibrations[cpu].begin(&CONFIG);
+    let mut done = (None, Stay::Again);
+    while done.1 == Stay::Again {
+        done = calibrations[cpu].iterate(&clocks[cpu], cpu, board, board.machine);
+    }
+    done.0.expect("the thread was just put there").next_in_ns
 }
 
 /// The first lines are short, so the thread stays until there is one that lasts until it is back.
@@ -93,18 +91,17 @@ fn calibrate(
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (board, clocks, _) = settled_board(true);
     let (mut calibration, mut config) = (CpuControl::new(CONFIG), CONFIG);
-    let now_ns = || board.machine.now().cast_signed();
+    let now_ns = || board.machine.truth_ns();
     let pass = |calibration: &mut CpuControl, config: &Config| {
-        let iterate =
-            |control: &mut Control| maintain(control, &clocks[0], 0, board, board.machine);
-        let stay = |ns| {
-            board.machine.pass(ns);
-            true
-        };
-        calibration
-            .run(config, iterate, stay, now_ns)
-            .unwrap()
-            .next_in_ns
+        calibration.begin(config);
+        loop {
+            let (iteration, stay) = calibration.iterate(&clocks[0], 0, board, board.machine);
+            match stay {
+                Stay::Again => {}
+                Stay::Wait(ns) => board.machine.pass(ns),
+                Stay::Leave => return iteration.unwrap().next_in_ns,
+            }
+        }
     };
     assert!(pass(&mut calibration, &config) > STAY_NS);
     assert!(!calibration.is_ready(now_ns()) && calibration.is_ready(calibration.due_ns()));
@@ -320,15 +317,11 @@ fn an_id_outside_of_the_table_reads_nothing() {
             .all(|reading| reading(clocks, board).is_none())
     );
     assert!(read_slow(clocks, board, board.machine).is_none());
-    assert!(
-        maintain(
-            &mut Control::new(CONFIG),
-            &clocks[0],
-            0,
-            board,
-            board.machine
-        )
-        .is_none()
+    let mut calibration = CpuControl::new(CONFIG);
+    calibration.begin(&CONFIG);
+    assert_eq!(
+        calibration.iterate(&clocks[0], 0, board, board.machine),
+        (None, Stay::Leave)
     );
 }
 
@@ -337,32 +330,30 @@ fn an_id_outside_of_the_table_reads_nothing() {
 /// can't reach is tried again after an interval, or a quarter earlier.
 #[test]
 fn a_pass_sets_the_cadence_and_when_it_comes_back() {
-    let outcomes = Cell::new(0);
     let mut calibration = CpuControl::new(CONFIG);
-    let iterate = |control: &mut Control| {
-        assert_eq!(control.config.cadence, Cadence::Pinned);
-        outcomes.set(outcomes.get() + 1);
-        Some(Iteration {
-            outcome: crate::control::Outcome::PublishedFirst,
-            next_in_ns: 0,
-        })
+    calibration.begin(&CONFIG);
+    assert_eq!(calibration.control().config.cadence, Cadence::Pinned);
+    let recovered = Iteration {
+        outcome: crate::control::Outcome::PublishedFirst,
+        next_in_ns: 0,
     };
-    let stop = |_| {
-        assert_eq!(outcomes.get(), 2);
-        false
+    let rested = Iteration {
+        next_in_ns: 50_000,
+        ..recovered
     };
-    assert!(calibration.run(&CONFIG, iterate, stop, || 1_000).is_some());
-    assert_eq!(calibration.due_ns(), 51_000);
-    assert!(
-        calibration
-            .run(
-                &CONFIG,
-                |_| None,
-                |_| panic!("no thread is on the CPU"),
-                || 0
-            )
-            .is_none()
-    );
+    let now = |ns| FnClock(move || ns);
+    for _ in 0..2 {
+        assert_eq!(
+            calibration.after(Some(recovered), &now(500)),
+            (Some(recovered), Stay::Again)
+        );
+        assert_eq!(
+            calibration.after(Some(recovered), &now(1_000)),
+            (Some(rested), Stay::Wait(50_000))
+        );
+        assert_eq!(calibration.due_ns(), 51_000);
+    }
+    assert_eq!(calibration.after(None, &now(0)), (None, Stay::Leave));
     let interval_ns = CONFIG.interval_ns.cast_signed();
     assert_eq!(calibration.due_ns(), interval_ns);
     assert!(
@@ -438,8 +429,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
             }
             steps.set(steps.get() + 1);
         });
-        let control = &mut calibrations[0].control;
-        let iteration = maintain(control, &clocks[0], 0, board, board.machine);
+        let (iteration, _) = calibrations[0].iterate(&clocks[0], 0, board, board.machine);
         board.machine.hooks.clear();
         lost += u32::from(iteration.is_none());
         board.on.set(0);
@@ -468,12 +458,11 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
 fn a_cpu_whose_writer_was_moved_away_recovers() {
     let (board, clocks, mut calibrations) = settled_board(true);
     board.machine.pass(INTERVAL_NS - 100_000_000);
-    let control = &mut calibrations[0].control;
-    let (_, iteration) = interrupted(
+    let (_, (iteration, _)) = interrupted(
         board.machine,
         is_replacing,
         || board.on.set(1),
-        || maintain(control, &clocks[0], 0, board, board.machine),
+        || calibrations[0].iterate(&clocks[0], 0, board, board.machine),
     );
     assert_eq!(iteration, None);
     board.on.set(0);

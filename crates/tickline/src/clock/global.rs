@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tickline_core::try_lock::TryLock;
+use tickline_core::try_lock::{LockToken, TryLock};
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::{Error, ErrorKind};
@@ -101,9 +101,10 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
         // drop.
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
-        // SAFETY: the token is the same for all threads of this process, and differs from every
+        // SAFETY: the number is the same for all threads of this process, and differs from every
         // ancestor's. No signal handler calls this function.
-        match unsafe { GLOBAL_THREAD.try_lock(sys::token(), reset) } {
+        let token = unsafe { LockToken::new(sys::token()) };
+        match GLOBAL_THREAD.try_lock(token, reset) {
             Some(slot) => break slot,
             None => sleep.wait(pause),
         };

@@ -1,25 +1,20 @@
 //! The gates of a clock: when the clock collects the facts, how a verdict affects its line, and
 //! when it judges again. The rules are in `tickline_core::gate`.
 //!
-//! A judgement goes one way, under the clock's lock:
+//! A judgement goes one way, under the clock's lock, which the ticket holds:
 //!
 //! ```text
-//! keeper: judge? -> collector: facts -> core: verdicts -> keeper: stage -> gate of the line
+//! core: ticket -> collector: facts -> core: verdicts -> record -> core: settle the ticket
 //! ```
 //!
-//! A reader may judge in a signal handler, on the rest of a stack of 8 KiB. So the code here, in
-//! `engine.rs` and in the collector saves stack:
-//!
-//! - Steps are functions that are not inlined, so each frame is freed before the next step.
-//! - Large buffers are in memory that a lock protects.
-//! - A reader [prepares](Engine::prepare_one_task) the facts, one task a call.
+//! A reader may judge in a signal handler. It [prepares](Engine::prepare_one_task) the facts, one
+//! task a call.
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::control::{Config, Control, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{DriverMemory, Platform};
-use tickline_core::gate::keeper::{Judgement, LineGate, LineKind, Stage};
+use tickline_core::driver::{Step, Ticket};
+use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
 use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
@@ -53,11 +48,11 @@ pub(super) fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.
 impl Engine {
     /// Ends the present line. The gates are judged again before the next line.
     pub(crate) fn request_judgement(&self) {
-        self.clock.keeper.request_judgement(self);
+        self.clock
+            .request_judgement(COUNTER.as_ref(), &self.probed_os_clock());
     }
 
     /// Adds the facts about the clock: its settings, its lines, earlier verdicts.
-    #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, kind: LineKind) {
         // ORDERING: Relaxed for both, single settings.
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
@@ -69,13 +64,14 @@ impl Engine {
         facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
     }
 
-    /// Replaces the facts. Returns `false` while another thread uses the collector, whose memory
-    /// this needs, or the result of the comparison, without which a gate might close for good.
-    #[inline(never)]
-    fn collect(&self, facts: &mut Facts, kind: LineKind) -> bool {
+    /// Replaces the ticket's facts. Returns `false` while another thread uses the collector, whose
+    /// memory this needs, or the result of the comparison, without which a gate might close for
+    /// good.
+    fn collect(&self, ticket: &mut Ticket<'_>) -> bool {
         let (Some(mut collector), Some(comparison)) = (self.collector(), compare::result()) else {
             return false;
         };
+        let (kind, facts) = (ticket.line_kind(), ticket.facts());
         *facts = Facts::UNKNOWN;
         facts.comparison = comparison;
         self.add_clock_facts(facts, kind);
@@ -105,37 +101,65 @@ impl Engine {
         self.probes() == Probes::Full
             && self
                 .clock
-                .lock(self)
+                .lock(sys::lock_token())
                 .is_some_and(|locked| facts::needs_comparison(&locked.facts))
     }
 
-    /// Calls [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
-    /// kernel's clocksource, whether the kernel would accept the counter, and the comparison of the
-    /// counters. The thread calls this once in each interval, other drivers after every eighth
-    /// iteration. The call takes about 10 us. With minimal probes it does nothing.
+    /// Asks what to do now. Judges the gates first, if they must be.
+    pub(crate) fn next_step(&self) -> Step<'_> {
+        match self.clock.ask(sys::lock_token(), &OsClock) {
+            Step::Judge(ticket) => self.collect_and_settle(ticket),
+            step => step,
+        }
+    }
+
+    /// Collects the facts, judges the gates, records the verdicts, and settles the ticket. If
+    /// another thread uses what `collect` needs, the next holder of the clock's lock judges.
+    fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Step<'a> {
+        if !self.collect(&mut ticket) {
+            return Step::Rest(None);
+        }
+        let found = self.conclude(ticket.facts());
+        self.settle(ticket, found)
+    }
+
+    /// Judges the gates again if facts have changed since the last judgement: the kernel's
+    /// clocksource, whether the kernel would accept the counter, or the comparison of the counters.
+    /// The line stays in use if the judgement finds the same, or if another thread uses what
+    /// `collect` needs. Returns whether the gates were judged; the next iteration is then due now.
+    ///
+    /// The thread calls this once in each interval, other drivers after every eighth iteration. The
+    /// call takes about 10 us. With minimal probes it does nothing.
     pub(crate) fn review(&self) -> bool {
         let _errno = sys::PreserveErrno::new();
-        self.probes() == Probes::Full && self.clock.review(self)
-    }
-
-    /// Judges the gates, and records the verdicts. `None` if the `present` judgement found the
-    /// same, or if another thread uses what `collect` needs: the line stays in use. In the second
-    /// case the next holder of the clock's lock judges.
-    #[inline(never)]
-    fn judge_with(
-        &self,
-        present: Option<Conclusion>,
-        kind: LineKind,
-        locked: &mut DriverMemory,
-    ) -> Option<Judgement> {
-        if !self.collect(&mut locked.facts, kind) {
-            return None;
+        if self.probes() != Probes::Full {
+            return false;
         }
-        let found = self.conclude(&locked.facts);
-        (Some(found) != present).then(|| self.act_on(found, locked))
+        let Some(mut ticket) = self.clock.ask_review(sys::lock_token()) else {
+            return false;
+        };
+        let present = self.present_conclusion(ticket.facts());
+        if facts::are_current(ticket.facts()) || !self.collect(&mut ticket) {
+            return false;
+        }
+        let found = self.conclude(ticket.facts());
+        if Some(found) == present {
+            return false;
+        }
+        _ = self.settle(ticket, found);
+        true
     }
 
-    #[inline(never)]
+    /// What the last judgement found by `facts`, if the gates are open.
+    fn present_conclusion(&self, facts: &Facts) -> Option<Conclusion> {
+        (self.clock.keeper.stage() == Stage::Open).then(|| Conclusion {
+            closed_by: None,
+            unix_closed_by: self.closing_reason(Gate::UnixCost),
+            clocksource: facts.clocksource,
+        })
+    }
+
+    /// Judges the gates by these facts, and records the verdicts.
     fn conclude(&self, facts: &Facts) -> Conclusion {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
@@ -146,22 +170,23 @@ impl Engine {
         }
     }
 
-    /// The judgement by these facts. If all gates are open, the control loop begins anew.
-    #[inline(never)]
-    fn act_on(&self, found: Conclusion, locked: &mut DriverMemory) -> Judgement {
+    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Conclusion) -> Step<'a> {
+        let judgement = self.judgement(found, ticket.facts());
+        ticket.settle(judgement, COUNTER.as_ref(), &self.probed_os_clock())
+    }
+
+    fn judgement(&self, found: Conclusion, facts: &Facts) -> Judgement {
         let wait_ns = match found.closed_by {
             None => {
-                let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
+                let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions = found
                     .clocksource
                     .resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
-                locked.control.begin_anew(Config {
+                return Judgement::Open {
                     resolutions,
-                    ..locked.control.config
-                });
-                locked.control.serves_unix_time = found.unix_closed_by.is_none();
-                return Judgement::Open;
+                    serves_unix_time: found.unix_closed_by.is_none(),
+                };
             }
             // The kernel decides about the counter within seconds of boot.
             Some(Reason::KernelUndecided) => Some(self.interval_ns().cast_signed()),
@@ -216,7 +241,8 @@ impl Engine {
         if let Some(backend) = &self.backend {
             return backend.disable();
         }
-        self.clock.keeper.disable(self);
+        self.clock
+            .disable(COUNTER.as_ref(), &self.probed_os_clock());
     }
 
     pub(crate) fn enable(&self) {
@@ -228,62 +254,6 @@ impl Engine {
 
     pub(super) fn is_disabled(&self) -> bool {
         self.clock.keeper.stage() == Stage::Disabled
-    }
-}
-
-impl LineGate for Engine {
-    fn close(&self) {
-        if let Some(counter) = COUNTER {
-            self.clock
-                .shared
-                .close_gate(&counter, &self.probed_os_clock());
-        }
-    }
-
-    fn open(&self) {
-        if let Some(counter) = COUNTER {
-            self.clock
-                .shared
-                .open_gate(&counter, &self.probed_os_clock());
-        }
-    }
-}
-
-// SAFETY: processes that share this memory have the same token. A forked child has a copy of the
-// memory, and another token. If the system can't distinguish the two cases, all processes have the
-// same token, and a lock that was held at a fork stays held in the child. POSIX forbids a program
-// to fork in a signal handler and to return from it in the child.
-unsafe impl Platform for Engine {
-    fn lock_token(&self) -> u64 {
-        sys::lock_token()
-    }
-
-    fn monotonic_ns(&self) -> i64 {
-        OsClock.monotonic_ns()
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.interval_ns()
-    }
-
-    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
-        self.judge_with(None, kind, locked)
-    }
-
-    fn judge_if_changed(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
-        if facts::are_current(&locked.facts) {
-            return None;
-        }
-        let present = (self.clock.keeper.stage() == Stage::Open).then(|| Conclusion {
-            closed_by: None,
-            unix_closed_by: self.closing_reason(Gate::UnixCost),
-            clocksource: locked.facts.clocksource,
-        });
-        self.judge_with(present, kind, locked)
-    }
-
-    fn iterate(&self, control: &mut Control) -> Option<Iteration> {
-        Some(control.maintain(&self.clock.shared, &COUNTER?, &self.probed_os_clock()))
     }
 }
 

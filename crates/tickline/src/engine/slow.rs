@@ -8,9 +8,6 @@
 //! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 3 |
 //! | `reading_slow` | `ClockBackend::reading` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
-//!
-//! The slow path is cut into small functions: each frame is freed before the next call
-//! (`tests/stack.rs`).
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::ReaderSchedule;
@@ -69,8 +66,6 @@ impl Engine {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn now_by_cpus_or_common_line(&self, cpu_lines: &CpuLines) -> u64 {
         match self.read_by_cpus_or_request_line(cpu_lines) {
             Some(reading) => saturating_unsigned(reading.ns),
@@ -79,13 +74,11 @@ impl Engine {
     }
 
     /// The monotonic time by the common line while it is valid, or by the OS clock.
-    #[cold]
-    #[inline(never)]
     fn now_by_common_line(&self) -> u64 {
         let Some(counter) = COUNTER else {
             // There is nothing to calibrate, but a judgement gives the status its reason.
             if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(Cadence::OnDemand);
+                self.iterate(Cadence::OnDemand);
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
@@ -93,7 +86,7 @@ impl Engine {
             .clock
             .shared
             .read_slow(&counter, &self.probed_os_clock());
-        if self.maintain_as_reader(&reading) {
+        if self.iterate_as_reader(&reading) {
             reading = self
                 .clock
                 .shared
@@ -117,8 +110,6 @@ impl Engine {
     }
 
     /// The OS clock's Unix time, for a CPU without a line.
-    #[cold]
-    #[inline(never)]
     fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
         // A program that reads only Unix time needs the line, too.
         let _monotonic = self.read_by_cpus_or_request_line(cpu_lines);
@@ -126,8 +117,6 @@ impl Engine {
     }
 
     /// Unix time by the common line while it is valid, or by the OS clock.
-    #[cold]
-    #[inline(never)]
     fn unix_by_common_line(&self) -> u64 {
         // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
         // be read.
@@ -150,7 +139,7 @@ impl Engine {
                 .clock
                 .shared
                 .read_slow(&counter, &self.probed_os_clock());
-            let iterated = self.maintain_as_reader(&reading);
+            let iterated = self.iterate_as_reader(&reading);
             if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
                 && !self.os_serves_unix()
                 && let Some(reading) = self.read_bounded_while_valid()
@@ -161,8 +150,6 @@ impl Engine {
         saturating_unsigned(OsClock.unix_ns())
     }
 
-    /// A separate function, so that its frame is freed before the rest of the slow path.
-    #[inline(never)]
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
         self.backend
             .as_ref()
@@ -172,7 +159,6 @@ impl Engine {
     /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
     /// Without a line on the CPU, requests one from the thread. Without a thread, leaves the CPUs'
     /// lines.
-    #[inline(never)]
     fn read_by_cpus_or_request_line(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
         let reading = cpu_lines.read_slow()?;
         if let ReadingSource::Reference { reference_ns } = reading.source
@@ -208,7 +194,6 @@ impl Engine {
         self.reading_after_slow_path(timescale, monotonic_ns)
     }
 
-    #[inline(never)]
     fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {
         self.read_bounded_by_cpu()
             .map(|bounded| Reading::from_bounded(&bounded, timescale))
@@ -219,7 +204,6 @@ impl Engine {
     }
 
     /// A reading with bounds after the slow path, which may have published a line.
-    #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         if let Some(bounded) = self
             .read_bounded()
@@ -234,7 +218,6 @@ impl Engine {
     }
 
     /// A reading with bounds by the OS clock. Its monotonic time comes from the slow path.
-    #[inline(never)]
     fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
         let ns = if timescale == Timescale::Unix {

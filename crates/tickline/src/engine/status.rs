@@ -86,17 +86,9 @@ impl Engine {
     }
 
     /// The last figures of the control loop for the line that serves this CPU.
-    #[inline(never)]
     fn figures(&self) -> Figures {
         let clock = self.cpu_lines().and_then(CpuLines::clock_here);
         clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
-    }
-
-    /// Whether the control loop has found a jump. A separate function, so that its frame is freed
-    /// early.
-    #[inline(never)]
-    fn loop_found_disruption(&self) -> bool {
-        self.figures().is_disrupted
     }
 
     /// The clock that a reading would come from now, and why.
@@ -123,7 +115,7 @@ impl Engine {
     /// control loop's next iteration detects a jump. Before it, a read of the OS clock does: after
     /// a jump that clock is far outside the line's bounds.
     pub(crate) fn is_disrupted(&self) -> bool {
-        if self.loop_found_disruption() {
+        if self.figures().is_disrupted {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
-use tickline_core::per_cpu::{self, CpuControl};
+use tickline_core::per_cpu::{CpuControl, Stay};
 use tickline_core::reference::Reference;
 
 use super::CpuLines;
@@ -89,21 +89,22 @@ fn calibrate(
 ) -> WakeCause {
     let (clock, record) = (&cpu_lines.clocks[cpu], &cpu_lines.records[cpu]);
     let mut woken = WakeCause::Timeout;
-    let iteration = control.run(
-        config,
-        |control| {
-            // `None` also if the CPU's register has another id than the kernel.
-            u32::try_from(cpu)
-                .is_ok_and(sys::pin_this_thread)
-                .then_some(())?;
-            per_cpu::maintain(control, clock, cpu, &cpu_lines.counter, &OsClock)
-        },
-        |time_ns| {
-            woken = sleep.wait(Duration::from_nanos(time_ns));
-            woken == WakeCause::Timeout
-        },
-        || OsClock.monotonic_ns(),
-    );
+    control.begin(config);
+    let iteration = loop {
+        if let Ok(cpu) = u32::try_from(cpu) {
+            sys::pin_this_thread(cpu); // the iteration notices if the thread is not on the CPU
+        }
+        // `None` also if the CPU's register has another id than the kernel.
+        let (iteration, stay) = control.iterate(clock, cpu, &cpu_lines.counter, &OsClock);
+        match stay {
+            Stay::Again => continue,
+            Stay::Wait(wait_ns) => woken = sleep.wait(Duration::from_nanos(wait_ns)),
+            Stay::Leave => break iteration,
+        }
+        if woken != WakeCause::Timeout {
+            break iteration;
+        }
+    };
     match iteration {
         Some(Iteration {
             outcome: Outcome::Published | Outcome::PublishedFirst,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tickline_core::control::{Cadence, Config, MIN_INTERVAL_NS};
 use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
+use tickline_core::try_lock::LockToken;
 
 use super::calibrations::CpuCalibrations;
 use super::*;
@@ -210,17 +211,18 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     // The lock stays held, as in a child that is forked while its parent's thread holds the lock.
     // SAFETY: the guard is not used any more, as if its holder were in another process.
-    let held = unsafe { engine.clock.memory.try_lock(sys::lock_token() ^ 2, |_| ()) };
+    let parents = unsafe { LockToken::new(sys::token() ^ 2) };
+    let held = engine.clock.lock(parents);
     core::mem::forget(held.expect("a free lock"));
     let others = engine.collector();
-    engine.maintain(Cadence::Scheduled);
+    engine.iterate(Cadence::Scheduled);
     assert_eq!(
         engine.now_ordered_ns().cast_signed(),
         mark_ns,
         "the facts are another thread's"
     );
     drop(others);
-    engine.maintain(Cadence::Scheduled);
+    engine.iterate(Cadence::Scheduled);
     assert_eq!(
         engine.now_ordered_ns().cast_signed(),
         mark_ns,

@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use tickline_core::gate::Clocksource;
+use tickline_core::try_lock::LockToken;
 
 use super::WakeCause;
 use crate::options::{EnvironmentSwitch, Probes};
@@ -27,17 +28,21 @@ pub(crate) fn token() -> u64 {
     }
 }
 
-/// A number for the locks in this memory. On macOS and Windows it is the [`token`], because no
+/// The token for the locks in this memory. On macOS and Windows it is the [`token`], because no
 /// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
 /// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), and
 /// std does not distinguish them from a forked child. So all processes have the same number, and a
 /// forked child does not take over a lock that was held at the fork, and reads the OS clock.
-pub(crate) fn lock_token() -> u64 {
-    if cfg!(any(target_vendor = "apple", windows)) {
+pub(crate) fn lock_token() -> LockToken {
+    let number = if cfg!(any(target_vendor = "apple", windows)) {
         token()
     } else {
         1
-    }
+    };
+    // SAFETY: all threads that share this memory have the same number, as above. A forked child has
+    // another number, or the same one, so that a lock that was held at the fork stays held. POSIX
+    // forbids a program to fork in a signal handler and to return from it in the child.
+    unsafe { LockToken::new(number) }
 }
 
 /// Maps nothing: no such device is known on these systems.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tickline_core::counter::resolution_ticks;
 use tickline_core::gate::CounterComparison;
 use tickline_core::reference::Reference;
-use tickline_core::try_lock::{LockGuard, TryLock};
+use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, StoppableSleep, Thread, WakeCause};
@@ -54,8 +54,7 @@ static COMPARISON_LOCK: TryLock<()> = TryLock::new(());
 /// The lock on the result; `None` while another thread has it. A forked child takes it over from
 /// its parent's threads.
 fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
-    // SAFETY: `lock_token` meets the conditions of `try_lock`, see `impl Platform for Engine`.
-    unsafe { LAST_RESULT.try_lock(sys::lock_token(), |result| *result = None) }
+    LAST_RESULT.try_lock(sys::lock_token(), |result| *result = None)
 }
 
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal
@@ -130,7 +129,8 @@ impl ComparisonThread {
         // The process's token, not `lock_token`: a comparison takes up to seconds, and a child that
         // is forked meanwhile must always be able to take the lock over.
         // SAFETY: two processes in this memory may both hold the lock, which protects no data.
-        let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else {
+        let token = unsafe { LockToken::new(sys::token()) };
+        let Some(guard) = COMPARISON_LOCK.try_lock(token, |()| ()) else {
             return;
         };
         let sleep = Arc::new(StoppableSleep::plain());

@@ -166,7 +166,7 @@ impl Context {
         let me = self.world.me();
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let loaded = me.loaded.get();
-        if self.maintain_as_reader(&reading) {
+        if self.iterate_as_reader(&reading) {
             (cell, reading) = self.read_slow();
         } else {
             // The reads of the failed iteration are not part of the reading.

@@ -48,7 +48,7 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         let (machine, clock, mut control) = new_clock();
         let counter = FnClock(|| machine.now() / 10 * (hz / 100_000_000));
         let mut iterate = || {
-            let iteration = control.maintain(clock, &counter, machine);
+            let iteration = control.iterate(clock, &counter, machine);
             machine.pass(iteration.next_in_ns);
             iteration
         };
@@ -82,22 +82,22 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.steering_ppb.set(Some(0));
         clock.settle(&mut control);
         for _ in 0..2 {
-            _ = clock.maintain(&mut control);
+            _ = clock.iterate(&mut control);
             machine.pass(INTERVAL_NS - 1_000);
         }
-        let allowance = |control: &Control| control.plan.allowance;
+        let dither = |control: &Control, over_ns| control.stability.allowance(None, over_ns).dither;
         assert!(
-            allowance(&control).max_drift_ppb < 480 && allowance(&control).dither > FixedNs::ZERO
+            clock.figures().max_drift_ppb < 480 && dither(&control, INTERVAL_NS) > FixedNs::ZERO
         );
         // The rate changes a microsecond before the iteration, so that the sample does not show the
         // change.
         machine.set_rate_ppb(change_ppb);
         machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
-        let iteration = clock.maintain(&mut control);
+        let iteration = clock.iterate(&mut control);
         assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
         assert_eq!(
-            allowance(&control).dither,
+            dither(&control, iteration.next_in_ns),
             FixedNs::ZERO,
             "the rate of the dither counts now"
         );
@@ -122,6 +122,8 @@ fn each_row_of_the_table_has_its_consequence() {
         core::ops::Range<u32>,
     );
     let any_rate = 500_000_000..600_000_000;
+    // The iteration has retired the line, and has taken a second sample at once.
+    let two_samples = 20_000_000..22_000_000;
     let rows: [Row; 8] = [
         // A change of the steering by 1,000 ppb: 1,200 ppb are assumed, an interval later 600.
         (
@@ -157,21 +159,21 @@ fn each_row_of_the_table_has_its_consequence() {
             |machine| machine.jump_reference(1_000_000),
             1,
             [0, 1, 1, 0],
-            any_rate.clone(),
+            any_rate,
         ),
         (
             "the counter ran backwards",
             Machine::reset_counter,
             1,
             [0, 0, 1, 0],
-            any_rate.clone(),
+            two_samples.clone(),
         ),
         (
             "a break",
             |machine| machine.pass(4 * INTERVAL_NS),
             1,
             [0, 0, 0, 0],
-            any_rate,
+            two_samples,
         ),
         (
             "a step of Unix time",
@@ -184,10 +186,14 @@ fn each_row_of_the_table_has_its_consequence() {
     for (name, act, iterations, expected, drift_ppb) in rows {
         let (machine, clock, mut control) = settled_clock();
         machine.steering_ppb.set(Some(0));
-        _ = clock.maintain(&mut control);
+        _ = clock.iterate(&mut control);
         machine.pass(INTERVAL_NS / 5);
         act(machine);
-        clock.iterations(iterations, &mut control);
+        let mut over_ns = 0;
+        for _ in 0..iterations {
+            over_ns = clock.iterate(&mut control).next_in_ns;
+            machine.pass(over_ns);
+        }
         let events = [
             Event::RateChange,
             Event::BoundViolation,
@@ -195,7 +201,10 @@ fn each_row_of_the_table_has_its_consequence() {
             Event::UnixStep,
         ]
         .map(|event| clock.event_count(event));
-        let found_ppb = control.plan.allowance.max_drift_ppb;
+        // The allowance of a line by these samples, also if none was published.
+        let fit = control.stability.history.slopes_within(1_000_000);
+        let allowance = control.stability.allowance(fit.as_ref(), over_ns);
+        let found_ppb = allowance.max_drift_ppb;
         assert!(
             events == expected && drift_ppb.contains(&found_ppb),
             "{name}: {events:?}, {found_ppb} ppb"
@@ -211,9 +220,9 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let (machine, clock, mut control) = new_clock();
     control.config.interval_ns = 10_000_000;
     let mut late_iteration = || {
-        let mut iteration = clock.maintain(&mut control);
+        let mut iteration = clock.iterate(&mut control);
         if iteration.next_in_ns == 0 {
-            iteration = clock.maintain(&mut control);
+            iteration = clock.iterate(&mut control);
         }
         machine.pass(iteration.next_in_ns + 5_000_000);
     };
@@ -240,7 +249,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         let (machine, clock, mut control) = settled_clock();
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
-        let iteration = clock.maintain(&mut control);
+        let iteration = clock.iterate(&mut control);
         let expected = if waits {
             Outcome::RetrySoon
         } else {
@@ -248,7 +257,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         };
         assert_eq!(iteration.outcome, expected, "{ahead_ns} ns");
         machine.pass(iteration.next_in_ns);
-        assert_ne!(clock.maintain(&mut control).outcome, Outcome::RetrySoon);
+        assert_ne!(clock.iterate(&mut control).outcome, Outcome::RetrySoon);
         let lead = clock.lead_ns();
         assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }
@@ -260,7 +269,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
 fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
-    _ = clock.maintain(&mut control);
+    _ = clock.iterate(&mut control);
     assert!(
         clock.cell.snapshot().slope().to_hz() > 1_100_000_000,
         "it removes no offset"
@@ -281,7 +290,7 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
         "it forgets everything"
     );
     assert_eq!(
-        control.maintain(clock, machine, machine).outcome,
+        control.iterate(clock, machine, machine).outcome,
         Outcome::Calibrating
     );
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
@@ -334,7 +343,7 @@ fn the_bounds_hold_while_the_slope_is_uncertain() {
     for iteration in 0..24 {
         let ticks = if iteration % 2 == 0 { (0, 90) } else { (90, 0) };
         machine.reference_ticks.set(ticks);
-        let next_in_ns = clock.maintain(&mut control).next_in_ns;
+        let next_in_ns = clock.iterate(&mut control).next_in_ns;
         machine.pass(next_in_ns.saturating_sub(1_000));
         checked += u32::from(bounds_hold(clock, machine, machine));
     }
@@ -353,7 +362,7 @@ fn the_bounds_hold_to_the_end_of_a_counters_step() {
     let counter = FnClock(|| machine.now() / STEP_TICKS * STEP_TICKS);
     let mut checked = 0;
     for _ in 0..60 {
-        let iteration = control.maintain(clock, &counter, machine);
+        let iteration = control.iterate(clock, &counter, machine);
         for _ in 0..2 * STEP_TICKS {
             machine.pass(1);
             checked += u32::from(bounds_hold(clock, &counter, machine));
@@ -368,13 +377,13 @@ fn the_bounds_hold_to_the_end_of_a_counters_step() {
 #[test]
 fn a_late_replacement_does_not_swing() {
     let (machine, clock, mut control) = settled_clock();
-    _ = clock.maintain(&mut control);
+    _ = clock.iterate(&mut control);
     machine.pass(1_000_000);
     // A jump, so the rate is not in doubt. It is so small that half the rate is enough.
     machine.suspend(30_000);
     let lead_ns = clock.lead_ns();
     assert!((29_000..31_000).contains(&lead_ns), "{lead_ns} ns");
-    assert_eq!(clock.maintain(&mut control).outcome, Outcome::Published);
+    assert_eq!(clock.iterate(&mut control).outcome, Outcome::Published);
     machine.pass(clock.cell.snapshot().valid_ticks() - 15_000);
     let reading = clock.slow();
     assert!(
@@ -397,7 +406,7 @@ fn a_line_off_its_target_is_replaced_soon() {
     machine.jump_reference(-6_000_000_000);
     let mut iterations = 0;
     while clock.lead_ns() >= 1_000 {
-        let iteration = clock.maintain(&mut control);
+        let iteration = clock.iterate(&mut control);
         assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
         machine.pass(iteration.next_in_ns);
         iterations += 1;

@@ -46,7 +46,7 @@ impl<C: Counter> Rig<C> {
         while self.machine.truth_ns() < end_ns {
             let iteration = self
                 .control
-                .maintain(self.clock, &self.counter, self.machine);
+                .iterate(self.clock, &self.counter, self.machine);
             for _ in 0..5 {
                 self.machine.pass(iteration.next_in_ns / 5);
                 self.lead_ns();
@@ -107,7 +107,7 @@ fn a_missed_wrap_is_noticed_by_the_next_iteration() {
         "late by {late_ns} ns"
     );
     for wraps in 1..6 {
-        _ = rig.control.maintain(rig.clock, &rig.counter, rig.machine);
+        _ = rig.control.iterate(rig.clock, &rig.counter, rig.machine);
         assert_eq!(rig.clock.event_count(Event::Disruption), wraps);
         assert_eq!(rig.clock.event_count(Event::StepForward), wraps);
         assert!(rig.is_published());

@@ -59,7 +59,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         let end_ns = window_end_ns(clock);
         machine.suspend(asleep_ns);
         if by_writer {
-            _ = clock.maintain(&mut control);
+            _ = clock.iterate(&mut control);
         } else {
             assert_eq!(
                 clock.read_bounded_while_valid(machine, machine),
@@ -110,7 +110,7 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
         };
         let (seen, ()) = interrupted(machine, is_replacing, read_late, || {
             if by_writer {
-                _ = clock.maintain(&mut control);
+                _ = clock.iterate(&mut control);
             } else {
                 clock.slow();
             }

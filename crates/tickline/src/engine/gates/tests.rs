@@ -30,7 +30,7 @@ fn judged(engine: &Engine, costs: (u64, u64, u64)) -> Option<Status> {
     engine.request_judgement();
     let start = std::time::Instant::now();
     loop {
-        engine.maintain(Cadence::Scheduled);
+        engine.iterate(Cadence::Scheduled);
         let status = engine.status();
         match status.state {
             ClockState::Fast | ClockState::Fallback(Reason::Slow) => return Some(status),
@@ -64,7 +64,7 @@ fn unix_by_line(engine: &Engine) -> bool {
 /// short lines have ended by then.
 fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     (0..1_000).any(|_| {
-        engine.maintain(Cadence::Scheduled);
+        engine.iterate(Cadence::Scheduled);
         served()
     })
 }
@@ -132,15 +132,21 @@ fn unix_time_is_served_by_its_own_verdict() {
 fn a_trust_that_is_set_during_the_first_judgement_counts() {
     let engine = Engine::new(Driver::Reader);
     for trust in Trust::ALL.iter().copied() {
-        let judge = |_| {
-            engine.apply(&Settings {
-                trust,
-                assume_invariant: true,
-                ..Settings::DEFAULT
-            });
-            Some(Judgement::Open)
+        let Step::Judge(mut ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
+            panic!("a judgement is due");
         };
-        assert_eq!(engine.clock.keeper.judge_if_due(|| 0, &engine, judge), None);
+        assert!(engine.collect(&mut ticket));
+        engine.apply(&Settings {
+            trust,
+            assume_invariant: true,
+            ..Settings::DEFAULT
+        });
+        let found = Conclusion {
+            closed_by: None,
+            unix_closed_by: None,
+            clocksource: Clocksource::Unknown,
+        };
+        assert!(matches!(engine.settle(ticket, found), Step::Rest(None)));
         assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
         let mut facts = Facts::UNKNOWN;
         engine.add_clock_facts(&mut facts, LineKind::Common);
@@ -157,7 +163,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     while !engine.prepare_one_task() {}
     inject((1, 40, 40));
     engine.enable();
-    engine.maintain(Cadence::OnDemand);
+    engine.iterate(Cadence::OnDemand);
     injected::COST.set(None);
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
@@ -170,12 +176,12 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let Some(_) = judged(&engine, (30, 120, 120)) else {
         return;
     };
-    engine.clock.lock(&engine).unwrap().facts = Facts::UNKNOWN;
+    engine.clock.lock(sys::lock_token()).unwrap().facts = Facts::UNKNOWN;
     for _ in 0..8 {
-        engine.maintain_by_hand();
+        engine.iterate_for_program();
     }
     assert!(facts::are_current(
-        &engine.clock.lock(&engine).unwrap().facts
+        &engine.clock.lock(sys::lock_token()).unwrap().facts
     ));
     injected::COST.set(None);
 }
@@ -213,7 +219,7 @@ fn a_slow_counter_is_measured_again() {
     };
     assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
     inject((1, 40, 40));
-    engine.maintain(Cadence::Scheduled);
+    engine.iterate(Cadence::Scheduled);
     assert_eq!(
         engine.state(),
         ClockState::Fallback(Reason::Slow),
@@ -244,12 +250,12 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     // If a line ends while this thread is preempted, the loop tries again.
     for ahead_ns in [-50_000_000, 50_000_000] {
         let seen = (0..10_000).any(|_| {
-            engine.maintain(Cadence::Scheduled);
+            engine.iterate(Cadence::Scheduled);
             put_ahead(&engine, ahead_ns) && engine.state() == ClockState::Disrupted
         });
         assert!(seen, "{}", engine.state());
     }
-    engine.maintain(Cadence::Scheduled);
+    engine.iterate(Cadence::Scheduled);
     assert_ne!(engine.state(), ClockState::Fast);
     let last_ns = engine.now_ordered_ns();
     engine.disable();

@@ -13,8 +13,7 @@ const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/availabl
 
 /// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
 const NAME_BYTES: usize = 64;
-/// Room for a dozen such names. No machine is known to have more than five. Larger memory is too
-/// much for a judgement's stack on aarch64, without optimisation (`tests/stack.rs`).
+/// Room for a dozen such names. No machine is known to have more than five.
 const LIST_BYTES: usize = 12 * 32;
 
 /// The kernel's clocksource.
@@ -23,7 +22,6 @@ pub(crate) fn clocksource() -> Clocksource {
 }
 
 /// Whether the kernel would keep time with this target's counter; `None` if it does not say.
-#[inline(never)]
 pub(crate) fn is_accepted() -> Option<bool> {
     read(AVAILABLE, &mut [0; LIST_BYTES], |list| {
         HardwareCounter::CLOCKSOURCE.is_accepted(list)

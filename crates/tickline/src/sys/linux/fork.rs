@@ -4,6 +4,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use tickline_core::reference::Reference;
+use tickline_core::try_lock::LockToken;
 
 use crate::sys::reference::OsClock;
 
@@ -41,7 +42,7 @@ pub(crate) fn token() -> u64 {
     }
 }
 
-/// A number for the locks in this memory. All processes that share the memory have the same number,
+/// The token for the locks in this memory. All processes that share the memory have the same number,
 /// also those that `clone` made with `CLONE_VM`. A forked child has a copy of the memory, and
 /// another number. So the child takes over the locks that its parent's threads hold.
 ///
@@ -49,16 +50,21 @@ pub(crate) fn token() -> u64 {
 /// from one that shares this memory: both have a process id of their own. Then the number is the
 /// same for all processes, and no lock is taken over. A lock that another thread holds at a fork
 /// stays held in the child, whose readings then come from the OS clock.
-pub(crate) fn lock_token() -> u64 {
-    if fork_token().is_some() {
+pub(crate) fn lock_token() -> LockToken {
+    let number = if fork_token().is_some() {
         token()
     } else {
         NO_TAKEOVER
-    }
+    };
+    // SAFETY: processes that share this memory have the same number. A forked child has a copy of
+    // the memory, and another number. If the system can't distinguish the two cases, all processes
+    // have the same number, and a lock that was held at a fork stays held in the child. POSIX
+    // forbids a program to fork in a signal handler and to return from it in the child.
+    unsafe { LockToken::new(number) }
 }
 
-/// The lock token without a fork token. It differs from every fork token, because these are at
-/// least 3.
+/// The number of the lock token without a fork token. It differs from every fork token, because
+/// these are at least 3.
 const NO_TAKEOVER: u64 = 1;
 
 fn process_id() -> u64 {

@@ -66,9 +66,7 @@ impl OsClock {
 }
 
 /// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)), and of the result of
-/// that call; `None` if the kernel may not be asked. Not inlined, because the structure has 208
-/// bytes.
-#[inline(never)]
+/// that call; `None` if the kernel may not be asked.
 fn timex<T>(convert: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.

@@ -59,11 +59,11 @@ fn a_judge_that_cannot_read_the_result_leaves_it_to_the_next() {
     }
     let engine = Engine::new(Driver::Manual);
     let result = iter::repeat_with(locked_result).flatten().next();
-    engine.maintain_by_hand();
+    engine.iterate_for_program();
     assert!(!engine.is_judged());
     drop(result);
     while !engine.is_judged() {
-        engine.maintain_by_hand();
+        engine.iterate_for_program();
     }
 }
 

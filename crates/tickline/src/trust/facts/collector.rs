@@ -7,7 +7,7 @@
 //!
 //! The collector makes no decision, does not allocate, and may run in a signal handler.
 
-use tickline_core::counter::{HardwareCounter, resolution_ticks_in};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
 use tickline_core::reference::Reference;
 
@@ -42,8 +42,9 @@ const TASKS: [fn(&mut Collector, Probes, Option<HardwareCounter>); 8] = [
         }
     },
     |collector, probes, counter| {
-        collector.resolution_ticks =
-            collector.measure_resolution(counter.filter(|_| may_read(probes)));
+        collector.resolution_ticks = counter
+            .filter(|_| may_read(probes))
+            .map(|counter| resolution_ticks(&counter));
     },
     |collector, probes, counter| {
         collector.cost = counter
@@ -64,8 +65,6 @@ pub(crate) struct Collector {
     kernel_accepts: Option<bool>,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
-    /// Memory for a task: the caller may be a signal handler with a small stack.
-    differences: [u64; 127],
 }
 
 /// Whether tickline may measure the counter. With minimal probes it does not ask the system whether
@@ -90,7 +89,6 @@ impl Collector {
             kernel_accepts: None,
             resolution_ticks: None,
             cost: None,
-            differences: [0; 127],
         }
     }
 
@@ -103,8 +101,6 @@ impl Collector {
 
     /// Runs the next task. Returns whether all tasks were done before. `changes` counts the changes
     /// of the keeper's word; `comparison` is the last one that the clock knows.
-    // Inlined, because a call would need a copy of `comparison` on the stack.
-    #[inline]
     pub(crate) fn run_one(
         &mut self,
         changes: u64,
@@ -135,11 +131,6 @@ impl Collector {
         }
     }
 
-    #[inline(never)]
-    fn measure_resolution(&mut self, counter: Option<HardwareCounter>) -> Option<u64> {
-        counter.map(|counter| resolution_ticks_in(&counter, &mut self.differences))
-    }
-
     /// Runs the tasks that are left, adds the facts about the machine to the clock's own, and
     /// discards the collection.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
@@ -167,8 +158,10 @@ impl Collector {
             facts.comparison = CounterComparison::Pending;
         }
         facts.cost = counter.map(|counter| self.cost.unwrap_or_else(|| measure_cost(&counter)));
-        let known = self.resolution_ticks.filter(|_| counter.is_some());
-        facts.resolution_ticks = known.or_else(|| self.measure_resolution(counter));
+        facts.resolution_ticks = counter.map(|counter| {
+            self.resolution_ticks
+                .unwrap_or_else(|| resolution_ticks(&counter))
+        });
         self.discard_facts();
     }
 }
