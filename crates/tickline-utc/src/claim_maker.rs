@@ -128,15 +128,15 @@ impl ClaimMaker {
         Some(claim.unwrap_or_else(Claim::none))
     }
 
-    /// Whether another request, some milliseconds later, would show the counter's rate.
-    pub(crate) fn is_rate_pending(&self) -> bool {
-        self.rate.is_pending()
+    /// Whether the counter's rate is known. clock-bound's segment, and a claim by the counter, need
+    /// it.
+    pub(crate) fn is_rate_known(&self) -> bool {
+        self.rate.slopes.is_some()
     }
 
-    /// The time until the next request of a thread whose clock has this interval. `without_rate` is
-    /// the number of requests in a row after which the counter's rate was not known, but would be
-    /// after the next one: the first claims by the counter come as soon as possible, and a counter
-    /// that never shows a rate costs little.
+    /// The time until the next request of a thread whose clock has this interval, after so many
+    /// requests in a row that began without the counter's rate. The first claims by the counter
+    /// come as soon as possible; a machine whose counter does not serve is asked a few times more.
     pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
         let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
         match without_rate.checked_sub(1) {

@@ -90,8 +90,7 @@ struct Polls {
     clocksource: Option<Clocksource>,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
-    /// The requests in a row after which the counter's rate was not known, though the counter
-    /// served.
+    /// The last requests in a row that began without the counter's rate.
     without_rate: u32,
 }
 
@@ -99,18 +98,17 @@ impl Polls {
     /// Asks the sources, and publishes the claim. Waits at most 20 ms for each of [`REQUESTS`].
     /// Returns the time until the next request.
     fn poll(&mut self, shared: &Shared, sleep: &StoppableSleep) -> Duration {
-        let interval_ns = shared.clock.status().interval_ns.unwrap_or(0);
-        if shared.clock.probes() == Probes::Full {
-            if let WakeCause::ClockSet = self.ask_and_publish(shared, sleep, interval_ns) {
-                self.record_clock_set(shared);
-                return Duration::from_nanos(MIN_INTERVAL_NS);
-            }
-        }
-        self.without_rate = if self.claim_maker.is_rate_pending() {
-            self.without_rate.saturating_add(1)
-        } else {
+        self.without_rate = if self.claim_maker.is_rate_known() {
             0
+        } else {
+            self.without_rate.saturating_add(1)
         };
+        let interval_ns = shared.clock.status().interval_ns.unwrap_or(0);
+        let may_ask = shared.clock.probes() == Probes::Full;
+        if may_ask && self.ask_and_publish(shared, sleep, interval_ns) == WakeCause::ClockSet {
+            self.record_clock_set(shared);
+            return Duration::from_nanos(MIN_INTERVAL_NS);
+        }
         ClaimMaker::pause(self.without_rate, interval_ns)
     }
 

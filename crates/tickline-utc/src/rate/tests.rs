@@ -117,19 +117,14 @@ fn the_rates_of_a_claim_are_multiplied() {
     assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
 }
 
-/// The first claims by the counter come as soon as its rate is known.
 #[test]
-fn the_next_request_comes_soon_until_the_rate_is_known() {
-    let mut by_os = ClaimMaker::default();
-    next_claim(
-        &mut by_os,
-        &Moment {
-            ticks: None,
-            ..moment(0)
-        },
-        report_of(0, 0),
-        VALID_NS,
-    );
+fn the_rate_is_known_after_two_moments_of_the_counter_that_are_4_ms_apart() {
+    let by_os = Moment {
+        ticks: None,
+        ..moment(0)
+    };
+    let mut without_counter = ClaimMaker::default();
+    next_claim(&mut without_counter, &by_os, report_of(0, 0), VALID_NS);
     let mut short = maker_after(&[report_of(0, 0)]);
     assert_claims(&mut short, &[(at_ms(3), report_of(0, 0), BY_CHRONYD)]);
     let known = maker_after(&[report_of(0, 0); 2]);
@@ -137,10 +132,10 @@ fn the_next_request_comes_soon_until_the_rate_is_known() {
         (known.longest_ns(3_000_000), short.longest_ns(1)),
         (Some(1_000_000), None)
     );
-    let makers = [ClaimMaker::default(), short, known, by_os];
+    let makers = [ClaimMaker::default(), without_counter, short, known];
     assert_eq!(
-        makers.each_ref().map(ClaimMaker::is_rate_pending),
-        [true, true, false, false]
+        makers.each_ref().map(ClaimMaker::is_rate_known),
+        [false, false, false, true]
     );
 }
 
