@@ -1,7 +1,7 @@
 //! A hybrid logical clock (Kulkarni, Demirbas and others, "Logical Physical Clocks", 2014) over
 //! `Utc::now`, on three simulated machines.
 //!
-//! `cargo run --release -p tickline-utc --features mock --example hybrid_clock`
+//! `cargo run --release --features mock --example hybrid_clock`
 //!
 //! Its output has: "300 messages", "30 messages", "the hybrid clock: never", "in the wrong order:
 //! 0".

@@ -152,7 +152,6 @@ mod polls;
 mod rate;
 mod reading;
 mod source;
-#[expect(unsafe_code, reason = "system calls")]
 mod sys;
 mod utc;
 #[expect(unsafe_code, reason = "the memory of a device")]

@@ -1,5 +1,7 @@
 //! Linux: the kernel's own statement about its clock (adjtimex(2)), and the memory of a device.
 
+#![expect(unsafe_code, reason = "system calls")]
+
 use core::ptr::{self, NonNull};
 use std::fs::File;
 use std::os::fd::AsRawFd;
