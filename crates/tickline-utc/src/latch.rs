@@ -74,7 +74,7 @@ impl ClaimLatch {
     }
 
     /// Readings fail with `reason` until the next claim. Only one thread at a time may call this and
-    /// [`ClaimMaker::publish`](crate::ClaimMaker::publish): of two writers at once a reader may get a
+    /// [`ClaimMaker::publish`](crate::claim_maker::ClaimMaker::publish): of two writers at once a reader may get a
     /// mixture.
     pub(crate) fn withdraw(&self, reason: UtcUnknown) {
         self.publish(&Claim::none(reason));

@@ -104,13 +104,14 @@
 //!
 //! # Leap seconds
 //!
-//! The times are [`UnixTime`], which counts no leap seconds. chronyd or the kernel may announce a
-//! leap second. Readings then fail with [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the
-//! end of that day to 2 s after it. After that they fail with `Disrupted`, until the source has
-//! measured again, once or twice. The reason may be `Disrupted` from midnight on, because the
-//! kernel sets its clock. A server that smears the second serves another time than UTC for hours,
-//! and does not say so. The interval then contains the smeared time. [`UtcReading::tai_offset`] is
-//! TAI minus UTC, if the kernel knows it from the NTP daemon (`chronyd` with `leapsectz`).
+//! The times are [`UnixTime`](tickline::UnixTime), which counts no leap seconds. chronyd or the
+//! kernel may announce a leap second. Readings then fail with
+//! [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the end of that day to 2 s after it.
+//! After that they fail with `Disrupted`, until the source has measured again, once or twice. The
+//! reason may be `Disrupted` from midnight on, because the kernel sets its clock. A server that
+//! smears the second serves another time than UTC for hours, and does not say so. The interval then
+//! contains the smeared time. [`UtcReading::tai_offset`] is TAI minus UTC, if the kernel knows it
+//! from the NTP daemon (`chronyd` with `leapsectz`).
 //!
 //! # Waiting
 //!

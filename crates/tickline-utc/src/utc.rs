@@ -13,7 +13,7 @@ use crate::polls::{bounds_by_os, run};
 use crate::reading::{UtcReading, UtcUnknown, time_left};
 use crate::vmclock::VMCLOCK;
 
-/// UTC with its error, by a thread that asks the sources; see the [crate](crate). Clones share the
+/// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the
 /// thread, which ends with the last of them.
 ///
 /// A reading allocates nothing, and never waits. Any number of threads may share a `Utc`. A library
@@ -81,9 +81,11 @@ impl Utc {
     /// or [`Driver::Thread`](tickline::Driver::Thread)), so that its line never ends. While the
     /// clock has no line, and with a clock that reads a page, [`now`](Self::now) asks the OS.
     ///
-    /// With [`Probes::Minimal`], and on systems other than Linux, nobody may be asked, or can be:
-    /// the call starts no thread, and `now` fails with [`NoSource`](UtcUnknown::NoSource). The call
-    /// is not for signal handlers.
+    /// With [`Probes::Minimal`] nobody may be asked, and on systems other than Linux nobody can be:
+    /// the call starts no thread, and `now` fails with [`NoSource`](UtcUnknown::NoSource). If the
+    /// probes become minimal later, the thread asks no more, but goes on to sleep by a timer: drop
+    /// the `Utc` before a seccomp filter that kills. Neither the call nor the drop is for signal
+    /// handlers.
     ///
     /// # Errors
     ///

@@ -29,6 +29,7 @@
 //! | run under a seccomp filter that kills | [`ClockBuilder::probes`] with [`Probes::Minimal`], which restricts the system calls |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
+//! | build on a clock: relate the counter to another clock, work in a thread beside it | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -79,7 +80,7 @@
 //!   SIGSEGV, too. If the process was denied the counter before its first reading, readings are
 //!   system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
-//! - A bound against UTC. The crate [`tickline-utc`](https://crates.io/crates/tickline-utc) has one.
+//! - A bound against UTC. The crate `tickline-utc` states one.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; the thread driver recalibrates at the resume.
