@@ -1,6 +1,9 @@
 //! The thread of a `Utc`: who has one, and when it ends.
 #![cfg(all(target_os = "linux", not(miri)))]
 
+#[path = "../../tickline/tests/common/fork.rs"]
+mod fork;
+
 use std::fs::{self, DirEntry};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -60,36 +63,22 @@ fn with_minimal_probes_there_is_no_thread() {
     assert_eq!(asking_threads(), 0);
 }
 
-/// The alarm would end a drop that waits for the thread, which the child does not have.
+/// The alarm of the child would end a drop that waits for the thread, which the child does not have.
 #[test]
 fn a_forked_child_has_no_thread_until_it_starts_its_own() {
     let _alone = alone();
     let clock = clock_without_line(Probes::Full);
     let utc = Utc::start(&clock).expect("a thread");
-    // SAFETY: the child only reads, makes a thread and ends; libc allows all of it after a fork.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no child");
-    if child == 0 {
-        // SAFETY: `alarm` has no precondition.
-        unsafe { libc::alarm(20) };
-        let inherited = utc.now();
+    let code = fork::code_of_fork(move || {
+        if utc.now() != Err(UtcUnknown::NoThread) {
+            return 1;
+        }
         drop(utc);
-        let own = Utc::start(&clock);
-        let has_thread = own
-            .as_ref()
-            .is_ok_and(|own| own.now() != Err(UtcUnknown::NoThread));
-        drop(own);
-        let is_good = inherited == Err(UtcUnknown::NoThread) && has_thread;
-        // SAFETY: `_exit` has no precondition.
-        unsafe { libc::_exit(i32::from(!is_good)) };
-    }
-    let mut status = -1;
-    // SAFETY: `status` is valid for a write.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(
-        (waited, status),
-        (child, 0),
-        "the child's end: a signal, or 256 times its exit code"
-    );
-    assert_ne!(utc.now(), Err(UtcUnknown::NoThread), "the parent's thread");
+        let Ok(own) = Utc::start(&clock) else {
+            return 2;
+        };
+        i32::from(own.now() == Err(UtcUnknown::NoThread)) * 3
+    });
+    assert_eq!(code, 0, "of the child");
+    wait_for_threads(0); // the closure had this process's `Utc`, too
 }
