@@ -1,5 +1,5 @@
-//! Makes claims, on the thread of [`Utc`](crate::Utc): relates the answer of a source to the counter, and combines
-//! both into a claim.
+//! Makes claims, on the thread of [`Utc`](crate::Utc): relates the answer of a source to the
+//! counter, and combines both into a claim.
 //!
 //! | step | its data |
 //! |---|---|
@@ -52,8 +52,8 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 /// Asks the sources, and makes a claim of the best answer.
 ///
 /// A claim must overlap the one before it. After a contradiction, a step of the OS clock, or a
-/// suspend, the maker believes a source when that has measured again, or repeats what it said before
-/// the step.
+/// suspend, the maker believes a source when that has measured again, or repeats what it said
+/// before the step.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
     pub(crate) rate: CounterRate,
@@ -71,9 +71,9 @@ pub(crate) struct ClaimMaker {
 }
 
 impl ClaimMaker {
-    /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last claim
-    /// goes on if this is the first request in a row without a report of the last source or
-    /// a better one, unless the answers show a disruption.
+    /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
+    /// claim goes on if this is the first request in a row without a report of the last source or a
+    /// better one, unless the answers show a disruption.
     pub(crate) fn publish(&mut self, answers: Answers, interval_ns: u64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);

@@ -70,8 +70,8 @@ impl History {
         (self.before, self.was_clock_set) = (Some(Vec::new()), false);
     }
 
-    /// Remembers the measurements of all sources after a disruption, so that each is believed once it
-    /// has another one, also if a better source answers meanwhile.
+    /// Remembers the measurements of all sources after a disruption, so that each is believed once
+    /// it has another one, also if a better source answers meanwhile.
     pub(crate) fn remember(&mut self, measurements: Vec<MeasurementId>) {
         let Some(before) = &mut self.before else {
             return;

@@ -73,15 +73,16 @@ impl ClaimLatch {
         self.newest.store(number, Ordering::Release);
     }
 
-    /// Readings fail with `reason` until the next claim. Only one thread at a time may call this and
-    /// [`ClaimMaker::publish`](crate::claim_maker::ClaimMaker::publish): of two writers at once a reader may get a
-    /// mixture.
+    /// Readings fail with `reason` until the next claim. Only one thread at a time may call this
+    /// and [`ClaimMaker::publish`](crate::claim_maker::ClaimMaker::publish): of two writers at once
+    /// a reader may get a mixture.
     pub(crate) fn withdraw(&self, reason: UtcUnknown) {
         self.publish(&Claim::none(reason));
     }
 
-    /// UTC by the counter. `read_ticks` reads it, after every earlier load; then `read_marker` reads
-    /// the hypervisor's disruption marker. `None` if the counter does not serve, or no claim holds.
+    /// UTC by the counter. `read_ticks` reads it, after every earlier load; then `read_marker`
+    /// reads the hypervisor's disruption marker. `None` if the counter does not serve, or no claim
+    /// holds.
     #[inline(always)]
     pub(crate) fn by_counter(
         &self,
@@ -96,8 +97,8 @@ impl ClaimLatch {
     ///
     /// # Errors
     ///
-    /// [`UtcUnknown`] says why UTC is unknown: [`NoSource`](UtcUnknown::NoSource) if `clock` returns
-    /// `None`.
+    /// [`UtcUnknown`] says why UTC is unknown: [`NoSource`](UtcUnknown::NoSource) if `clock`
+    /// returns `None`.
     pub(crate) fn by_raw(
         &self,
         clock: impl FnMut() -> Option<RawMoment>,

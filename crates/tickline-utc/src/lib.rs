@@ -116,9 +116,8 @@
 //! # Waiting
 //!
 //! A commit can wait until its own timestamp is in the past. The commit is then visible after every
-//! event that could have come before it (TrueTime's "commit wait"). [`Utc::wait_until_past`]
-//! sleeps until then. `async` code has its own sleep, for which [`Utc::time_until_past`] returns the
-//! time.
+//! event that could have come before it (TrueTime's "commit wait"). [`Utc::wait_until_past`] sleeps
+//! until then. `async` code has its own sleep, for which [`Utc::time_until_past`] returns the time.
 //!
 //! ```no_run
 //! use tickline::Clock;

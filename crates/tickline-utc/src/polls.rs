@@ -6,7 +6,6 @@ use std::path::Path;
 
 use tickline::background::{StoppableSleep, WakeCause};
 use tickline::{OsClock, Probes};
-use tickline_core::control::MIN_INTERVAL_NS;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
@@ -107,7 +106,7 @@ impl Polls {
         let may_ask = shared.clock.probes() == Probes::Full;
         if may_ask && self.ask_and_publish(shared, sleep, interval_ns) == WakeCause::ClockSet {
             self.record_clock_set(shared);
-            return Duration::from_nanos(MIN_INTERVAL_NS);
+            return Duration::ZERO;
         }
         ClaimMaker::pause(self.without_rate, interval_ns)
     }

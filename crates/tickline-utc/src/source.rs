@@ -81,9 +81,10 @@ pub(crate) struct Answers {
 const SLEW_PARTS: i64 = 8;
 
 impl ClaimMaker {
-    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the
-    /// steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if meanwhile the
-    /// clock was set, its steering changed, or the machine was suspended; or if there is no moment.
+    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads
+    /// the steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if
+    /// meanwhile the clock was set, its steering changed, or the machine was suspended; or if there
+    /// is no moment.
     pub(crate) fn ask(
         &mut self,
         os: &impl Reference,
@@ -126,10 +127,10 @@ impl ClaimMaker {
     }
 }
 
-/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without one,
-/// why the last source has none. If a source reports a disruption, those behind it may not have
-/// noticed, so they don't count. Not every source announces leap seconds: `leap_second_today` is the
-/// kernel's announcement.
+/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without
+/// one, why the last source has none. If a source reports a disruption, those behind it may not
+/// have noticed, so they don't count. Not every source announces leap seconds: `leap_second_today`
+/// is the kernel's announcement.
 fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
     for answer in answers.into_iter().flatten() {

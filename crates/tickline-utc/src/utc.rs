@@ -77,9 +77,10 @@ impl Utc {
     /// Starts a thread that asks the sources of UTC, and relates them to the counter of `clock`.
     /// The first claims come after some milliseconds.
     ///
-    /// The thread does not drive the clock. Give the clock a thread of its own ([`tickline::start`],
-    /// or [`Driver::Thread`](tickline::Driver::Thread)), so that its line never ends. While the
-    /// clock has no line, and with a clock that reads a page, [`now`](Self::now) asks the OS.
+    /// The thread does not drive the clock. Give the clock a thread of its own
+    /// ([`tickline::start`], or [`Driver::Thread`](tickline::Driver::Thread)), so that its line
+    /// never ends. While the clock has no line, and with a clock that reads a page,
+    /// [`now`](Self::now) asks the OS.
     ///
     /// With [`Probes::Minimal`] nobody may be asked, and on systems other than Linux nobody can be:
     /// the call starts no thread, and `now` fails with [`NoSource`](UtcUnknown::NoSource). If the

@@ -243,9 +243,9 @@ impl Clock {
     }
 
     /// The counter, ticks, read after every earlier load. `None` if
-    /// [`now_ordered`](Self::now_ordered) would not use it now, or not for all CPUs alike: without a
-    /// valid line, after [`disable`](Self::disable), with a closed gate or with a line for each CPU.
-    /// The clocks of pages and mocks never use it.
+    /// [`now_ordered`](Self::now_ordered) would not use it now, or not for all CPUs alike: without
+    /// a valid line, after [`disable`](Self::disable), with a closed gate or with a line for each
+    /// CPU. The clocks of pages and mocks never use it.
     ///
     /// It is for programs that relate the counter to a clock of their own, a network card's for
     /// example. While the result is `None`, the counter may restart, or change its rate: relate the

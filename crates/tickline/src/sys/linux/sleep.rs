@@ -29,8 +29,8 @@ const MARK: libc::timespec = libc::timespec {
 };
 
 /// The sleep of a [`BackgroundThread`](crate::background::BackgroundThread). It ends early when the
-/// clock is set, when the machine resumes, or when the thread shall end. Only Linux reports the first
-/// two: see [`WakeCause::ClockSet`].
+/// clock is set, when the machine resumes, or when the thread shall end. Only Linux reports the
+/// first two: see [`WakeCause::ClockSet`].
 #[derive(Debug)]
 pub struct StoppableSleep {
     /// The timer's descriptor; -1 without a timer.
