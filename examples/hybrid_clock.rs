@@ -1,22 +1,23 @@
 //! A hybrid logical clock (Kulkarni, Demirbas and others, "Logical Physical Clocks", 2014) over
-//! `Clock::utc`, on three simulated machines.
+//! `Utc::now`, on three simulated machines.
 //!
-//! `cargo run --release --features mock,utc --example hybrid_clock`
+//! `cargo run --release --features mock --example hybrid_clock`
 //!
 //! Its output has: "300 messages", "30 messages", "the hybrid clock: never", "in the wrong order:
 //! 0".
 //!
 //! The machines pass a message around. The program compares the sending of the message with each
 //! receipt. Each machine's clock is a mock that the program moves; its offset from UTC is smaller
-//! than the error that it claims. Production code uses `Clock::global()` and its method
+//! than the error that it claims. Production code uses `Utc::start` and its method
 //! `wait_until_past`.
 #![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::time::Duration;
 
+use tickline::UnixTime;
 use tickline::mock::MockClock;
-use tickline::utc::{UtcReading, UtcUnknown};
-use tickline::{Clock, UnixTime};
+use tickline_utc::mock::MockUtc;
+use tickline_utc::{Utc, UtcReading, UtcUnknown};
 
 /// The offset of each machine's clock from UTC, ns, and the error that all of them claim.
 const OFFSETS_NS: [i64; 3] = [0, 4_000_000, -4_000_000];
@@ -50,22 +51,20 @@ struct Event {
 #[derive(Debug)]
 struct Machine {
     mock: MockClock,
-    clock: Clock,
+    utc: Utc,
     last: Stamp,
 }
 
 impl Machine {
     fn new(offset_ns: i64) -> Self {
         let mock = MockClock::new();
-        let clock = mock.clock();
-        let utc_ns = clock.unix_now().as_nanos(); // of each mock the same
+        let utc_ns = mock.clock().unix_now().as_nanos(); // of each mock the same
         mock.set_unix_time(UnixTime::from_nanos(
             utc_ns.saturating_add_signed(offset_ns),
         ));
-        mock.set_utc_bound(ERROR);
         Self {
+            utc: MockUtc::new(&mock, ERROR).utc(),
             mock,
-            clock,
             last: Stamp::default(),
         }
     }
@@ -74,7 +73,7 @@ impl Machine {
     /// greater than this machine's last stamp, than the message's stamp, and than UTC. No stamp is
     /// ahead of UTC by more than the width of a reading.
     fn event(&mut self, received: Stamp) -> Result<Event, UtcUnknown> {
-        let utc = self.clock.utc()?;
+        let utc = self.utc.now()?;
         let known = self.last.max(received);
         let physical = Stamp {
             ns: utc.latest().as_nanos(),
@@ -137,7 +136,7 @@ fn main() -> Result<(), UtcUnknown> {
             !received.utc.definitely_before(&theirs),
             "{sent:?} {received:?}"
         );
-        let utc_ns = machines[0].clock.unix_now().as_nanos(); // This machine's offset is 0.
+        let utc_ns = machines[0].mock.clock().unix_now().as_nanos(); // This machine's offset is 0.
         assert!(
             (utc_ns..=utc_ns + WIDTH_NS).contains(&received.stamp.ns),
             "{utc_ns} {received:?}"
@@ -145,8 +144,8 @@ fn main() -> Result<(), UtcUnknown> {
         sent = machines[at].event(Stamp::default())?;
         if hop >= AT_ONCE {
             // Commit wait: all later events, on any machine, have a larger `latest` than
-            // `sent.utc`. `Clock::wait_until_past` would move only this mock.
-            pass(&machines, machines[at].clock.time_until_past(&sent.utc)?);
+            // `sent.utc`. `Utc::wait_until_past` would move only this mock.
+            pass(&machines, machines[at].utc.time_until_past(&sent.utc)?);
         }
     }
     let (at_once, after_wait) = hops.split_at(AT_ONCE);

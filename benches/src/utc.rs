@@ -1,20 +1,21 @@
 //! UTC with its error, by tickline, by clock-bound's own client from the same segment in shared
 //! memory, and by adjtimex(2). No daemon runs: in a mount namespace of its own, the program writes
-//! clock-bound's segment itself, once, with a validity of a day. Only tickline's thread queries the
+//! clock-bound's segment itself, once, with a validity of a day. Only the thread of `Utc` queries the
 //! source, so a reading costs the same with another source.
 
 use std::cell::RefCell;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 use std::{env, fs};
 
 use clock_bound::nix::sys::time::TimeValLike;
 use clock_bound::{Client, SHM_DEFAULT_PATH, TimeWindow};
 use tickline::Clock;
-use tickline::utc::{UtcReading, UtcSource};
 use tickline_core::counter::Counter;
 use tickline_observe::{clock_ns, wait_until};
+use tickline_utc::{Utc, UtcReading, UtcSource};
 
 use crate::subject::{Subject, counter, same, subject};
 
@@ -109,6 +110,14 @@ thread_local! {
     static CLIENT: RefCell<Client> = RefCell::new(Client::new().expect("the segment is there"));
 }
 
+/// The global clock's UTC. Its thread starts with the first reading.
+static UTC: LazyLock<Utc> =
+    LazyLock::new(|| Utc::start(Clock::global()).expect("the thread of UTC"));
+
+fn by_tickline() -> Option<UtcReading> {
+    UTC.now().ok()
+}
+
 fn by_client() -> TimeWindow {
     CLIENT
         .with_borrow_mut(Client::now)
@@ -138,13 +147,13 @@ pub fn subjects() -> Vec<Subject> {
     };
     write_segment(hz).expect("a folder in the namespace");
     // The thread queries the source once a second, and may be late on a busy machine.
-    let source = || Clock::global().utc().map(|utc| utc.source());
+    let source = || UTC.now().map(|utc| utc.source());
     let is_there = wait_until(Duration::from_secs(20), || {
         source() == Ok(UtcSource::ClockBound)
     });
     assert!(is_there, "clock-bound should be the source: {:?}", source());
     subjects.push(
-        subject!(Time, "tickline utc", || Clock::global().utc().ok(), ns |now: Option<UtcReading>| {
+        subject!(Time, "tickline utc", by_tickline, ns |now: Option<UtcReading>| {
             now.map_or(0, |utc| utc.earliest().as_nanos())
         }),
     );

@@ -198,7 +198,7 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     }
     let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
     let tests = machine.run(&format!(
-        "cargo test -p tickline-core -p tickline --features tickline/utc{some}{option}"
+        "cargo test -p tickline-core -p tickline{some}{option}"
     ))?;
     // The other tests of tickline-page need a C compiler for the target.
     let others = machine.run(&format!(

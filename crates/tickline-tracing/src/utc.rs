@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `utc_minus_monotonic_least_ns` | the smallest offset of UTC from the trace's times |
 //! | `utc_minus_monotonic_most_ns` | the largest offset |
-//! | `utc_source` | the source of the claim ([`UtcSource::code`](tickline::utc::UtcSource::code)) |
+//! | `utc_source` | the source of the claim ([`UtcSource::code`](tickline_utc::UtcSource::code)) |
 //!
 //! The two offsets hold at the moment of the event. The NTP daemon slews `CLOCK_MONOTONIC` (by up
 //! to 8 %, and rarely by more than 0.05 %). So call the function at the start, at the end, and
@@ -20,29 +20,34 @@
 //! error of a trace is half the difference between its two offsets. The order of two events on
 //! different machines is certain if they are further apart than the sum of the two traces' errors.
 
-use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Instant};
+use tickline_utc::{Utc, UtcReading, UtcUnknown};
 
 /// Records an event of level INFO that states the offset of UTC from a trace's times; see the
-/// [module](self). Pass the clock of the trace's times: [`Clock::global`].
+/// [module](self). `clock` is the clock of the trace's times, usually [`Clock::global`].
 ///
 /// ```
 /// use tickline::Clock;
+/// use tickline_utc::Utc;
 ///
-/// match tickline_tracing::utc::record_utc(Clock::global()) {
+/// # fn main() -> Result<(), tickline::Error> {
+/// let utc = Utc::start(Clock::global())?; // once in a program
+/// match tickline_tracing::utc::record_utc(Clock::global(), &utc) {
 ///     Ok(utc) => println!("the trace's times are related to UTC to within {:?}", utc.width()),
 ///     Err(why) => println!("the trace is on its own: {why}"),
 /// }
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Errors
 ///
-/// The errors of [`Clock::utc`]. In these cases no event is recorded.
-pub fn record_utc(clock: &Clock) -> Result<UtcReading, UtcUnknown> {
+/// The errors of [`Utc::now`]. In these cases no event is recorded.
+pub fn record_utc(clock: &Clock, utc: &Utc) -> Result<UtcReading, UtcUnknown> {
     let before = clock.now_ordered();
-    let utc = clock.utc()?;
-    record([before, clock.now_ordered()], &utc);
-    Ok(utc)
+    let now = utc.now()?;
+    record([before, clock.now_ordered()], &now);
+    Ok(now)
 }
 
 /// Records a reading of UTC that was taken between two readings of a trace's clock.

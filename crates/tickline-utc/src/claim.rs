@@ -6,9 +6,10 @@
 
 use core::num::NonZeroU16;
 
+use tickline::UnixTime;
 use tickline_core::reference::SUSPENDED_BOUND_NS;
 
-use crate::{ClaimSource, NoClaim, UtcBounds};
+use crate::{UtcReading, UtcSource, UtcUnknown};
 
 /// The fraction bits of the slopes of an [`Extrapolation`].
 pub(crate) const SLOPE_BITS: u32 = 48;
@@ -81,9 +82,9 @@ pub(crate) struct Claim {
     /// TAI minus UTC, s.
     pub(crate) tai_offset_s: Option<NonZeroU16>,
     /// The source; `None` if there is no claim.
-    pub(crate) source: Option<ClaimSource>,
+    pub(crate) source: Option<UtcSource>,
     /// Why readings fail after the claim has ended, or if there is no claim.
-    pub(crate) failure: NoClaim,
+    pub(crate) failure: UtcUnknown,
 }
 
 /// The words of a published claim, and those for a reading by the counter: a cache line.
@@ -96,27 +97,27 @@ const FIRST_SOURCE: u8 = 8;
 
 /// The source with this number, in the order of the variants.
 #[inline]
-fn source_from_number(number: u8) -> Option<ClaimSource> {
+fn source_from_number(number: u8) -> Option<UtcSource> {
     match number.wrapping_sub(FIRST_SOURCE) {
-        0 => Some(ClaimSource::ClockBound),
-        1 => Some(ClaimSource::Chronyd),
-        2 => Some(ClaimSource::Kernel),
+        0 => Some(UtcSource::ClockBound),
+        1 => Some(UtcSource::Chronyd),
+        2 => Some(UtcSource::Kernel),
         _ => None,
     }
 }
 
 /// The values of [`Claim::failure`], by their numbers.
-const REASONS: [NoClaim; 5] = [
-    NoClaim::NoSource,
-    NoClaim::Unsynchronised,
-    NoClaim::Expired,
-    NoClaim::Disrupted,
-    NoClaim::LeapSecond,
+const REASONS: [UtcUnknown; 5] = [
+    UtcUnknown::NoSource,
+    UtcUnknown::Unsynchronised,
+    UtcUnknown::Expired,
+    UtcUnknown::Disrupted,
+    UtcUnknown::LeapSecond,
 ];
 
 impl Claim {
     /// Stands for no claim: zeroed memory, except for the reason.
-    pub(crate) fn none(failure: NoClaim) -> Self {
+    pub(crate) fn none(failure: UtcUnknown) -> Self {
         Self {
             failure,
             ..Self::from_words(&[0; WORDS])
@@ -136,25 +137,26 @@ impl Claim {
 
     /// UTC when the counter showed `ticks`; `None` if the claim does not hold then.
     #[inline]
-    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<UtcBounds> {
+    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<UtcReading> {
         self.after(self.by_counter.elapsed_ns(ticks)?)
     }
 
     /// UTC when `CLOCK_MONOTONIC_RAW` was `raw_ns`; `None` if the claim does not hold then.
     #[inline]
-    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<UtcBounds> {
+    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<UtcReading> {
         self.after(self.by_raw.elapsed_ns(raw_ns.cast_unsigned())?)
     }
 
     #[inline]
-    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcBounds> {
+    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
         // BOUND: a claim begins after 1970 and two days before the end of the range, and holds for
         // a day.
-        let time_ns =
-            |utc_ns: i64, elapsed_ns: i64| utc_ns.wrapping_add(elapsed_ns).cast_unsigned();
-        Some(UtcBounds {
-            earliest_ns: time_ns(self.utc_ns[0], least_ns),
-            latest_ns: time_ns(self.utc_ns[1], greatest_ns),
+        let time = |utc_ns: i64, elapsed_ns: i64| {
+            UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
+        };
+        Some(UtcReading {
+            earliest: time(self.utc_ns[0], least_ns),
+            latest: time(self.utc_ns[1], greatest_ns),
             tai_offset_s: self.tai_offset_s,
             source: self.source?,
         })
@@ -207,7 +209,7 @@ impl Claim {
             failure: REASONS
                 .get(usize::from(failure))
                 .copied()
-                .unwrap_or(NoClaim::NoSource),
+                .unwrap_or(UtcUnknown::NoSource),
         }
     }
 }
@@ -247,7 +249,7 @@ proptest::proptest! {
         words_back[7] = words[7];
         proptest::prop_assert_eq!(words_back, words);
         let zeros = Claim::from_words(&[0; WORDS]);
-        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, NoClaim::NoSource));
+        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, UtcUnknown::NoSource));
         proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
     }
 }

@@ -1,5 +1,5 @@
-//! Makes claims, on the clock's thread: relates the answer of a source to the counter, and combines
-//! both into a claim.
+//! Makes claims, on the thread of [`Utc`](crate::Utc): relates the answer of a source to the
+//! counter, and combines both into a claim.
 //!
 //! | step | its data |
 //! |---|---|
@@ -17,20 +17,24 @@
 //! readings fail until the source has measured again. A worse source is believed only when the
 //! better one has missed two requests in a row.
 
+use core::time::Duration;
+
 use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use crate::history::History;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
 use crate::source::{Answer, Answers, KernelSource, Report};
-use crate::{ClaimSource, NoClaim};
+use crate::{UtcSource, UtcUnknown};
 
-/// The period at which the sources are asked, ns, unless the thread sleeps longer.
+/// The period at which the sources are asked, ns, unless the clock's interval is longer.
 const POLL_NS: i64 = 1_000_000_000;
 
-/// The longest time between two requests of a thread that wakes up in time, ns, with a shorter
-/// interval. It asks at the first wake-up after three quarters of [`POLL_NS`].
+/// The longest time between two requests, ns, of a thread that wakes up late by half a period.
 const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
+
+/// The pause after the first request. A rate is measured over 4 ms at least (`rate.rs`).
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The largest rate of a plausible report, ppb: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`), and a drift is no more than the rate.
@@ -48,17 +52,17 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 /// Asks the sources, and makes a claim of the best answer.
 ///
 /// A claim must overlap the one before it. After a contradiction, a step of the OS clock, or a
-/// suspend, the maker believes a source when that has measured again, or repeats what it said before
-/// the step.
+/// suspend, the maker believes a source when that has measured again, or repeats what it said
+/// before the step.
 #[derive(Debug, Default)]
-pub struct ClaimMaker {
+pub(crate) struct ClaimMaker {
     pub(crate) rate: CounterRate,
     pub(crate) kernel: KernelSource,
     history: History,
     /// The moment of the last request.
     moment: Option<Moment>,
     /// The source of the last report that was not late.
-    awaited: Option<ClaimSource>,
+    awaited: Option<UtcSource>,
     /// The first of the latest requests without a report of that source or a better one, by
     /// `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
@@ -67,10 +71,10 @@ pub struct ClaimMaker {
 }
 
 impl ClaimMaker {
-    /// Publishes the claim of `answers`, for a thread that wakes up every `interval_ns`. The last
-    /// claim goes on if this is the first request in a row without a report of the last source or
-    /// a better one, unless the answers show a disruption.
-    pub fn publish(&mut self, answers: Answers, interval_ns: i64, latch: &ClaimLatch) {
+    /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
+    /// claim goes on if this is the first request in a row without a report of the last source or a
+    /// better one, unless the answers show a disruption.
+    pub(crate) fn publish(&mut self, answers: Answers, interval_ns: u64, latch: &ClaimLatch) {
         if let Some(claim) = self.next_claim(answers, valid_ns(interval_ns)) {
             latch.publish(&claim);
         }
@@ -96,12 +100,14 @@ impl ClaimMaker {
         // of them stood still or jumped. A source that notices a disruption may be silent at the
         // next request.
         let is_disrupted =
-            self.rate.measure(moment).is_err() || has_gap || answer == Err(NoClaim::Disrupted);
+            self.rate.measure(moment).is_err() || has_gap || answer == Err(UtcUnknown::Disrupted);
         if is_disrupted {
             self.history.disrupt();
         }
         let is_missed = self.awaited.is_some_and(|awaited| {
-            answer.map_or(true, |report| awaited < report.id.origin.source())
+            answer.map_or(true, |report| {
+                awaited.is_better_than(report.id.origin.source())
+            })
         });
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim goes on, also if a worse source
@@ -111,28 +117,38 @@ impl ClaimMaker {
             .missed_ns
             .is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match answer {
-            _ if is_late => return is_disrupted.then(|| Claim::none(NoClaim::Disrupted)),
+            _ if is_late => return is_disrupted.then(|| Claim::none(UtcUnknown::Disrupted)),
             Ok(report) => {
                 (self.awaited, self.missed_ns) = (Some(report.id.origin.source()), None);
                 self.claim_of_report(moment, &report, valid_ns)
             }
-            Err(NoClaim::NoSource) if !self.history.is_empty() => Err(NoClaim::Expired),
+            Err(UtcUnknown::NoSource) if !self.history.is_empty() => Err(UtcUnknown::Expired),
             Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
     }
 
-    /// Whether it is time for a request, so long after the last one.
-    #[must_use]
-    pub fn is_due(&self, since_ns: i64) -> bool {
-        // The first claims come as soon as the counter's rate is known. Later, less than the
-        // period, because the thread does not wake up at multiples of a second.
-        since_ns >= POLL_NS / 4 * 3 || self.rate.is_pending()
+    /// Whether the counter's rate is known. clock-bound's segment, and a claim by the counter, need
+    /// it.
+    pub(crate) fn is_rate_known(&self) -> bool {
+        self.rate.slopes.is_some()
+    }
+
+    /// The time until the next request of a thread whose clock has this interval, after so many
+    /// requests in a row that began without the counter's rate. The first claims by the counter
+    /// come as soon as possible; a machine whose counter does not serve is asked a few times more.
+    pub(crate) fn pause(without_rate: u32, interval_ns: u64) -> Duration {
+        let period = Duration::from_nanos(POLL_NS.unsigned_abs().max(interval_ns));
+        match without_rate.checked_sub(1) {
+            Some(doublings) => FIRST_PAUSE
+                .saturating_mul(1 << doublings.min(20))
+                .min(period),
+            None => period,
+        }
     }
 
     /// The longest time that so many ticks of the counter take, ns; `None` if its rate is unknown.
-    #[must_use]
-    pub fn longest_ns(&self, ticks: u64) -> Option<i64> {
+    pub(crate) fn longest_ns(&self, ticks: u64) -> Option<i64> {
         let [_, fastest] = self.rate.slopes?;
         Some(
             i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS)
@@ -142,7 +158,7 @@ impl ClaimMaker {
 
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed. The next request then
     /// comes at once, so it is not the second one that a source misses.
-    pub fn record_clock_set(&mut self) {
+    pub(crate) fn record_clock_set(&mut self) {
         self.history.record_clock_set();
         self.missed_ns = None;
     }
@@ -152,15 +168,15 @@ impl ClaimMaker {
         moment: &Moment,
         report: &Report,
         valid_ns: i64,
-    ) -> Result<Claim, NoClaim> {
+    ) -> Result<Claim, UtcUnknown> {
         self.history.expect_another_measurement(report)?;
-        let utc_ns = utc_at(moment, report).ok_or(NoClaim::Unsynchronised)?;
+        let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let left_ns = self.until_leap(report, utc_ns)?;
         let failure = if left_ns < valid_ns {
-            NoClaim::LeapSecond
+            UtcUnknown::LeapSecond
         } else {
-            NoClaim::Expired
+            UtcUnknown::Expired
         };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
@@ -207,7 +223,7 @@ impl ClaimMaker {
         &mut self,
         report: &Report,
         [earliest_ns, latest_ns]: [i64; 2],
-    ) -> Result<i64, NoClaim> {
+    ) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.
             self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
@@ -221,21 +237,22 @@ impl ClaimMaker {
             // ignore`).
             self.leap_at_ns = None;
             self.history.disrupt();
-            return Err(NoClaim::Disrupted);
+            return Err(UtcUnknown::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
         if left_ns > 0 {
             Ok(left_ns)
         } else {
-            Err(NoClaim::LeapSecond)
+            Err(UtcUnknown::LeapSecond)
         }
     }
 }
 
-/// The longest time for which a claim holds if the thread wakes up every `interval_ns`. The second
+/// The longest time for which a claim holds if the clock's interval is `interval_ns`. The second
 /// request in a row without an answer ends a claim; this limit is for a thread that is late with
 /// that request.
-pub(crate) fn valid_ns(interval_ns: i64) -> i64 {
+pub(crate) fn valid_ns(interval_ns: u64) -> i64 {
+    let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
     MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2
 }
 

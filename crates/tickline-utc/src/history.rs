@@ -1,7 +1,7 @@
 //! What the sources have said before, with which a claim is compared: see the head of
 //! `claim_maker.rs`.
 
-use crate::NoClaim;
+use crate::UtcUnknown;
 use crate::claim::Claim;
 use crate::moment::Moment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
@@ -70,8 +70,8 @@ impl History {
         (self.before, self.was_clock_set) = (Some(Vec::new()), false);
     }
 
-    /// Remembers the measurements of all sources after a disruption, so that each is believed once it
-    /// has another one, also if a better source answers meanwhile.
+    /// Remembers the measurements of all sources after a disruption, so that each is believed once
+    /// it has another one, also if a better source answers meanwhile.
     pub(crate) fn remember(&mut self, measurements: Vec<MeasurementId>) {
         let Some(before) = &mut self.before else {
             return;
@@ -91,7 +91,7 @@ impl History {
     /// that measurement, because the thread may have made the newest one after the clock was set,
     /// but before it learned of that. And the source must know a rate: without one, a small step
     /// looks like a drift.
-    pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), NoClaim> {
+    pub(crate) fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id;
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
@@ -111,7 +111,7 @@ impl History {
         if is_believed || self.before.as_ref().is_none_or(is_another) {
             Ok(())
         } else {
-            Err(NoClaim::Disrupted)
+            Err(UtcUnknown::Disrupted)
         }
     }
 
@@ -123,7 +123,7 @@ impl History {
         claim: Claim,
         moment: &Moment,
         report: &Report,
-    ) -> Result<(), NoClaim> {
+    ) -> Result<(), UtcUnknown> {
         let id = report.id;
         let tolerance_ns = moment
             .width_ns
@@ -137,7 +137,7 @@ impl History {
             .all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns))
         {
             self.disrupt();
-            return Err(NoClaim::Disrupted);
+            return Err(UtcUnknown::Disrupted);
         }
         let last = (claim, tolerance_ns);
         let first = same.map_or(last, |same| same.claims[0]);

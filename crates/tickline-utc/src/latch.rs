@@ -1,4 +1,4 @@
-//! The newest claim: the clock's thread publishes it, readers copy it.
+//! The newest claim: the thread publishes it, readers copy it.
 //!
 //! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. The thread
 //! writes a new claim to the other slot, and then its number. A reader copies the newest slot, and
@@ -11,7 +11,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::claim::{COUNTER_WORDS, Claim, WORDS};
-use crate::{NoClaim, UtcBounds};
+use crate::{UtcReading, UtcUnknown};
 
 const SLOTS: usize = 2;
 
@@ -25,7 +25,7 @@ struct Slot([AtomicU64; WORDS]);
 /// A reading is never made of two claims. It uses the claim that was the newest when the clock was
 /// read: a claim that was withdrawn before is not used.
 #[derive(Debug)]
-pub struct ClaimLatch {
+pub(crate) struct ClaimLatch {
     /// The number of published claims. The newest is in the slot of this number, modulo `SLOTS`.
     newest: AtomicUsize,
     slots: [Slot; SLOTS],
@@ -33,26 +33,19 @@ pub struct ClaimLatch {
 
 /// The clock of a reading without the counter, and what may have disturbed it.
 #[derive(Debug, Clone, Copy)]
-pub struct RawMoment {
+pub(crate) struct RawMoment {
     /// `CLOCK_MONOTONIC_RAW`, ns.
-    pub raw_ns: i64,
+    pub(crate) raw_ns: i64,
     /// The hypervisor's disruption marker, read afterwards.
-    pub marker: u64,
+    pub(crate) marker: u64,
     /// The time for which the machine has been suspended since its start, ns, read afterwards;
     /// `None` if it is unknown.
-    pub suspended_ns: Option<i64>,
-}
-
-impl Default for ClaimLatch {
-    fn default() -> Self {
-        Self::new()
-    }
+    pub(crate) suspended_ns: Option<i64>,
 }
 
 impl ClaimLatch {
     /// A latch without a claim.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         let slots = [const { Slot([const { AtomicU64::new(0) }; WORDS]) }; SLOTS];
         Self {
             newest: AtomicUsize::new(0),
@@ -80,21 +73,22 @@ impl ClaimLatch {
         self.newest.store(number, Ordering::Release);
     }
 
-    /// Readings fail with `reason` until the next claim. Only one thread at a time may call this and
-    /// [`ClaimMaker::publish`](crate::ClaimMaker::publish): of two writers at once a reader may get a
-    /// mixture.
-    pub fn withdraw(&self, reason: NoClaim) {
+    /// Readings fail with `reason` until the next claim. Only one thread at a time may call this
+    /// and [`ClaimMaker::publish`](crate::claim_maker::ClaimMaker::publish): of two writers at once
+    /// a reader may get a mixture.
+    pub(crate) fn withdraw(&self, reason: UtcUnknown) {
         self.publish(&Claim::none(reason));
     }
 
-    /// UTC by the counter. `read_ticks` reads it, after every earlier load; then `read_marker` reads
-    /// the hypervisor's disruption marker. `None` if the counter does not serve, or no claim holds.
+    /// UTC by the counter. `read_ticks` reads it, after every earlier load; then `read_marker`
+    /// reads the hypervisor's disruption marker. `None` if the counter does not serve, or no claim
+    /// holds.
     #[inline(always)]
-    pub fn by_counter(
+    pub(crate) fn by_counter(
         &self,
         read_ticks: impl FnMut() -> Option<u64>,
         read_marker: impl FnOnce() -> u64,
-    ) -> Option<UtcBounds> {
+    ) -> Option<UtcReading> {
         let (claim, ticks) = self.read::<COUNTER_WORDS, _>(read_ticks)?;
         claim.if_undisturbed(read_marker())?.at_ticks(ticks)
     }
@@ -103,14 +97,19 @@ impl ClaimLatch {
     ///
     /// # Errors
     ///
-    /// [`NoClaim`] says why UTC is unknown: [`NoSource`](NoClaim::NoSource) if `clock` returns
-    /// `None`.
-    pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<UtcBounds, NoClaim> {
-        let (claim, now) = self.read::<WORDS, _>(clock).ok_or(NoClaim::NoSource)?;
+    /// [`UtcUnknown`] says why UTC is unknown: [`NoSource`](UtcUnknown::NoSource) if `clock`
+    /// returns `None`.
+    pub(crate) fn by_raw(
+        &self,
+        clock: impl FnMut() -> Option<RawMoment>,
+    ) -> Result<UtcReading, UtcUnknown> {
+        let (claim, now) = self.read::<WORDS, _>(clock).ok_or(UtcUnknown::NoSource)?;
         claim.source.ok_or(claim.failure)?;
-        let claim = claim.if_undisturbed(now.marker).ok_or(NoClaim::Disrupted)?;
-        if claim.is_before_suspend(now.suspended_ns.ok_or(NoClaim::Expired)?) {
-            return Err(NoClaim::Disrupted);
+        let claim = claim
+            .if_undisturbed(now.marker)
+            .ok_or(UtcUnknown::Disrupted)?;
+        if claim.is_before_suspend(now.suspended_ns.ok_or(UtcUnknown::Expired)?) {
+            return Err(UtcUnknown::Disrupted);
         }
         claim.at_raw(now.raw_ns).ok_or(claim.failure)
     }
@@ -148,8 +147,10 @@ impl ClaimLatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::UtcSource;
+    use crate::claim_maker::ClaimMaker;
     use crate::claim_maker::tests::{moment, next_claim, report_of};
-    use crate::{ClaimMaker, ClaimSource, Moment};
+    use crate::moment::Moment;
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -207,23 +208,23 @@ mod tests {
             });
             bounds.map(|bounds| bounds.source)
         };
-        assert_eq!(by_raw(0, Some(0)), Ok(ClaimSource::Chronyd));
-        assert_eq!(by_raw(7, Some(0)), Err(NoClaim::Disrupted));
-        assert_eq!(by_raw(0, Some(1_000_000_000)), Err(NoClaim::Disrupted));
-        assert_eq!(by_raw(0, None), Err(NoClaim::Expired));
+        assert_eq!(by_raw(0, Some(0)), Ok(UtcSource::Chronyd));
+        assert_eq!(by_raw(7, Some(0)), Err(UtcUnknown::Disrupted));
+        assert_eq!(by_raw(0, Some(1_000_000_000)), Err(UtcUnknown::Disrupted));
+        assert_eq!(by_raw(0, None), Err(UtcUnknown::Expired));
         let by_counter = |marker| {
             latch
                 .by_counter(|| at.ticks, || marker)
                 .map(|bounds| bounds.source)
         };
-        assert_eq!([0, 7].map(by_counter), [Some(ClaimSource::Chronyd), None]);
+        assert_eq!([0, 7].map(by_counter), [Some(UtcSource::Chronyd), None]);
     }
 
     /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.
     #[test]
     fn a_claim_is_the_newest_when_the_clock_is_read_after_it() {
         let latch = ClaimLatch::new();
-        let mut clocks = [NoClaim::Disrupted, NoClaim::Expired].into_iter();
+        let mut clocks = [UtcUnknown::Disrupted, UtcUnknown::Expired].into_iter();
         let read = latch.read::<WORDS, _>(|| {
             clocks
                 .next()
@@ -233,7 +234,7 @@ mod tests {
         });
         assert_eq!(
             read.map(|(claim, ())| claim.failure),
-            Some(NoClaim::Expired)
+            Some(UtcUnknown::Expired)
         );
     }
 }

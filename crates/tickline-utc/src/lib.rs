@@ -1,59 +1,167 @@
-#![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
-
-use core::num::NonZeroU16;
+//! UTC with its error: the interval from the earliest to the latest time that UTC can be, at the
+//! cost of a reading.
+//!
+//! [`Utc::now`] orders an event against events of other machines without asking these machines. If
+//! the latest time of event A is before the earliest time of event B, A happened first. Spanner's
+//! TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed Database",
+//! OSDI 2012, section 3).
+//!
+//! ```
+//! use tickline::Clock;
+//! use tickline_utc::Utc;
+//!
+//! # fn main() -> Result<(), tickline::Error> {
+//! let _thread = tickline::start()?; // keeps the clock's line: without one, readings take longer
+//! let utc = Utc::start(Clock::global())?; // asks the sources until the last clone is dropped
+//! match utc.now() {
+//!     Ok(now) => println!("between {} and {}, by {}", now.earliest(), now.latest(), now.source()),
+//!     Err(why) => println!("not known: {why}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
+//! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
+//! and widens the interval by the possible drift. It makes no system call. If readings of the clock
+//! don't use the counter, it reads `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
+//!
+//! # Sources
+//!
+//! tickline uses the first of these that answers. If a source reports a disruption, those behind it
+//! may not have noticed, and readings fail.
+//!
+//! | [`UtcSource`] | its promise | what tickline adds to it |
+//! |---|---|---|
+//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, and the error bound that a PHC states |
+//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
+//!
+//! An interval contains UTC if its source states the truth. If a server is off by more than it
+//! states, the interval is wrong, and no program on the machine can notice. But tickline notices a
+//! contradiction, because each claim must overlap the claim before it. After a contradiction, and
+//! after a suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has
+//! measured again. Readings also fail if another program steps or steers the OS clock, so that the
+//! source reports another time without a new measurement. A slew of the OS clock has no effect
+//! before the source is asked again. After a step readings fail until the source repeats what it
+//! said before the step, or has measured again. If another source's answer counts first, only a
+//! measurement helps.
+//!
+//! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
+//! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
+//! disruption marker. After a change readings fail until the source has measured again. Without a
+//! VMClock no program in the guest can notice, and the source's promise is void until the source
+//! has measured again. If clock-bound's daemon uses the VMClock, but the process can't read it,
+//! tickline does not use the daemon's segment.
+//!
+//! In these cases UTC may be outside of the interval:
+//!
+//! | event | false until |
+//! |---|---|
+//! | a suspend during which the counter stood still | the thread has run |
+//! | the thread was killed, or the process is a forked child, which has no thread | the claim ends |
+//! | the kernel changed its clocksource, and the reading does not use the counter | the claim ends |
+//! | a hypervisor stopped or moved the guest, without a VMClock | the source has measured again |
+//! | anything that happened before the thread was started | the source has noticed it |
+//! | a step of the OS clock that is smaller than twice the uncertainty of tickline's request before it | the source has noticed it |
+//! | any step of the OS clock, after the program has closed the thread's timer, or if the kernel has refused it | a claim contradicts the one before |
+//!
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
+//! nothing. A machine that one of them steers therefore has no source.
+//!
+//! If a source does not answer a request, or says that it is not synchronised, its last claim goes
+//! on. At the second such request in a row, at least 0.5 s later, the next source's report counts;
+//! without one, readings fail. The first report after the thread's start counts at once. A claim
+//! ends 3.75 s after its request at the latest, or 2.5 intervals if that is later.
+//!
+//! # Known limits
+//!
+//! - The OS clock may step without chronyd, and chronyd may not notice. It may then need several
+//!   measurements until its own bound holds again. tickline waits for one.
+//! - The daemon of clock-bound 2 writes its segment every second, whether or not chronyd has
+//!   measured. tickline then waits for the daemon to write.
+//! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
+//!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
+//!   measurement, though no interval was wrong.
+//! - chronyd leaves the offset that it is slewing away out of the kernel's maximum error, and
+//!   lowers that error with each packet of a server, whether or not it has measured
+//!   (`update_sync_status` in `reference.c`). While the kernel's answer counts, a reading may
+//!   therefore miss UTC by that offset, or by a step that chronyd has not noticed. The kernel's
+//!   answer counts in a container that can't reach chronyd, and after chronyd has missed two
+//!   requests in a row. One missed request is enough if the first report comes at it, or if
+//!   clock-bound is given up at it. chronyd misses a request that it does not answer, and one that
+//!   it answers by "not synchronised".
+//! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
+//!   tickline takes their sum, which proves nothing.
+//! - When the clock is set, the kernel tells programs last, usually after some microseconds. A
+//!   claim made in that time may be wrong until then, if the source has measured since the request
+//!   before.
+//! - A leap second passes unnoticed if readings failed when it was announced, and still fail at
+//!   that midnight, and nothing sets the OS clock then.
+//! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
+//!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
+//!   than the interval, until the source has measured.
+//!
+//! # Leap seconds
+//!
+//! The times are [`UnixTime`](tickline::UnixTime), which counts no leap seconds. chronyd or the
+//! kernel may announce a leap second. Readings then fail with
+//! [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the end of that day to 2 s after it.
+//! After that they fail with `Disrupted`, until the source has measured again, once or twice. The
+//! reason may be `Disrupted` from midnight on, because the kernel sets its clock. A server that
+//! smears the second serves another time than UTC for hours, and does not say so. The interval then
+//! contains the smeared time. [`UtcReading::tai_offset`] is TAI minus UTC, if the kernel knows it
+//! from the NTP daemon (`chronyd` with `leapsectz`).
+//!
+//! # Waiting
+//!
+//! A commit can wait until its own timestamp is in the past. The commit is then visible after every
+//! event that could have come before it (TrueTime's "commit wait"). [`Utc::wait_until_past`] sleeps
+//! until then. `async` code has its own sleep, for which [`Utc::time_until_past`] returns the time.
+//!
+//! ```no_run
+//! use tickline::Clock;
+//! use tickline_utc::Utc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let utc = Utc::start(Clock::global())?;
+//! let committed = utc.now()?;
+//! let now = utc.wait_until_past(&committed)?;
+//! assert!(committed.definitely_before(&now));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! | | gives |
+//! |---|---|
+//! | `mock` | [`mock::MockUtc`], UTC by a mock of tickline, for tests |
+//!
+#![doc = include_str!("../docs/utc.md")]
+#![deny(unsafe_code)]
 
 mod claim;
 mod claim_maker;
 mod history;
 mod latch;
+#[cfg(feature = "mock")]
+pub mod mock;
 mod moment;
+mod polls;
 mod rate;
+mod reading;
 mod source;
+mod sys;
+mod utc;
+#[expect(unsafe_code, reason = "the memory of a device")]
+mod vmclock;
 
-pub use claim_maker::ClaimMaker;
-pub use latch::{ClaimLatch, RawMoment};
-pub use moment::Moment;
-pub use source::{Answers, KernelClock, chronyd};
+pub use reading::{UtcReading, UtcSource, UtcUnknown};
+pub use source::chronyd;
+pub use utc::Utc;
 
-/// The marker of a machine whose hypervisor offers none ([`Moment::marker`]).
-pub const NO_MARKER: u64 = u64::MAX;
-
-/// The earliest and the latest time that UTC can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UtcBounds {
-    /// UTC is not before this time, ns since 1970.
-    pub earliest_ns: u64,
-    /// UTC is not after this time, ns since 1970.
-    pub latest_ns: u64,
-    /// TAI minus UTC, s; `None` if the kernel does not know.
-    pub tai_offset_s: Option<NonZeroU16>,
-    /// The source of the claim.
-    pub source: ClaimSource,
-}
-
-/// Who states UTC, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ClaimSource {
-    /// The daemon of clock-bound, through its segment in shared memory.
-    ClockBound,
-    /// chronyd, through its command port.
-    Chronyd,
-    /// The kernel's maximum error.
-    Kernel,
-}
-
-/// Why there is no claim, so that UTC is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoClaim {
-    /// No source has answered.
-    NoSource,
-    /// The source says that the clock is not synchronised.
-    Unsynchronised,
-    /// The last claim has ended, and there is no newer one.
-    Expired,
-    /// No source is believed since a disruption (the head of `history.rs`).
-    Disrupted,
-    /// A leap second is near.
-    LeapSecond,
-}
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

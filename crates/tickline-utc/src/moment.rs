@@ -5,22 +5,22 @@ use tickline_core::reference::SUSPENDED_BOUND_NS;
 
 /// The time of one moment by each clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// The counter, ticks; `None` if it does not serve.
-    pub ticks: Option<u64>,
+    pub(crate) ticks: Option<u64>,
     /// `CLOCK_MONOTONIC_RAW`, ns.
-    pub raw_ns: i64,
+    pub(crate) raw_ns: i64,
     /// `CLOCK_REALTIME`, ns.
-    pub realtime_ns: i64,
+    pub(crate) realtime_ns: i64,
     /// The time that it took to read these clocks, plus their resolutions, ns. Each reading is the
     /// clock's time at the moment to within this width.
-    pub width_ns: i64,
+    pub(crate) width_ns: i64,
     /// The time for which the machine has been suspended since its start, ns.
-    pub suspended_ns: i64,
+    pub(crate) suspended_ns: i64,
     /// The hypervisor's disruption marker, which changes when it moves or restores the machine.
-    pub marker: u64,
+    pub(crate) marker: u64,
     /// The kernel's clocksource: another clocksource has another rate.
-    pub clocksource: Clocksource,
+    pub(crate) clocksource: Clocksource,
 }
 
 impl Moment {

@@ -31,11 +31,6 @@ pub(crate) struct CounterRate {
 }
 
 impl CounterRate {
-    /// Whether the rate will be known soon: the counter serves.
-    pub(crate) fn is_pending(&self) -> bool {
-        self.slopes.is_none() && self.bases.is_none_or(|[base, _]| base.ticks.is_some())
-    }
-
     /// Measures the counter's rate from the base to `moment`, if that is possible yet. Fails if the
     /// counter is known to have jumped or to have changed its rate.
     pub(crate) fn measure(&mut self, moment: &Moment) -> Result<(), CounterJumped> {

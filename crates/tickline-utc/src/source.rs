@@ -1,18 +1,18 @@
-//! The sources of UTC, one file for each. The clock's thread asks them, and prefers clock-bound to
+//! The sources of UTC, one file for each. The thread asks them, and prefers clock-bound to
 //! chronyd, and chronyd to the kernel. A reader never asks.
 
 use tickline_core::reference::Reference;
 
+use crate::claim_maker::ClaimMaker;
 use crate::moment::Moment;
-use crate::{ClaimMaker, ClaimSource, NoClaim};
+use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
 mod clock_bound;
 mod kernel;
 mod phc;
 
-pub use kernel::KernelClock;
-pub(crate) use kernel::KernelSource;
+pub(crate) use kernel::{KernelClock, KernelSource};
 
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
@@ -53,21 +53,21 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    pub(crate) fn source(self) -> ClaimSource {
+    pub(crate) fn source(self) -> UtcSource {
         match self {
-            Self::ClockBound3 | Self::ClockBound2 => ClaimSource::ClockBound,
-            Self::Chronyd => ClaimSource::Chronyd,
-            Self::Kernel => ClaimSource::Kernel,
+            Self::ClockBound3 | Self::ClockBound2 => UtcSource::ClockBound,
+            Self::Chronyd => UtcSource::Chronyd,
+            Self::Kernel => UtcSource::Kernel,
         }
     }
 }
 
 /// A source's report, or why it has none.
-pub(crate) type Answer = Result<Report, NoClaim>;
+pub(crate) type Answer = Result<Report, UtcUnknown>;
 
 /// The answers of the sources to one request.
 #[derive(Debug)]
-pub struct Answers {
+pub(crate) struct Answers {
     /// The moment after the request.
     pub(crate) moment: Moment,
     /// The best source's answer about that moment.
@@ -81,10 +81,11 @@ pub struct Answers {
 const SLEW_PARTS: i64 = 8;
 
 impl ClaimMaker {
-    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the
-    /// steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if meanwhile the
-    /// clock was set, its steering changed, or the machine was suspended; or if there is no moment.
-    pub fn ask(
+    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads
+    /// the steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if
+    /// meanwhile the clock was set, its steering changed, or the machine was suspended; or if there
+    /// is no moment.
+    pub(crate) fn ask(
         &mut self,
         os: &impl Reference,
         moment: impl Fn() -> Option<Moment>,
@@ -126,14 +127,14 @@ impl ClaimMaker {
     }
 }
 
-/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without one,
-/// why the last source has none. If a source reports a disruption, those behind it may not have
-/// noticed, so they don't count. Not every source announces leap seconds: `leap_second_today` is the
-/// kernel's announcement.
+/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without
+/// one, why the last source has none. If a source reports a disruption, those behind it may not
+/// have noticed, so they don't count. Not every source announces leap seconds: `leap_second_today`
+/// is the kernel's announcement.
 fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
-    let mut best = Err(NoClaim::NoSource);
+    let mut best = Err(UtcUnknown::NoSource);
     for answer in answers.into_iter().flatten() {
-        if !matches!(best, Ok(_) | Err(NoClaim::Disrupted)) {
+        if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
             best = answer;
         }
     }

@@ -25,16 +25,4 @@ pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
     fn disable(&self) {}
 
     fn enable(&self) {}
-
-    /// UTC; an error for a page, which states no UTC.
-    #[cfg(feature = "utc")]
-    fn utc(&self) -> Result<crate::utc::UtcReading, crate::utc::UtcUnknown> {
-        Err(crate::utc::UtcUnknown::NoThread)
-    }
-
-    /// Waits until `time` has passed by this clock.
-    #[cfg(feature = "utc")]
-    fn sleep(&self, time: core::time::Duration) {
-        std::thread::sleep(time);
-    }
 }

@@ -1,9 +1,9 @@
 //! [`Clock`]: the global clock, and separate clocks with their own settings. Each call goes to the
 //! clock's engine.
 //!
-//! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `utc.rs` the
-//! calls about UTC, `convert.rs` those that make anchors, `page/reader.rs` `open_page` (on
-//! systems other than Linux `page/other.rs` has one that fails).
+//! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `convert.rs`
+//! those that make anchors, `page/reader.rs` `open_page` (on systems other than Linux
+//! `page/other.rs` has one that fails).
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -16,7 +16,7 @@ use tickline_core::reference::Timescale;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::options::{Driver, Settings};
+use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
 use crate::status::Status;
 use crate::thread::ClockThread;
@@ -233,13 +233,51 @@ impl Clock {
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
     /// line, the time comes from the line. The reading is ordered, like [`reading`](Self::reading).
-    /// For bounds on UTC, see `Clock::utc` (feature `utc`).
+    /// For bounds on UTC, see the crate `tickline-utc`.
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
         self.engine()
             .reading(Timescale::Unix)
             .map(UnixTime::from_nanos)
+    }
+
+    /// The counter, ticks, read after every earlier load. `None` if
+    /// [`now_ordered`](Self::now_ordered) would not use it now, or not for all CPUs alike: without
+    /// a valid line, after [`disable`](Self::disable), with a closed gate or with a line for each
+    /// CPU. The clocks of pages and mocks never use it.
+    ///
+    /// It is for programs that relate the counter to a clock of their own, a network card's for
+    /// example. While the result is `None`, the counter may restart, or change its rate: relate the
+    /// two anew after that. [`Status::frequency_hz`] is the counter's rate.
+    ///
+    /// ```
+    /// use tickline::Clock;
+    ///
+    /// if let [Some(start), Some(end)] = [(); 2].map(|()| Clock::global().ticks_ordered()) {
+    ///     println!("{} ticks", end.wrapping_sub(start));
+    /// }
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn ticks_ordered(&self) -> Option<u64> {
+        self.engine().ticks_ordered()
+    }
+
+    /// The probes that this clock may make. Code that stands on a clock should make no others.
+    ///
+    /// ```
+    /// use tickline::{Clock, Driver, Probes};
+    ///
+    /// # fn main() -> Result<(), tickline::Error> {
+    /// let clock = Clock::builder().driver(Driver::Manual).start()?;
+    /// assert_eq!(clock.probes(), Probes::Full);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn probes(&self) -> Probes {
+        self.engine().probes()
     }
 
     /// The clock's status. The call is not for hot paths. It is not for signal handlers either,

@@ -72,9 +72,6 @@ pub(crate) struct Engine {
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn ClockBackend>>,
-    /// The thread's newest claim about UTC.
-    #[cfg(feature = "utc")]
-    pub(crate) utc: tickline_utc::ClaimLatch,
 }
 
 const _: () = assert!(
@@ -101,8 +98,6 @@ impl Engine {
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             backend: None,
-            #[cfg(feature = "utc")]
-            utc: tickline_utc::ClaimLatch::new(),
         }
     }
 
@@ -149,6 +144,12 @@ impl Engine {
             Some(ns) => to_unsigned(ns),
             None => slow_path(self),
         }
+    }
+
+    /// An ordered read of the counter, ticks; `None` if the fast path can't serve a reading.
+    #[inline]
+    pub(crate) fn ticks_ordered(&self) -> Option<u64> {
+        COUNTER.and_then(|counter| self.clock.shared.read_ordered_ticks(&counter))
     }
 
     /// A reading with bounds by the fast path; `None` if the fast path can't serve it.

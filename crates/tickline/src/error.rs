@@ -67,7 +67,7 @@ impl Error {
     pub(crate) fn thread(source: io::Error) -> Self {
         let error = Self::new(
             ErrorKind::ThreadNotStarted,
-            "the clock's thread could not be started",
+            "the background thread could not be started",
         );
         Self {
             source: Some(source),

@@ -29,6 +29,7 @@
 //! | run under a seccomp filter that kills | [`ClockBuilder::probes`] with [`Probes::Minimal`], which restricts the system calls |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
+//! | build on a clock: relate the counter to another clock, work in a thread beside it | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -79,8 +80,7 @@
 //!   SIGSEGV, too. If the process was denied the counter before its first reading, readings are
 //!   system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
-//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With the feature, a bound holds
-//!   if the claim of its source is true. The source is clock-bound, chronyd or the kernel.
+//! - A bound against UTC. The crate `tickline-utc` states one.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; the thread driver recalibrates at the resume.
@@ -136,11 +136,11 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests; readings without a `Clock`, such as `Instant::now`, then test a flag first |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
-//! | `utc` | `Clock::utc`: the earliest and the latest time that UTC can be, by clock-bound, chronyd or the kernel (Linux) |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` publishes; `page::Publisher` publishes one. On other systems `open_page` fails |
 
 mod arithmetic;
 mod backend;
+pub mod background;
 mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
@@ -162,11 +162,6 @@ mod sys;
 mod thread;
 mod trust;
 mod unix_time;
-#[cfg(feature = "utc")]
-pub mod utc;
-#[cfg(not(feature = "utc"))]
-#[path = "utc/absent.rs"]
-mod utc;
 
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
@@ -177,6 +172,7 @@ pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
 pub use reading::Reading;
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
+pub use sys::reference::OsClock;
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};

@@ -24,8 +24,6 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-#[cfg(feature = "utc")]
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
 use tickline_core::reference::Timescale;
@@ -37,8 +35,6 @@ use crate::options::Driver;
 use crate::reading::Reading;
 use crate::status::ClockState;
 use crate::unix_time::UnixTime;
-#[cfg(feature = "utc")]
-use crate::utc::{UtcReading, UtcUnknown};
 
 /// The number of active mocks, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
@@ -75,9 +71,6 @@ struct MockTime {
     unix_offset_ns: AtomicI64,
     /// The clock that the mock follows, if any, and its time when the mock was created.
     followed: Option<(fn() -> StdInstant, StdInstant)>,
-    /// The largest error of Unix time against UTC, or why UTC is unknown.
-    #[cfg(feature = "utc")]
-    utc_bound: Mutex<Result<Duration, UtcUnknown>>,
 }
 
 impl MockTime {
@@ -121,23 +114,6 @@ impl ClockBackend for MockTime {
     fn state(&self) -> ClockState {
         ClockState::Mock
     }
-
-    #[cfg(feature = "utc")]
-    fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        let bound = *self
-            .utc_bound
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        Ok(UtcReading::from_mock_time(
-            self.now_ns(Timescale::Unix),
-            bound?,
-        ))
-    }
-
-    #[cfg(feature = "utc")]
-    fn sleep(&self, time: Duration) {
-        self.advance(time);
-    }
 }
 
 impl Default for MockClock {
@@ -160,8 +136,6 @@ impl MockClock {
             monotonic_ns: AtomicU64::new(START_NS),
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
             followed: clock.map(|now| (now, now())),
-            #[cfg(feature = "utc")]
-            utc_bound: Mutex::new(Ok(Duration::ZERO)),
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(Arc::<MockTime>::clone(&time));
@@ -230,40 +204,6 @@ impl MockClock {
         let offset_ns = time_ns.saturating_sub_unsigned(self.time.monotonic_ns());
         // ORDERING: Relaxed, as in `MockTime::advance`.
         self.time.unix_offset_ns.store(offset_ns, Ordering::Relaxed);
-    }
-
-    /// Sets the largest error of this mock's Unix time against UTC, for
-    /// [`Clock::utc`](crate::Clock::utc). A new mock has an error of 0. Needs the feature `utc`.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickline::{mock::MockClock, utc::UtcUnknown};
-    ///
-    /// let mock = MockClock::new();
-    /// mock.set_utc_bound(Duration::from_millis(1));
-    /// assert_eq!(mock.clock().utc()?.width(), Duration::from_millis(2));
-    /// mock.set_utc_unknown(UtcUnknown::Expired); // the NTP daemon dies
-    /// assert_eq!(mock.clock().utc(), Err(UtcUnknown::Expired));
-    /// # Ok::<(), UtcUnknown>(())
-    /// ```
-    #[cfg(feature = "utc")]
-    pub fn set_utc_bound(&self, bound: Duration) {
-        *self
-            .time
-            .utc_bound
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Ok(bound);
-    }
-
-    /// Makes [`Clock::utc`](crate::Clock::utc) fail with `reason`. Needs the feature `utc`;
-    /// [`set_utc_bound`](Self::set_utc_bound) has an example.
-    #[cfg(feature = "utc")]
-    pub fn set_utc_unknown(&self, reason: UtcUnknown) {
-        *self
-            .time
-            .utc_bound
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Err(reason);
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this mock on this

@@ -69,13 +69,13 @@ pub enum Probes {
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
     /// clock with full probes before. Minimal probes are for processes whose seccomp filter kills
-    /// them at any other system call.
-    /// [System calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists
-    /// the calls to allow.
+    /// them at any other system call. [System
+    /// calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists the
+    /// calls to allow.
     ///
-    /// Facts that need other calls stay unknown. The clock does not compare the CPUs' counters, or
-    /// ask for UTC. Its readings come from the OS clock, unless a clock with full probes has
-    /// compared the counters in this process before. The reason is then
+    /// Facts that need other calls stay unknown. The clock does not compare the CPUs' counters, and
+    /// `tickline-utc` does not ask for UTC. Its readings come from the OS clock, unless a clock
+    /// with full probes has compared the counters in this process before. The reason is then
     /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
     /// [`Reason::Untested`](crate::Reason::Untested). The clock does not judge its gates again. Its
     /// thread has no name, and does not notice at once when the OS clock is set.

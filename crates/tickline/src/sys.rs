@@ -7,8 +7,7 @@
 //! - a lock that is released when its owner ends,
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
-//! - the kernel's clocksource, and the environment at the start of the process,
-//! - the beginning of a file as memory.
+//! - the kernel's clocksource, and the environment at the start of the process.
 //!
 //! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
 //! systems of `other.rs`, without a counter: std's clocks serve.
@@ -29,12 +28,11 @@ use linux as system;
 #[cfg(any(not(target_os = "linux"), miri))]
 use other as system;
 
-#[cfg(feature = "utc")]
-pub(crate) use system::map_beginning;
+pub use system::StoppableSleep;
 pub(crate) use system::{
-    CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, StoppableSleep, Thread, clocksource,
-    comparable_cpus, cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token,
-    may_read_counter, pin_this_thread, token,
+    CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, Thread, clocksource, comparable_cpus,
+    cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token, may_read_counter,
+    pin_this_thread, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.
@@ -46,15 +44,14 @@ pub(crate) const COUNTER: Option<HardwareCounter> = if cfg!(miri) {
 
 /// Why a wait of a [`StoppableSleep`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WakeCause {
-    /// The time is up.
+pub enum WakeCause {
+    /// The time is up, or a signal has ended the wait.
     Timeout,
-    /// The clock was set, or the machine was suspended.
-    #[cfg_attr(
-        any(not(target_os = "linux"), miri),
-        expect(dead_code, reason = "no other system reports it")
-    )]
+    /// `CLOCK_REALTIME` was set, or the machine has resumed. Only Linux reports it, and not if the
+    /// kernel has refused the timer, or the program has closed its descriptor. A kernel that
+    /// measures a suspend of less than a second as 0 does not report that suspend.
     ClockSet,
-    /// Another thread called [`StoppableSleep::stop`].
+    /// The thread shall end: its [`BackgroundThread`](crate::background::BackgroundThread) is being
+    /// dropped.
     Stopped,
 }

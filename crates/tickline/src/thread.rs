@@ -54,7 +54,6 @@ use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, SignalsBlocked, StoppableSleep, Thread, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
-use crate::utc::UtcPolls;
 
 /// The period at which a thread with a closed gate asks for the result of a comparison that may
 /// open the gate, ns. Each pair of CPUs takes at least `REST_NS` (`trust/compare.rs`).
@@ -127,7 +126,6 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
     let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
     let mut comparison = CounterComparison::Pending;
-    let mut utc = UtcPolls::default();
     loop {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu = engine.probes() == Probes::Full
@@ -140,28 +138,13 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
                 .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns)
         };
-        if core::mem::take(&mut calibrations.was_clock_set) {
-            utc.force_due(engine);
-        }
-        let next_ns = if utc.poll(engine, sleep) {
-            calibrations.force_due();
-            Some(MIN_INTERVAL_NS)
-        } else {
-            next_ns
-        };
         let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else {
             continue;
         };
         match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
             WakeCause::Timeout => {}
-            WakeCause::ClockSet => {
-                calibrations.force_due();
-                utc.force_due(engine);
-            }
-            WakeCause::Stopped => {
-                utc.end(engine);
-                return;
-            }
+            WakeCause::ClockSet => calibrations.force_due(),
+            WakeCause::Stopped => return,
         }
     }
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, UnixTime};
+use tickline_utc::{UtcReading, UtcUnknown};
 
 use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
@@ -31,6 +31,7 @@ use crate::measure::warp::WarpTest;
 use crate::measure::watch::WatchSummary;
 use crate::measure::who::WhoSummary;
 use crate::screen::{BAD, GOOD, SLOW, Screen};
+use crate::setup::utc_now;
 use crate::words::time;
 
 /// The schema's name. Its number rises when a key changes its meaning or is removed.
@@ -279,7 +280,7 @@ impl Document {
 impl ClockStatus {
     /// The status, with the present claim about UTC.
     fn read(status: &Status, machine: &Machine) -> Self {
-        let (utc, unix) = (Clock::global().utc(), Clock::global().unix_now().as_nanos());
+        let (utc, unix) = (utc_now(), Clock::global().unix_now().as_nanos());
         let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
         let error_ns = |utc: &UtcReading| {
             let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
@@ -321,7 +322,7 @@ impl ClockStatus {
 /// thread has published a line and has asked for UTC, or after 0.1 s. On a busy machine the thread
 /// may replace a line some ms after the line's end.
 fn usual_status() -> Status {
-    let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
+    let has_asked = || utc_now() != Err(UtcUnknown::NoSource);
     status_when(
         |status| status.state != ClockState::Calibrating && has_asked(),
         Duration::from_millis(100),

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
+use tickline_utc::{Utc, UtcReading, UtcUnknown};
 
 use crate::document::Document;
 use crate::machine;
@@ -29,6 +31,14 @@ pub(crate) struct Setup {
     guard: Result<ClockGuard, String>,
 }
 
+/// UTC by the global clock, for the whole process. Its thread runs to the end of the process.
+static UTC: OnceLock<Utc> = OnceLock::new();
+
+/// UTC now. It is unknown before [`Setup::start_clock`], and without a thread.
+pub(crate) fn utc_now() -> Result<UtcReading, UtcUnknown> {
+    UTC.get().ok_or(UtcUnknown::NoThread)?.now()
+}
+
 impl Setup {
     /// For commands that measure clocks: finds out whether the vDSO or the kernel answers each
     /// clock, and starts the global clock. The command must call this first, because an earlier
@@ -45,7 +55,7 @@ impl Setup {
 
     /// For commands that measure only tickline's clock. They also call this first.
     ///
-    /// The clock's thread keeps the rights with which the process was started. Then this thread,
+    /// The threads of the clock and of UTC keep the rights with which the process was started. Then this thread,
     /// and each thread that it starts, may read the counter. If the clock's thread cannot be
     /// started, the readers drive the clock.
     pub(crate) fn start_clock() -> Self {
@@ -53,6 +63,10 @@ impl Setup {
         let guard = tickline::start().map_err(|error| with_cause(&error));
         if guard.is_err() {
             Clock::global().maintain();
+        }
+        // Without a thread UTC is unknown: `no_thread`.
+        if let Ok(utc) = Utc::start(Clock::global()) {
+            UTC.set(utc).ok();
         }
         // The clock judges its gates about 60 us after its start.
         status_when(|status| status.is_judged, Duration::from_millis(200));

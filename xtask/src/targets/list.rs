@@ -8,8 +8,8 @@ use crate::files;
 pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-core",
     "tickline-page",
-    "tickline-utc",
     "tickline",
+    "tickline-utc",
     "tickline-quanta",
     "tickline-tracing",
     "tickline-criterion",

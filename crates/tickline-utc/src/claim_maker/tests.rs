@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use tickline_core::gate::Clocksource;
 
 use super::*;
-use crate::UtcBounds;
+use crate::UtcReading;
 use crate::latch::RawMoment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Origin};
 
@@ -89,8 +89,8 @@ fn clock_bound(offset_ns: i64, measurement: u64) -> Answer {
 }
 
 /// The earliest and the latest time of a reading, ns since 1970.
-pub(crate) fn bounds_ns(reading: &UtcBounds) -> [i64; 2] {
-    [reading.earliest_ns, reading.latest_ns].map(u64::cast_signed)
+pub(crate) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
+    [reading.earliest, reading.latest].map(|time| time.as_nanos().cast_signed())
 }
 
 /// The claim made of this answer. The kernel has measured for the seventh time, and answers, too.
@@ -116,13 +116,13 @@ pub(crate) fn next_claim(
 }
 
 /// The source of the next claim, or why readings fail; `None` if the last claim goes on.
-pub(crate) type Expected = Option<Result<ClaimSource, NoClaim>>;
+pub(crate) type Expected = Option<Result<UtcSource, UtcUnknown>>;
 
 const KEPT: Expected = None;
-const BY_CLOCK_BOUND: Expected = Some(Ok(ClaimSource::ClockBound));
-pub(crate) const BY_CHRONYD: Expected = Some(Ok(ClaimSource::Chronyd));
-const BY_KERNEL: Expected = Some(Ok(ClaimSource::Kernel));
-pub(crate) const DISRUPTED: Expected = Some(Err(NoClaim::Disrupted));
+const BY_CLOCK_BOUND: Expected = Some(Ok(UtcSource::ClockBound));
+pub(crate) const BY_CHRONYD: Expected = Some(Ok(UtcSource::Chronyd));
+const BY_KERNEL: Expected = Some(Ok(UtcSource::Kernel));
+pub(crate) const DISRUPTED: Expected = Some(Err(UtcUnknown::Disrupted));
 
 /// Asserts which claim follows from each answer at its moment.
 pub(crate) fn assert_claims(maker: &mut ClaimMaker, requests: &[(Moment, Answer, Expected)]) {
@@ -156,10 +156,10 @@ pub(crate) fn maker_after(answers: &[Answer]) -> ClaimMaker {
 fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let mut maker = maker_after(&[report_of(0, 0)]);
     let claim = next_claim(&mut maker, &moment(1), report_of(0, 0), VALID_NS).unwrap();
-    assert_claims(&mut maker, &[(moment(2), Err(NoClaim::NoSource), KEPT)]);
+    assert_claims(&mut maker, &[(moment(2), Err(UtcUnknown::NoSource), KEPT)]);
     let at = |seconds: i64| {
         let moment = moment(seconds);
-        let of = |reading: Option<UtcBounds>| reading.map(|reading| bounds_ns(&reading));
+        let of = |reading: Option<UtcReading>| reading.map(|reading| bounds_ns(&reading));
         [
             of(claim.at_ticks(moment.ticks.unwrap())),
             of(claim.at_raw(moment.raw_ns)),
@@ -181,7 +181,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     }
     assert_eq!(
         (at(0), at(4), claim.failure),
-        ([None; 2], [None; 2], NoClaim::Expired)
+        ([None; 2], [None; 2], UtcUnknown::Expired)
     );
     // The source lets its claim hold for a shorter time.
     let void = report_of(0, 0).map(|report| Report {
@@ -194,7 +194,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
             .at_raw(moment(3).raw_ns),
         None
     );
-    let unsynchronised = Err(NoClaim::Unsynchronised);
+    let unsynchronised = Err(UtcUnknown::Unsynchronised);
     // At first the claim itself says that it has ended.
     assert_claims(
         &mut maker,
@@ -203,7 +203,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
             (
                 moment(4),
                 unsynchronised,
-                Some(Err(NoClaim::Unsynchronised)),
+                Some(Err(UtcUnknown::Unsynchronised)),
             ),
         ],
     );
@@ -213,7 +213,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 #[test]
 fn a_claim_holds_for_two_and_a_half_periods() {
     let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
-    for (interval_ns, last_ms) in [(0, 3_749), (2 * SECOND_NS, 4_999)] {
+    for (interval_ns, last_ms) in [(0, 3_749), (2_000_000_000, 4_999)] {
         let answers = Answers {
             moment: moment(0),
             best: report_of(0, 0),
@@ -230,7 +230,7 @@ fn a_claim_holds_for_two_and_a_half_periods() {
         };
         assert_eq!(
             [0, 1].map(|ms| by_raw(last_ms + ms)),
-            [Ok(ClaimSource::Chronyd), Err(NoClaim::Expired)]
+            [Ok(UtcSource::Chronyd), Err(UtcUnknown::Expired)]
         );
     }
 }
@@ -254,7 +254,7 @@ fn a_report_must_be_plausible() {
         let expected = if is_plausible {
             BY_CHRONYD
         } else {
-            Some(Err(NoClaim::Unsynchronised))
+            Some(Err(UtcUnknown::Unsynchronised))
         };
         assert_claims(&mut ClaimMaker::default(), &[(moment(0), answer, expected)]);
     }
@@ -266,8 +266,8 @@ fn a_report_must_be_plausible() {
 #[test]
 fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     for (why, then) in [
-        (NoClaim::NoSource, NoClaim::Expired),
-        (NoClaim::Unsynchronised, NoClaim::Unsynchronised),
+        (UtcUnknown::NoSource, UtcUnknown::Expired),
+        (UtcUnknown::Unsynchronised, UtcUnknown::Unsynchronised),
     ] {
         let (chronyd, none, fails) = (report_of(0, 0), Err(why), Some(Err(why)));
         let mut maker = ClaimMaker::default();
@@ -306,8 +306,8 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
 /// After the clock was set, the next request comes at once.
 #[test]
 fn requests_within_half_a_second_are_one_miss() {
-    let none = Err(NoClaim::NoSource);
-    let expired = Some(Err(NoClaim::Expired));
+    let none = Err(UtcUnknown::NoSource);
+    let expired = Some(Err(UtcUnknown::Expired));
     let requests = [
         (at_ms(2_000), none, KEPT),
         (at_ms(2_499), none, KEPT),
@@ -330,7 +330,11 @@ fn requests_within_half_a_second_are_one_miss() {
 /// chronyd may have lowered the kernel's maximum error without a measurement.
 #[test]
 fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
-    let (clock_bound, chronyd, none) = (clock_bound(0, 0), report_of(0, 0), Err(NoClaim::NoSource));
+    let (clock_bound, chronyd, none) = (
+        clock_bound(0, 0),
+        report_of(0, 0),
+        Err(UtcUnknown::NoSource),
+    );
     // The misses of chronyd are counted anew.
     assert_claims(
         &mut maker_after(&[clock_bound; 2]),
@@ -340,7 +344,7 @@ fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
             (moment(4), kernel(7), KEPT),
             (moment(5), kernel(7), BY_KERNEL),
             (moment(6), none, KEPT),
-            (moment(7), none, Some(Err(NoClaim::Expired))),
+            (moment(7), none, Some(Err(UtcUnknown::Expired))),
         ],
     );
     // The thread was late, so the claim has ended.
@@ -528,8 +532,8 @@ fn after_a_disruption_the_source_must_measure_again() {
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
         for first in [
-            Err(NoClaim::NoSource),
-            Err(NoClaim::Unsynchronised),
+            Err(UtcUnknown::NoSource),
+            Err(UtcUnknown::Unsynchronised),
             report_of(0, 1),
         ] {
             let mut maker = maker_after(&[report_of(0, 0)]);
@@ -539,7 +543,7 @@ fn after_a_disruption_the_source_must_measure_again() {
             // The time is another one than before.
             let claim =
                 next_claim(&mut maker, &after(3), report_of(5 * SECOND_NS, 2), VALID_NS).unwrap();
-            assert_eq!(claim.source, Some(ClaimSource::Chronyd));
+            assert_eq!(claim.source, Some(UtcSource::Chronyd));
             assert!(claim.is_before_suspend(2 * SECOND_NS));
             assert!(!claim.is_before_suspend(after(3).suspended_ns));
             let undisturbed = [after(3).marker, 7].map(|marker| claim.if_undisturbed(marker));
@@ -554,7 +558,7 @@ fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
     assert_claims(
         &mut maker_after(&[report_of(0, 0)]),
         &[
-            (moment(1), Err(NoClaim::Disrupted), DISRUPTED),
+            (moment(1), Err(UtcUnknown::Disrupted), DISRUPTED),
             (moment(2), report_of(0, 0), DISRUPTED),
             (moment(3), report_of(0, 1), BY_CHRONYD),
         ],
@@ -581,7 +585,7 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
             maker,
             &[
                 // The source is silent, and may then have measured before or after the clock was set.
-                (moment(5), Err(NoClaim::NoSource), KEPT),
+                (moment(5), Err(UtcUnknown::NoSource), KEPT),
                 (moment(6), report_of(0, 2), DISRUPTED),
                 (moment(7), report_of(0, 3), BY_CHRONYD),
             ],
@@ -637,8 +641,8 @@ fn nothing_is_claimed_around_a_leap_second() {
         claim.at_raw(margin_ns + last_ns).is_some()
             && claim.at_raw(margin_ns + SECOND_NS).is_none()
     );
-    assert_eq!(claim.failure, NoClaim::LeapSecond);
-    let near = Some(Err(NoClaim::LeapSecond));
+    assert_eq!(claim.failure, UtcUnknown::LeapSecond);
+    let near = Some(Err(UtcUnknown::LeapSecond));
     assert_claims(
         &mut maker,
         &[
@@ -666,7 +670,7 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
         let announced = (
             moment(MIDNIGHT_S + seconds),
             Ok(wide),
-            Some(Err(NoClaim::LeapSecond)),
+            Some(Err(UtcUnknown::LeapSecond)),
         );
         assert_claims(&mut ClaimMaker::default(), &[announced]);
     }
@@ -680,7 +684,7 @@ fn small_steps_do_not_add_up() {
     let mut claims = (2..60).map(|seconds| {
         next_claim(&mut maker, &moment(seconds), stepped(seconds), VALID_NS).unwrap()
     });
-    assert!(claims.any(|claim| claim.failure == NoClaim::Disrupted));
+    assert!(claims.any(|claim| claim.failure == UtcUnknown::Disrupted));
 }
 
 /// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not
@@ -745,7 +749,7 @@ proptest! {
                     claim.at_ticks(claim.by_counter.start.wrapping_add(later)),
                 ];
                 for reading in readings.into_iter().flatten() {
-                    prop_assert!(reading.earliest_ns <= reading.latest_ns);
+                    prop_assert!(reading.earliest <= reading.latest);
                 }
             }
         }

@@ -1,12 +1,13 @@
 //! The rate as claims show it.
 
 use super::*;
+use crate::claim_maker::ClaimMaker;
 use crate::claim_maker::tests::{
     BY_CHRONYD, DISRUPTED, VALID_NS, assert_claims, at_ms, maker_after, moment, next_claim,
     report_of,
 };
 use crate::source::Report;
-use crate::{ClaimMaker, ClaimSource, NoClaim};
+use crate::{UtcSource, UtcUnknown};
 
 /// The counter and the clock disagree: the machine slept for less than the kernel's second, or a
 /// host has set one of them.
@@ -19,7 +20,7 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
     let further_back: Counter = |ticks| Some(ticks - 30_000_000_000);
     // Set back to just after the base of its rate, where it stands still.
     let stuck: Counter = |_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
-    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(NoClaim::Disrupted));
+    let (by_counter, by_os, disrupted) = (Ok(true), Ok(false), Err(UtcUnknown::Disrupted));
     let mut maker = ClaimMaker::default();
     for (seconds, counter, measurement, expected) in [
         (0, usual, 0, by_os),
@@ -78,7 +79,7 @@ fn a_rate_follows_the_counter() {
                 ..moment(second)
             };
             let claim = next_claim(&mut maker, &at, report_of(0, 0), VALID_NS).unwrap();
-            assert_eq!(claim.source, Some(ClaimSource::Chronyd), "{second} s");
+            assert_eq!(claim.source, Some(UtcSource::Chronyd), "{second} s");
             let next = (3_000_000_000 + change * second).unsigned_abs();
             ticks += next;
             let [least_ns, most_ns] = claim
@@ -116,19 +117,14 @@ fn the_rates_of_a_claim_are_multiplied() {
     assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
 }
 
-/// The first claims come as soon as the counter's rate is known.
 #[test]
-fn a_request_is_due_at_once_until_the_rate_is_known() {
-    let mut by_os = ClaimMaker::default();
-    next_claim(
-        &mut by_os,
-        &Moment {
-            ticks: None,
-            ..moment(0)
-        },
-        report_of(0, 0),
-        VALID_NS,
-    );
+fn the_rate_is_known_after_two_moments_of_the_counter_that_are_4_ms_apart() {
+    let by_os = Moment {
+        ticks: None,
+        ..moment(0)
+    };
+    let mut without_counter = ClaimMaker::default();
+    next_claim(&mut without_counter, &by_os, report_of(0, 0), VALID_NS);
     let mut short = maker_after(&[report_of(0, 0)]);
     assert_claims(&mut short, &[(at_ms(3), report_of(0, 0), BY_CHRONYD)]);
     let known = maker_after(&[report_of(0, 0); 2]);
@@ -136,10 +132,25 @@ fn a_request_is_due_at_once_until_the_rate_is_known() {
         (known.longest_ns(3_000_000), short.longest_ns(1)),
         (Some(1_000_000), None)
     );
-    let makers = [ClaimMaker::default(), short, known, by_os];
+    let makers = [ClaimMaker::default(), without_counter, short, known];
     assert_eq!(
-        makers.each_ref().map(|maker| maker.is_due(749_999_999)),
-        [true, true, false, false]
+        makers.each_ref().map(ClaimMaker::is_rate_known),
+        [false, false, false, true]
     );
-    assert!(makers.iter().all(|maker| maker.is_due(750_000_000)));
+}
+
+#[test]
+fn a_pause_grows_from_4_ms_to_a_second_or_to_the_clocks_interval() {
+    let pause_ms =
+        |without_rate, interval_ns| ClaimMaker::pause(without_rate, interval_ns).as_millis();
+    for interval_ns in [0, 500_000_000] {
+        assert_eq!(
+            [0, 1, 2, 3, 8, 9, u32::MAX].map(|requests| pause_ms(requests, interval_ns)),
+            [1_000, 4, 8, 16, 512, 1_000, 1_000]
+        );
+    }
+    assert_eq!(
+        [0, 1, 9, u32::MAX].map(|requests| pause_ms(requests, 10_000_000_000)),
+        [10_000, 4, 1_024, 10_000]
+    );
 }

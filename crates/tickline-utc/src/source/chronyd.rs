@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::{MeasurementId, Origin, Report};
-use crate::NoClaim;
+use crate::UtcUnknown;
 use crate::rate::WANDER_PPB;
 
 /// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
@@ -165,9 +165,9 @@ pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The report in chronyd's state. This machine's hardware clocks have an error of up to
 /// `phc_bound_ns`.
-pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, NoClaim> {
+pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
     if !tracking.is_synchronised() {
-        return Err(NoClaim::Unsynchronised);
+        return Err(UtcUnknown::Unsynchronised);
     }
     let Tracking {
         correction_ns,

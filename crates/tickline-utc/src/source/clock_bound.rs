@@ -9,10 +9,11 @@
 //! clocks anew for each answer.
 
 use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
+use crate::UtcUnknown;
 use crate::claim::SLOPE_BITS;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
-use crate::{NO_MARKER, NoClaim};
+use crate::vmclock::NO_MARKER;
 
 /// The segments of version 3 and of version 2. A daemon of version 3 writes both.
 const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/shm0"];
@@ -98,7 +99,7 @@ impl Segment {
         slopes: Option<[u64; 2]>,
         steered_ppb: i64,
         monotonic_ns: i64,
-    ) -> Option<Result<Report, NoClaim>> {
+    ) -> Option<Result<Report, UtcUnknown>> {
         if [self.word(0), self.word(4)] != MAGIC || self.half(14) == 0 {
             return None;
         }
@@ -143,11 +144,11 @@ impl Segment {
         Some(match status {
             // The daemon has not written for long, so this says nothing of the present, or of other
             // sources.
-            _ if left_ns <= 0 => Err(NoClaim::Expired),
-            DISRUPTED => Err(NoClaim::Disrupted),
+            _ if left_ns <= 0 => Err(UtcUnknown::Expired),
+            DISRUPTED => Err(UtcUnknown::Disrupted),
             // The daemon relies on its readers to check the VMClock. Its client fails here, too.
             _ if knows_marker && moment.marker == NO_MARKER => return None,
-            _ if knows_marker && moment.marker != marker => Err(NoClaim::Disrupted),
+            _ if knows_marker && moment.marker != marker => Err(UtcUnknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
                 id: MeasurementId {
                     origin,
@@ -162,7 +163,7 @@ impl Segment {
                 valid_ns: left_ns,
                 leap_second_today: false,
             }),
-            _ => Err(NoClaim::Unsynchronised),
+            _ => Err(UtcUnknown::Unsynchronised),
         })
     }
 

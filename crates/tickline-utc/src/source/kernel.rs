@@ -13,7 +13,7 @@
 use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
-use crate::NoClaim;
+use crate::UtcUnknown;
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
@@ -25,21 +25,21 @@ const UNSET_ERROR_US: i64 = 16_000_000;
 
 /// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each.
 #[derive(Debug, Clone, Copy)]
-pub struct KernelClock {
+pub(crate) struct KernelClock {
     /// The correction of the clock's rate, ppb, without a slew of the offset.
-    pub steering_ppb: i64,
+    pub(crate) steering_ppb: i64,
     /// The offset that is left to slew away, ns.
-    pub offset_ns: i64,
+    pub(crate) offset_ns: i64,
     /// The maximum error, us.
-    pub maxerror_us: i64,
+    pub(crate) maxerror_us: i64,
     /// The estimated error, us.
-    pub esterror_us: i64,
+    pub(crate) esterror_us: i64,
     /// Whether the kernel says that its clock is synchronised.
-    pub is_synchronised: bool,
+    pub(crate) is_synchronised: bool,
     /// Whether the UTC day ends with a leap second.
-    pub leap_second_today: bool,
+    pub(crate) leap_second_today: bool,
     /// TAI minus UTC, s; 0 if the kernel does not know.
-    pub tai_offset_s: i64,
+    pub(crate) tai_offset_s: i64,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl KernelSource {
         self.maxerror_us = maxerror_us;
         // If a daemon dies during a slew, it leaves a clock that runs away.
         if !clock.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
-            return Some(Err(NoClaim::Unsynchronised));
+            return Some(Err(UtcUnknown::Unsynchronised));
         }
         if maxerror_us % GROWTH_US == 0 {
             return None;
@@ -172,7 +172,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
             ..USUAL
         },
     ] {
-        assert_eq!(answer(wrong), Some(Err(NoClaim::Unsynchronised)));
+        assert_eq!(answer(wrong), Some(Err(UtcUnknown::Unsynchronised)));
     }
     // systemd-timesyncd, three seconds after an update.
     assert_eq!(

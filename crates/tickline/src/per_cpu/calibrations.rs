@@ -15,8 +15,8 @@ use crate::sys::{self, CpuMask, StoppableSleep, WakeCause};
 #[derive(Debug, Default)]
 pub(crate) struct CpuCalibrations {
     cpus: Vec<Option<Box<CpuControl>>>,
-    /// Whether a calibration was woken because the OS clock was set. The thread resets it.
-    pub(crate) was_clock_set: bool,
+    /// Whether a calibration of this pass was woken because the OS clock was set.
+    pub(super) was_clock_set: bool,
 }
 
 impl CpuCalibrations {
@@ -71,7 +71,7 @@ impl CpuCalibrations {
             next_ns = next_ns.min(control.due_ns());
         }
         mask.restore();
-        if self.was_clock_set {
+        if core::mem::take(&mut self.was_clock_set) {
             self.force_due();
             return MIN_INTERVAL_NS;
         }

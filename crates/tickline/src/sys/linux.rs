@@ -13,10 +13,8 @@ mod thread;
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use clocksource::{clocksource, is_accepted};
 pub(crate) use environment::environment_at_start;
-#[cfg(feature = "utc")]
-pub(crate) use file::map_beginning;
 pub(crate) use fork::{disable_fork_token, lock_token, token};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
-pub(crate) use sleep::StoppableSleep;
+pub use sleep::StoppableSleep;
 pub(crate) use thread::Thread;

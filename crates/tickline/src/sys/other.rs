@@ -45,16 +45,13 @@ pub(crate) fn lock_token() -> LockToken {
     unsafe { LockToken::new(number) }
 }
 
-/// Maps nothing: no such device is known on these systems.
-#[cfg(feature = "utc")]
-pub(crate) fn map_beginning(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8>) -> bool) {}
-
 /// Does nothing: these systems have no fork token.
 pub(crate) fn disable_fork_token() {}
 
-/// A sleep that another thread can end.
+/// The sleep of a [`BackgroundThread`](crate::background::BackgroundThread). It ends early when the
+/// thread shall end.
 #[derive(Debug, Default)]
-pub(crate) struct StoppableSleep {
+pub struct StoppableSleep {
     stopped: Mutex<bool>,
     condition: Condvar,
 }
@@ -68,7 +65,8 @@ impl StoppableSleep {
         Self::default()
     }
 
-    pub(crate) fn wait(&self, time: Duration) -> WakeCause {
+    /// Sleeps for `time`, or until the thread shall end.
+    pub fn wait(&self, time: Duration) -> WakeCause {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let (stopped, _) = self
             .condition

@@ -17,9 +17,24 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
-/// The monotonic clock and Unix time, as the file of this system reads them.
+/// The clocks of the OS, as tickline reads them: [`Reference`] has `CLOCK_MONOTONIC`, Unix time,
+/// the kernel's steering and the time in suspends.
+///
+/// On Linux, a process that may not read the counter (`PR_SET_TSC`) reads these clocks by system
+/// call, because the vDSO would read the counter for it. Other processes read them through libc.
+///
+/// ```
+/// use tickline::OsClock;
+/// use tickline_core::reference::Reference;
+///
+/// let start_ns = OsClock.monotonic_ns();
+/// assert!(OsClock.monotonic_ns() >= start_ns);
+/// if let (Some(raw_ns), Some(asleep_ns)) = (OsClock::raw_ns(), OsClock.suspended_ns()) {
+///     println!("{raw_ns} ns since the start without NTP, and {asleep_ns} ns asleep");
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OsClock;
+pub struct OsClock;
 
 /// The default for systems other than Windows.
 #[cfg(not(all(windows, not(miri))))]
@@ -38,15 +53,9 @@ impl OsClock {
     /// Does nothing: the clock has only one route here.
     pub(crate) fn trust_libc() {}
 
-    /// `None`: there is no unsteered clock here.
-    #[cfg(feature = "utc")]
-    pub(crate) fn raw_ns() -> Option<i64> {
-        None
-    }
-
-    /// Unknown.
-    #[cfg(feature = "utc")]
-    pub(crate) fn kernel_clock() -> Option<tickline_utc::KernelClock> {
+    /// `CLOCK_MONOTONIC_RAW` of Linux, ns, which nobody steers; `None` on other systems.
+    #[must_use]
+    pub fn raw_ns() -> Option<i64> {
         None
     }
 }

@@ -116,36 +116,3 @@ fn a_mock_converts_by_its_own_present() {
         anchor.to_std(Instant::now()) + ahead
     );
 }
-
-/// A test of code that waits for a commit to be past does not hang, and costs no time.
-#[cfg(feature = "utc")]
-#[test]
-fn a_mock_has_utc_with_the_error_that_it_was_given() {
-    use tickline::utc::UtcSource;
-
-    let mock = MockClock::new();
-    let bound = Duration::from_millis(5);
-    mock.set_utc_bound(bound);
-    let clock = mock.clock();
-    let (before, unix) = (clock.utc().unwrap(), clock.unix_now());
-    assert_eq!(
-        [before.earliest(), before.latest()],
-        [unix - bound, unix + bound]
-    );
-    assert_eq!(
-        (before.source(), before.definitely_before(&before)),
-        (UtcSource::Mock, false)
-    );
-    let after = clock.wait_until_past(&before).unwrap();
-    assert!(before.definitely_before(&after) && !after.definitely_before(&before));
-    let least = unix + before.width() + Duration::from_nanos(1);
-    assert_eq!(clock.unix_now(), least, "the least that will do");
-    assert_eq!(clock.time_until_past(&before), Ok(Duration::ZERO));
-    mock.set_utc_bound(Duration::MAX);
-    let widest = clock.utc().unwrap();
-    assert_eq!(
-        [widest.earliest(), widest.latest()],
-        [UnixTime::UNIX_EPOCH, UnixTime::MAX],
-        "no panic"
-    );
-}

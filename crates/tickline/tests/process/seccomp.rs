@@ -9,6 +9,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter_all_threads,
 };
+use tickline::background::{BackgroundThread, StoppableSleep, WakeCause};
 use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
 
 use crate::common::fork::{CANNOT, status_of_fork};
@@ -19,6 +20,7 @@ in_processes! { in_child_of_a_kernel:
     without_a_thread_a_clock_needs_two_system_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
     a_guard_of_a_killed_thread_does_not_stop_the_next_one,
+    a_background_thread_that_was_killed_neither_runs_nor_is_joined,
 }
 
 /// The calls of tickline itself with minimal probes, if libc has to ask the kernel for the time,
@@ -248,6 +250,30 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
             black_box(tickline::now_ns());
         }
         i32::from(clock.status().driver != Driver::Reader) * 4
+    });
+}
+
+/// A join would wait for ever.
+fn a_background_thread_that_was_killed_neither_runs_nor_is_joined() {
+    under_a_filter(None, || {
+        let sleep = |sleep: &StoppableSleep| {
+            while sleep.wait(Duration::from_millis(1)) != WakeCause::Stopped {}
+        };
+        let Ok(thread) = BackgroundThread::start(c"sleeper", sleep) else {
+            return 1;
+        };
+        if !thread.is_running() {
+            return 2;
+        }
+        let rules = BTreeMap::from([(libc::SYS_ppoll, vec![])]);
+        if !install(rules, SeccompAction::Allow, SeccompAction::KillThread) {
+            return CANNOT;
+        }
+        while thread.is_running() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(thread);
+        0
     });
 }
 

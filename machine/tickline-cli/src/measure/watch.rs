@@ -8,12 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use tickline::for_program::exchange;
-use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, ClockState, EventCounts, Status};
+use tickline_utc::{UtcReading, UtcUnknown};
 
 use super::admitted_counter;
 use super::changes::{Change, ChangeDetector};
 use super::track::{self, OffsetSample, OffsetSummary};
+use crate::setup::utc_now;
 
 /// The time over which the skew is measured, s. A sample has an uncertainty of 10 or 20 ns, so the
 /// skew has an uncertainty of some ppb.
@@ -158,7 +159,7 @@ impl Sampler {
             events,
             changes: self.changes.since_last(at_s, status.frequency_hz),
             cpus: self.by_cpu.try_iter().collect(),
-            utc: clock.utc(),
+            utc: utc_now(),
             status,
         };
         [&sample.offset]

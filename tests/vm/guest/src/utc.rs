@@ -1,6 +1,6 @@
 //! UTC with its error, in a guest whose true time is known. Debian's chronyd follows an NTP server
 //! of this program, which serves a function of `CLOCK_MONOTONIC_RAW`. Meanwhile threads compare
-//! each `Clock::utc()` with the true time before and after it.
+//! each `Utc::now()` with the true time before and after it.
 
 mod counts;
 mod world;
@@ -16,8 +16,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tickline::Clock;
-use tickline::utc::UtcSource;
 use tickline_observe::wait_until;
+use tickline_utc::{Utc, UtcSource};
 
 use crate::acts::{program, suspend_for, tickline};
 use crate::lab::wait_for;
@@ -61,7 +61,7 @@ const SETTINGS: &str = "server 127.0.0.1 iburst minpoll -2 maxpoll -2\n\
 ///
 /// # Errors
 ///
-/// If there is no loopback, or chronyd cannot be started.
+/// If there is no loopback, or a thread or chronyd cannot be started.
 pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     // The flag is IFF_UP (`if.h` of Linux).
     fs::write("/sys/class/net/lo/flags", "0x1")?;
@@ -76,10 +76,12 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
         realtime_ns().cast_signed()
     };
     let world = World::new(now_ns);
+    let utc = Utc::start(clock).map_err(io::Error::other)?;
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
         let lab = UtcLab {
             clock,
+            utc: &utc,
             world: &world,
             counts: Mutex::default(),
         };
@@ -166,6 +168,7 @@ fn report_by_program(name: &str) -> io::Result<()> {
 
 struct UtcLab<'a> {
     clock: &'a Clock,
+    utc: &'a Utc,
     world: &'a World,
     /// The counts of the phase so far.
     counts: Mutex<Counts>,
@@ -294,9 +297,9 @@ impl UtcLab<'_> {
         self.while_silent(|| {
             pass(2)?;
             let width_ns = || {
-                wait_until(PATIENCE, || self.clock.utc().is_ok());
-                self.clock
-                    .utc()
+                wait_until(PATIENCE, || self.utc.now().is_ok());
+                self.utc
+                    .now()
                     .map_or(0, |reading| reading.width().as_nanos())
             };
             let before_ns = width_ns();
@@ -422,7 +425,7 @@ impl UtcLab<'_> {
     ) -> io::Result<Killed> {
         self.set_clock(ahead_ns)?;
         // Wait until the claim of an earlier daemon has ended.
-        wait_until(PATIENCE, || self.clock.utc().is_err());
+        wait_until(PATIENCE, || self.utc.now().is_err());
         let mut daemon = start()?;
         self.phase(name, || {
             let reached = self.wait_for(source);
@@ -445,8 +448,8 @@ impl UtcLab<'_> {
 
     fn wait_for(&self, source: UtcSource) -> Value {
         wait_for(PATIENCE, || {
-            self.clock
-                .utc()
+            self.utc
+                .now()
                 .is_ok_and(|reading| reading.source() == source)
         })
     }
@@ -464,7 +467,7 @@ impl UtcLab<'_> {
                     let mut counts = Counts::default();
                     for _ in 0..BATCH {
                         let before_ns = self.world.now_ns();
-                        let reading = self.clock.utc();
+                        let reading = self.utc.now();
                         counts.count([before_ns, self.world.now_ns()], reading);
                     }
                     self.counts().add(&counts);

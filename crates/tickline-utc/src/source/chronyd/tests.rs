@@ -66,7 +66,7 @@ fn replies_are_read() {
     // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, without a
     // reference, refused, another's.
     let offsets_ns: Vec<_> = replies().map(offset_ns).collect();
-    let unsynchronised = Some(Err(NoClaim::Unsynchronised));
+    let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let request_ns =
         1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
     let clock = Some(Ok([-875_000_000 - request_ns, 625_000_000 + request_ns]));

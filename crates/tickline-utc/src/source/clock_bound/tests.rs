@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ClaimSource;
+use crate::UtcSource;
 use crate::claim_maker::{ClaimMaker, tests};
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
@@ -56,7 +56,7 @@ const RATE: [u64; 2] = [
     2_000_042_000 << (SLOPE_BITS - 32),
 ];
 
-fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, NoClaim>> {
+fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
 }
 
@@ -96,14 +96,14 @@ fn a_segment_that_says_nothing_is_no_claim() {
                 .unwrap()
                 .map(|_| ())
         };
-        let disrupted = Err(NoClaim::Disrupted);
+        let disrupted = Err(UtcUnknown::Disrupted);
         assert_eq!(by_status(SYNCHRONISED, 9), Ok(()));
         assert_eq!(
             (by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)),
             (disrupted, disrupted)
         );
         for status in [0, 4, u32::MAX] {
-            assert_eq!(by_status(status, 9), Err(NoClaim::Unsynchronised));
+            assert_eq!(by_status(status, 9), Err(UtcUnknown::Unsynchronised));
         }
         // A process that can't read the marker would not notice a move.
         assert_eq!(
@@ -137,7 +137,7 @@ fn a_segment_that_says_nothing_is_no_claim() {
         // A segment that is void since it was written.
         let mut void = right;
         void.0.copy_within(times..times + 16, times + 16);
-        assert_eq!(answer(&void, 9), Some(Err(NoClaim::Expired)));
+        assert_eq!(answer(&void, 9), Some(Err(UtcUnknown::Expired)));
     }
     let at = moment(9);
     assert_eq!(
@@ -191,7 +191,7 @@ fn both_versions_of_a_segment_are_one_measurement() {
     };
     assert_eq!(
         [100, 200].map(|ms| source(ms, 0)),
-        [Some(ClaimSource::ClockBound); 2]
+        [Some(UtcSource::ClockBound); 2]
     );
     assert_eq!(
         [210, 230, 1_000].map(|ms| source(ms, 3_600_000_000_000)),

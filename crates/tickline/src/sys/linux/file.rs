@@ -1,8 +1,6 @@
-//! Linux: small files of sysfs, read without allocating, and a mapping of a device.
+//! Linux: small files of sysfs, read without allocating.
 
 use core::ffi::CStr;
-#[cfg(feature = "utc")]
-use core::ptr::{self, NonNull};
 
 /// An open file, closed when it is dropped. Each use opens the file again: a program that becomes a
 /// daemon may close a descriptor that is kept, and the number may become another file's.
@@ -58,32 +56,4 @@ pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) 
             .and_then(|length| buffer.get(..length))
             .unwrap_or(&[]),
     )
-}
-
-/// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
-#[cfg(feature = "utc")]
-pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<libc::c_void>) -> bool) {
-    /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
-    const MAPPED_BYTES: usize = 4_096;
-    let Some(file) = File::open(path, libc::O_RDONLY) else {
-        return;
-    };
-    // SAFETY: the mapping is new and read-only, and overlaps no other memory.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            MAPPED_BYTES,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.0,
-            0,
-        )
-    };
-    let Some(page) = NonNull::new(page).filter(|_| page != libc::MAP_FAILED) else {
-        return;
-    };
-    if !accept(page) {
-        // SAFETY: the mapping is this function's own.
-        unsafe { libc::munmap(page.as_ptr(), MAPPED_BYTES) };
-    }
 }

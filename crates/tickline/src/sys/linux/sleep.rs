@@ -28,9 +28,11 @@ const MARK: libc::timespec = libc::timespec {
     tv_nsec: 749_318_257,
 };
 
-/// See the [module](self).
+/// The sleep of a [`BackgroundThread`](crate::background::BackgroundThread). It ends early when the
+/// clock is set, when the machine resumes, or when the thread shall end. Only Linux reports the
+/// first two: see [`WakeCause::ClockSet`].
 #[derive(Debug)]
-pub(crate) struct StoppableSleep {
+pub struct StoppableSleep {
     /// The timer's descriptor; -1 without a timer.
     timer: AtomicI32,
     /// 1 once [`stop`](Self::stop) was called. Without a timer, [`wait`](Self::wait) sleeps on this
@@ -92,8 +94,9 @@ impl StoppableSleep {
         self.stopped.load(Ordering::Relaxed) != 0
     }
 
-    /// Sleeps for `time`, or until the clock is set or [`stop`](Self::stop) is called.
-    pub(crate) fn wait(&self, time: Duration) -> WakeCause {
+    /// Sleeps for `time`, or until the clock is set, the machine resumes, or the thread shall end.
+    /// Each of these ends a wait even if it came before: a wait of no time asks whether it did.
+    pub fn wait(&self, time: Duration) -> WakeCause {
         let was_set = match self.timer() {
             _ if self.is_stopped() => false,
             Some(timer) => self.poll(timer, time),

@@ -4,8 +4,6 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use tickline_core::reference::{self, Reference, SUSPENDED_BOUND_NS};
-#[cfg(feature = "utc")]
-use tickline_utc::KernelClock;
 
 use super::OsClock;
 use crate::sys::{PreserveErrno, may_read_counter};
@@ -39,9 +37,9 @@ impl OsClock {
             .ok();
     }
 
-    /// `CLOCK_MONOTONIC_RAW`, ns, which is never steered.
-    #[cfg(feature = "utc")]
-    pub(crate) fn raw_ns() -> Option<i64> {
+    /// `CLOCK_MONOTONIC_RAW` of Linux, ns, which nobody steers; `None` on other systems.
+    #[must_use]
+    pub fn raw_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_MONOTONIC_RAW)
     }
 
@@ -55,25 +53,20 @@ impl OsClock {
     /// The kernel's rate with its slew of an offset, ppb; `None` if the kernel may not be asked.
     #[cfg(feature = "page")]
     pub(crate) fn whole_rate_ppb() -> Option<i64> {
-        timex(|timex, _| whole_rate_ppb(timex))
-    }
-
-    /// What the kernel says of its clock; `None` if it may not be asked.
-    #[cfg(feature = "utc")]
-    pub(crate) fn kernel_clock() -> Option<KernelClock> {
-        timex(kernel_clock)
+        timex(whole_rate_ppb)
     }
 }
 
-/// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)), and of the result of
-/// that call; `None` if the kernel may not be asked.
-fn timex<T>(convert: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
+/// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)); `None` if the kernel
+/// may not be asked. Not inlined, because the structure has 208 bytes.
+#[inline(never)]
+fn timex<T>(convert: impl FnOnce(&libc::timex) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
     let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
     // SAFETY: `timex` is plain data, of which all zeros is a valid value.
     let timex = unsafe { timex.assume_init_ref() };
-    (state >= 0).then(|| convert(timex, state))
+    (state >= 0).then(|| convert(timex))
 }
 
 /// The time, ns. Every Linux has both clocks of [`OsClock`], so the call cannot fail; if it did,
@@ -144,7 +137,7 @@ fn steering_ppb(timex: &libc::timex) -> i64 {
 }
 
 /// The offset that is left to slew away, ns.
-#[cfg(any(feature = "page", feature = "utc"))]
+#[cfg(feature = "page")]
 #[allow(
     clippy::useless_conversion,
     reason = "long has 32 bits on some targets"
@@ -171,24 +164,6 @@ fn whole_rate_ppb(timex: &libc::timex) -> i64 {
     )
 }
 
-#[cfg(feature = "utc")]
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
-fn kernel_clock(timex: &libc::timex, state: i32) -> KernelClock {
-    KernelClock {
-        steering_ppb: steering_ppb(timex),
-        offset_ns: offset_ns(timex),
-        maxerror_us: timex.maxerror.into(),
-        esterror_us: timex.esterror.into(),
-        is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        leap_second_today: state != libc::TIME_WAIT
-            && timex.status & (libc::STA_INS | libc::STA_DEL) != 0,
-        tai_offset_s: timex.tai.into(),
-    }
-}
-
 impl Reference for OsClock {
     #[inline]
     fn monotonic_ns(&self) -> i64 {
@@ -201,7 +176,7 @@ impl Reference for OsClock {
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        timex(|timex, _| steering_ppb(timex))
+        timex(steering_ppb)
     }
 
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes.
@@ -228,7 +203,7 @@ impl Reference for OsClock {
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "page", feature = "utc"))]
+    #[cfg(feature = "page")]
     fn empty() -> libc::timex {
         // SAFETY: plain data, of which all zeros is a valid value.
         unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
@@ -249,37 +224,6 @@ mod tests {
             183_270_000,
             "a third of the offset in this second"
         );
-    }
-
-    #[cfg(feature = "utc")]
-    #[test]
-    fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
-        let timex = libc::timex {
-            tick: 10_833,
-            freq: -(30 << 16),
-            offset: -700,
-            ..empty()
-        };
-        let convert = |status, state| kernel_clock(&libc::timex { status, ..timex }, state);
-        assert_eq!(convert(0, libc::TIME_OK).steering_ppb, 83_270_000);
-        assert_eq!(
-            [0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns),
-            [-700_000, -700]
-        );
-        for (status, state, is_synchronised, leap_second_today) in [
-            (0, libc::TIME_OK, true, false),
-            (0, libc::TIME_ERROR, false, false),
-            (libc::STA_UNSYNC, libc::TIME_OK, false, false),
-            (libc::STA_INS, libc::TIME_INS, true, true),
-            (libc::STA_DEL, libc::TIME_DEL, true, true),
-            (libc::STA_INS, libc::TIME_WAIT, true, false),
-        ] {
-            let timex = convert(status, state);
-            assert_eq!(
-                (timex.is_synchronised, timex.leap_second_today),
-                (is_synchronised, leap_second_today)
-            );
-        }
     }
 
     /// Only a suspend changes the time asleep, and this machine is awake.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tickline::utc::{UtcReading, UtcUnknown};
+use tickline_utc::{UtcReading, UtcUnknown};
 
 /// The counts of a thread, or of all threads.
 #[derive(Debug, Default, Serialize)]

@@ -4,7 +4,7 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::UtcBounds;
+use crate::UtcReading;
 use crate::claim::Claim;
 use crate::claim_maker::tests::{bounds_ns, moment};
 use crate::claim_maker::{ClaimMaker, valid_ns};
@@ -242,7 +242,7 @@ impl World {
         };
         if core::mem::take(&mut self.was_set) {
             maker.record_clock_set();
-            *claim = Claim::none(NoClaim::Disrupted);
+            *claim = Claim::none(UtcUnknown::Disrupted);
             return self.poll(maker, claim);
         }
         let answers = Answers {
@@ -278,7 +278,7 @@ impl World {
             .at_ticks(self.ticks.floor() as u64)
             .filter(|_| self.is_open);
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
-        let check = |reading: UtcBounds| {
+        let check = |reading: UtcReading| {
             let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
             let utc = self.utc;
             assert!(
@@ -299,7 +299,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
     let (mut readings, mut refused) = (0, 0);
     for seed in 0..20 {
         let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
-        let mut claim = Claim::none(NoClaim::NoSource);
+        let mut claim = Claim::none(UtcUnknown::NoSource);
         // Only chronyd can know the events before the thread's first request.
         world.poll(&mut maker, &mut claim);
         for _ in 0..2_000 {

@@ -2,13 +2,14 @@
 //! disruption marker changes before the guest runs on (`struct vmclock_abi` in `vmclock-abi.h` of
 //! Linux). It needs no daemon, and a reader reads it by one load.
 
-use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-
-use tickline_utc::NO_MARKER;
+use std::path::Path;
 
 use crate::sys;
+
+/// The marker of a machine whose hypervisor offers none.
+pub(crate) const NO_MARKER: u64 = u64::MAX;
 
 const MAGIC: u32 = 0x4B4C_4356;
 
@@ -44,7 +45,7 @@ impl VmClock {
     }
 
     /// Maps the VMClock of `device`, if there is one, and it is not yet mapped.
-    pub(crate) fn map(&self, device: &CStr) {
+    pub(crate) fn map(&self, device: &Path) {
         // ORDERING: Relaxed, nothing is read through it here.
         if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
             // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
@@ -91,13 +92,12 @@ fn a_marker_is_seen_as_soon_as_it_changes() {
 
     let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
     let file = std::fs::File::create(&path).unwrap();
-    let device = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let vmclock = VmClock::new();
     file.set_len(4_096).unwrap();
-    vmclock.map(&device);
+    vmclock.map(&path);
     assert_eq!(vmclock.marker(), NO_MARKER, "memory of something else");
     file.write_all_at(&MAGIC.to_ne_bytes(), 0).unwrap();
-    vmclock.map(&device);
+    vmclock.map(&path);
     for marker in [0_u64, 7, 8] {
         file.write_all_at(&marker.to_ne_bytes(), 16).unwrap();
         assert_eq!(vmclock.marker(), marker);

@@ -1,0 +1,199 @@
+//! The thread of a [`Utc`](crate::Utc): its requests to the sources; and the readings that need the
+//! OS.
+
+use core::time::Duration;
+use std::path::Path;
+
+use tickline::background::{StoppableSleep, WakeCause};
+use tickline::{OsClock, Probes};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::gate::Clocksource;
+use tickline_core::reference::Reference;
+
+use crate::claim_maker::ClaimMaker;
+use crate::latch::{ClaimLatch, RawMoment};
+use crate::moment::Moment;
+use crate::reading::{UtcReading, UtcUnknown};
+use crate::sys;
+use crate::utc::Shared;
+use crate::vmclock::VMCLOCK;
+
+/// The attempts to read the clocks. The one that took the least time counts.
+const TRIES: u32 = 8;
+
+/// The most requests in a poll. A step, or the beginning of a slew, spoils a request.
+const REQUESTS: u32 = 3;
+
+/// The resolution of a clock whose counter's rate is not known yet, ns: the resolution of the
+/// coarsest timer of a PC (`Clocksource::resolutions`).
+const MAX_RESOLUTION_NS: i64 = 280;
+
+/// The VMClock's device.
+const VMCLOCK_DEVICE: &str = "/dev/vmclock0";
+
+/// The name of the kernel's clocksource.
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// The largest difference between the counters of two CPUs that the gates may miss, ns. They find a
+/// difference that is larger than the time of an exchange between the CPUs: 100 ns, and some more
+/// between sockets.
+const CPU_DIFFERENCE_NS: i64 = 500;
+
+/// Asks the sources, and publishes their claims, until `sleep` says that the thread shall end.
+pub(crate) fn run(shared: &Shared, sleep: &StoppableSleep) {
+    VMCLOCK.map(Path::new(VMCLOCK_DEVICE));
+    let mut polls = Polls::default();
+    loop {
+        let pause = polls.poll(shared, sleep);
+        match sleep.wait(pause) {
+            WakeCause::Timeout => {}
+            WakeCause::ClockSet => polls.record_clock_set(shared),
+            WakeCause::Stopped => return,
+        }
+    }
+}
+
+/// Reads each clock at one moment, between two readings of `CLOCK_MONOTONIC_RAW`. No clock has a
+/// larger resolution than `resolution_ns`.
+fn read_moment(shared: &Shared, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
+    let read_once = || {
+        let raw_ns = OsClock::raw_ns()?;
+        let (ticks, realtime_ns) = (shared.clock.ticks_ordered(), OsClock.unix_ns());
+        let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
+        // Three readings are rounded down: of the first clock, of `CLOCK_REALTIME`, and of the
+        // clock by which a reader extrapolates.
+        let width_ns = width_ns
+            .saturating_add(resolution_ns.saturating_mul(3))
+            .saturating_add(CPU_DIFFERENCE_NS);
+        let suspended_ns = OsClock.suspended_ns()?;
+        let marker = VMCLOCK.marker();
+        Some(Moment {
+            ticks,
+            raw_ns,
+            realtime_ns,
+            width_ns,
+            suspended_ns,
+            marker,
+            clocksource,
+        })
+    };
+    (0..TRIES)
+        .filter_map(|_| read_once())
+        .min_by_key(|moment| moment.width_ns)
+}
+
+/// The data that the thread keeps from one request to the next.
+#[derive(Debug, Default)]
+struct Polls {
+    claim_maker: ClaimMaker,
+    clocksource: Option<Clocksource>,
+    /// The resolution of the counter, ticks.
+    resolution_ticks: Option<u64>,
+    /// The last requests in a row that began without the counter's rate.
+    without_rate: u32,
+}
+
+impl Polls {
+    /// Asks the sources, and publishes the claim. Waits at most 20 ms for each of [`REQUESTS`].
+    /// Returns the time until the next request.
+    fn poll(&mut self, shared: &Shared, sleep: &StoppableSleep) -> Duration {
+        self.without_rate = if self.claim_maker.is_rate_known() {
+            0
+        } else {
+            self.without_rate.saturating_add(1)
+        };
+        let interval_ns = shared.clock.status().interval_ns.unwrap_or(0);
+        let may_ask = shared.clock.probes() == Probes::Full;
+        if may_ask && self.ask_and_publish(shared, sleep, interval_ns) == WakeCause::ClockSet {
+            self.record_clock_set(shared);
+            return Duration::ZERO;
+        }
+        ClaimMaker::pause(self.without_rate, interval_ns)
+    }
+
+    /// Asks the sources, and publishes the claim for a clock with this interval, unless `sleep`
+    /// reports that the clock was set, or that the thread shall end.
+    fn ask_and_publish(
+        &mut self,
+        shared: &Shared,
+        sleep: &StoppableSleep,
+        interval_ns: u64,
+    ) -> WakeCause {
+        // The file may be unreadable for once.
+        let clocksource = match (read_clocksource(), self.clocksource) {
+            (Clocksource::Unknown, Some(last)) => last,
+            (read, _) => read,
+        };
+        self.clocksource = Some(clocksource);
+        let resolution_ns = self.resolution_ns(shared, clocksource);
+        let now = || read_moment(shared, clocksource, resolution_ns);
+        let mut ask = || self.claim_maker.ask(&OsClock, now, sys::kernel_clock);
+        let Some(answers) = (0..REQUESTS).find_map(|_| ask()) else {
+            return WakeCause::Timeout;
+        };
+        // A source may have answered about the time before a step. So the timer is asked after the
+        // answer. A later step does not concern the claim.
+        let woken = sleep.wait(Duration::ZERO);
+        if woken == WakeCause::Timeout {
+            self.claim_maker
+                .publish(answers, interval_ns, &shared.latch);
+        }
+        woken
+    }
+
+    /// The largest step of the kernel's clock or of the counter, ns.
+    fn resolution_ns(&mut self, shared: &Shared, clocksource: Clocksource) -> i64 {
+        // A process that may not read the counter must not try.
+        let serves = || shared.clock.ticks_ordered().is_some();
+        if self.resolution_ticks.is_none() && serves() {
+            self.resolution_ticks = HardwareCounter::if_present().as_ref().map(resolution_ticks);
+        }
+        let ticks = self.resolution_ticks.unwrap_or(1);
+        let by_counter_ns = self
+            .claim_maker
+            .longest_ns(ticks)
+            .unwrap_or(MAX_RESOLUTION_NS);
+        let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
+        by_os.reference_ns.max(by_counter_ns).saturating_add(1)
+    }
+
+    /// Withdraws the claim until a source is believed, because the machine resumed, or the OS clock
+    /// was set. The counter may have stood still during a suspend, and the kernel may have set its
+    /// clock before the last request, but told nobody yet.
+    fn record_clock_set(&mut self, shared: &Shared) {
+        self.claim_maker.record_clock_set();
+        shared.latch.withdraw(UtcUnknown::Disrupted);
+    }
+}
+
+fn read_clocksource() -> Clocksource {
+    std::fs::read(CLOCKSOURCE).map_or(Clocksource::Unknown, |name| Clocksource::from_name(&name))
+}
+
+/// A reading without the counter, which does not serve, or by which the claim has ended.
+#[cold]
+pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
+    latch.by_raw(|| {
+        let raw_ns = OsClock::raw_ns()?;
+        // Read afterwards, so that they show a move or a suspend before that reading.
+        Some(RawMoment {
+            raw_ns,
+            marker: VMCLOCK.marker(),
+            suspended_ns: OsClock.suspended_ns(),
+        })
+    })
+}
+
+#[test]
+fn a_claim_ends_if_the_clock_is_set() {
+    let shared = Shared::new(tickline::Clock::global());
+    let now = || {
+        Some(RawMoment {
+            raw_ns: 0,
+            marker: 0,
+            suspended_ns: None,
+        })
+    };
+    Polls::default().record_clock_set(&shared);
+    assert_eq!(shared.latch.by_raw(now), Err(UtcUnknown::Disrupted));
+}

@@ -1,0 +1,161 @@
+//! The public data of a reading: [`UtcReading`], [`UtcSource`] and [`UtcUnknown`].
+
+use core::num::NonZeroU16;
+use core::time::Duration;
+
+use tickline::UnixTime;
+
+/// The earliest and the latest time that UTC can have been when the reading was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UtcReading {
+    pub(crate) earliest: UnixTime,
+    pub(crate) latest: UnixTime,
+    pub(crate) tai_offset_s: Option<NonZeroU16>,
+    pub(crate) source: UtcSource,
+}
+
+impl UtcReading {
+    /// A reading from another machine's message: the earliest and the latest time of UTC there, in
+    /// either order.
+    ///
+    /// ```
+    /// use tickline::UnixTime;
+    /// use tickline_utc::UtcReading;
+    ///
+    /// let [sent, received] = [2, 5].map(UnixTime::from_secs);
+    /// let theirs = UtcReading::from_bounds(sent, sent);
+    /// assert!(theirs.definitely_before(&UtcReading::from_bounds(received, received)));
+    /// assert_eq!(UtcReading::from_bounds(received, sent), UtcReading::from_bounds(sent, received));
+    /// ```
+    #[must_use]
+    pub fn from_bounds(earliest: UnixTime, latest: UnixTime) -> Self {
+        Self {
+            earliest: earliest.min(latest),
+            latest: earliest.max(latest),
+            tai_offset_s: None,
+            source: UtcSource::Message,
+        }
+    }
+
+    /// UTC was not before this time.
+    #[inline]
+    #[must_use]
+    pub const fn earliest(&self) -> UnixTime {
+        self.earliest
+    }
+
+    /// UTC was not after this time.
+    #[inline]
+    #[must_use]
+    pub const fn latest(&self) -> UnixTime {
+        self.latest
+    }
+
+    /// The time from the earliest to the latest time.
+    #[inline]
+    #[must_use]
+    pub const fn width(&self) -> Duration {
+        Duration::from_nanos(
+            self.latest
+                .as_nanos()
+                .saturating_sub(self.earliest.as_nanos()),
+        )
+    }
+
+    /// The source of the claim.
+    #[inline]
+    #[must_use]
+    pub const fn source(&self) -> UtcSource {
+        self.source
+    }
+
+    /// TAI minus UTC, whole seconds; `None` if the kernel does not know.
+    #[inline]
+    #[must_use]
+    pub fn tai_offset(&self) -> Option<Duration> {
+        self.tai_offset_s
+            .map(|seconds| Duration::from_secs(seconds.get().into()))
+    }
+
+    /// Whether this reading was certainly made before `other`, which may be of another machine. If
+    /// neither is before the other, their intervals overlap, and the order is unknown.
+    #[inline]
+    #[must_use]
+    pub const fn definitely_before(&self, other: &Self) -> bool {
+        self.latest.as_nanos() < other.earliest.as_nanos()
+    }
+}
+
+tickline_core::named! {
+    /// The source of a claim about UTC; see [Sources](crate#sources).
+    ///
+    /// ```
+    /// use tickline_utc::UtcSource;
+    ///
+    /// assert_eq!(UtcSource::Chronyd.code(), "chronyd"); // for logs and metrics
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum UtcSource {
+        /// The daemon of clock-bound, through its segment in shared memory.
+        ClockBound => "clock_bound": "clock-bound",
+        /// chronyd, through its command port.
+        Chronyd => "chronyd": "chronyd",
+        /// The kernel's maximum error. This claim is weaker, because it grows by 500 ppm.
+        Kernel => "kernel": "the kernel's maximum error",
+        /// A clock for tests (feature `mock`).
+        Mock => "mock": "a mock",
+        /// Another machine, through a message ([`UtcReading::from_bounds`]).
+        Message => "message": "a message",
+    }
+}
+
+tickline_core::named! {
+    /// Why there is no [`UtcReading`].
+    ///
+    /// ```
+    /// use tickline_utc::UtcUnknown;
+    ///
+    /// assert_eq!(UtcUnknown::LeapSecond.code(), "leap_second");
+    /// assert_eq!(UtcUnknown::LeapSecond.to_string(), "a leap second is near");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum UtcUnknown {
+        /// No source has answered: none runs, the clock may not ask one (with
+        /// [`Probes::Minimal`](tickline::Probes::Minimal), or on systems other than Linux), or the
+        /// thread has just been started.
+        NoSource => "no_source":
+            "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may \
+            not ask",
+        /// The source says that the clock is not synchronised.
+        Unsynchronised => "unsynchronised": "the source of UTC says that the clock is not synchronised",
+        /// The last claim has ended, and there is no newer one: the source has not answered twice,
+        /// or the thread was held up.
+        Expired => "expired": "the last claim of the source of UTC has ended",
+        /// The machine was suspended or moved, the OS clock was set, or two claims contradicted
+        /// each other, and no source has since measured, or repeated what it said before the step.
+        Disrupted => "disrupted": "the clock was disrupted, and the source of UTC has not measured it since",
+        /// A leap second is near.
+        LeapSecond => "leap_second": "a leap second is near",
+        /// This process has no thread to ask the sources: it was forked from the one that called
+        /// [`Utc::start`](crate::Utc::start), or the thread was killed. Call `Utc::start` again.
+        NoThread => "no_thread":
+            "this process has no thread to ask the sources of UTC: it was forked, or the thread was \
+            killed; call Utc::start() again",
+    }
+}
+
+impl std::error::Error for UtcUnknown {}
+
+impl UtcSource {
+    /// Whether this source's claim counts although `other` has answered, too. The sources are
+    /// declared from the best to the worst.
+    pub(crate) fn is_better_than(self, other: Self) -> bool {
+        (self as u8) < other as u8
+    }
+}
+
+/// The time until the earliest UTC is after `reading`.
+pub(crate) fn time_left(now: &UtcReading, reading: &UtcReading) -> Duration {
+    let after_ns = reading.latest.as_nanos().saturating_add(1);
+    Duration::from_nanos(after_ns.saturating_sub(now.earliest.as_nanos()))
+}

@@ -1,0 +1,173 @@
+//! [`Utc`]: starts the thread that asks the sources, and reads UTC.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tickline::background::BackgroundThread;
+use tickline::{Clock, Error, OsClock, Probes};
+
+use crate::latch::ClaimLatch;
+#[cfg(feature = "mock")]
+use crate::mock::MockUtc;
+use crate::polls::{bounds_by_os, run};
+use crate::reading::{UtcReading, UtcUnknown, time_left};
+use crate::vmclock::VMCLOCK;
+
+/// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the
+/// thread, which ends with the last of them.
+///
+/// A reading allocates nothing, and never waits. Any number of threads may share a `Utc`. A library
+/// that needs UTC takes one from its caller: a test then passes the one of a mock
+/// (`mock::MockUtc`, feature `mock`).
+///
+/// ```
+/// use tickline::Clock;
+/// use tickline_utc::Utc;
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// let utc = Utc::start(Clock::global())?;
+/// if let Ok(now) = utc.now() {
+///     assert!(now.earliest() <= now.latest());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Utc {
+    shared: Arc<Shared>,
+    origin: Origin,
+}
+
+/// The data that readers and the thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) latch: ClaimLatch,
+    pub(crate) clock: Clock,
+}
+
+/// Where a [`Utc`] has its claims from.
+#[derive(Debug, Clone)]
+enum Origin {
+    /// The thread publishes them.
+    Thread(Arc<BackgroundThread>),
+    /// The clock may not ask a source, or the system has none: there are no claims.
+    Nobody,
+    #[cfg(feature = "mock")]
+    Mock(MockUtc),
+}
+
+impl Shared {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Self {
+            latch: ClaimLatch::new(),
+            clock: clock.clone(),
+        }
+    }
+
+    /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold
+    /// now.
+    #[inline(always)]
+    fn by_counter(&self) -> Option<UtcReading> {
+        self.latch
+            .by_counter(|| self.clock.ticks_ordered(), || VMCLOCK.marker())
+    }
+}
+
+impl Utc {
+    /// Starts a thread that asks the sources of UTC, and relates them to the counter of `clock`.
+    /// The first claims come after some milliseconds.
+    ///
+    /// The thread does not drive the clock. Give the clock a thread of its own
+    /// ([`tickline::start`], or [`Driver::Thread`](tickline::Driver::Thread)), so that its line
+    /// never ends. While the clock has no line, and with a clock that reads a page,
+    /// [`now`](Self::now) asks the OS.
+    ///
+    /// With [`Probes::Minimal`] nobody may be asked, and on systems other than Linux nobody can be:
+    /// the call starts no thread, and `now` fails with [`NoSource`](UtcUnknown::NoSource). If the
+    /// probes become minimal later, the thread asks no more, but goes on to sleep by a timer: drop
+    /// the `Utc` before a seccomp filter that kills. Neither the call nor the drop is for signal
+    /// handlers.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::ThreadNotStarted`](tickline::ErrorKind::ThreadNotStarted) if the system refuses
+    /// to create the thread.
+    pub fn start(clock: &Clock) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::new(clock));
+        let origin = if clock.probes() == Probes::Minimal || OsClock::raw_ns().is_none() {
+            Origin::Nobody
+        } else {
+            let inside = Arc::clone(&shared);
+            let thread = BackgroundThread::start(c"tickline-utc", move |sleep| run(&inside, sleep));
+            Origin::Thread(Arc::new(thread?))
+        };
+        Ok(Self { shared, origin })
+    }
+
+    #[cfg(feature = "mock")]
+    pub(crate) fn by_mock(mock: MockUtc) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(&mock.clock())),
+            origin: Origin::Mock(mock),
+        }
+    }
+
+    /// The earliest and the latest time that UTC can be now. Makes no system call where the counter
+    /// serves.
+    ///
+    /// # Errors
+    ///
+    /// [`UtcUnknown`] says why UTC is not known. If tickline notices that an interval may be too
+    /// small, this call returns the reason instead; [Sources](crate#sources) lists the cases that
+    /// can't be noticed.
+    #[inline]
+    pub fn now(&self) -> Result<UtcReading, UtcUnknown> {
+        match self.shared.by_counter() {
+            Some(reading) => Ok(reading),
+            None => self.now_slow(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn now_slow(&self) -> Result<UtcReading, UtcUnknown> {
+        match &self.origin {
+            Origin::Thread(thread) if thread.is_running() => bounds_by_os(&self.shared.latch),
+            Origin::Thread(_) => Err(UtcUnknown::NoThread),
+            Origin::Nobody => Err(UtcUnknown::NoSource),
+            #[cfg(feature = "mock")]
+            Origin::Mock(mock) => mock.now(),
+        }
+    }
+
+    /// The time until `reading` is certainly in the past; 0 if it is already. `async` code sleeps
+    /// for that time, and calls this again.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`now`](Self::now).
+    pub fn time_until_past(&self, reading: &UtcReading) -> Result<Duration, UtcUnknown> {
+        Ok(time_left(&self.now()?, reading))
+    }
+
+    /// Waits until `reading` is certainly in the past, and returns a reading that is after it. UTC
+    /// by a mock moves the mock, and does not wait.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`now`](Self::now), also if UTC becomes unknown meanwhile.
+    pub fn wait_until_past(&self, reading: &UtcReading) -> Result<UtcReading, UtcUnknown> {
+        loop {
+            let now = self.now()?;
+            let left = time_left(&now, reading);
+            if left.is_zero() {
+                return Ok(now);
+            }
+            match &self.origin {
+                Origin::Thread(_) | Origin::Nobody => std::thread::sleep(left),
+                #[cfg(feature = "mock")]
+                Origin::Mock(mock) => mock.advance(left),
+            }
+        }
+    }
+}
