@@ -28,12 +28,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
-use tickline_core::reference::Timescale;
-
-use crate::backend::ClockBackend;
+use crate::backend::Backend;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::options::Driver;
+use crate::instant::Instant;
 use crate::reading::Reading;
 use crate::status::ClockState;
 use crate::unix_time::UnixTime;
@@ -92,6 +90,7 @@ impl MockTime {
             .ok();
     }
 
+    /// The monotonic time, ns.
     fn monotonic_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         let by_hand_ns = self.monotonic_ns.load(Ordering::Relaxed);
@@ -102,20 +101,29 @@ impl MockTime {
     }
 }
 
-impl ClockBackend for MockTime {
-    /// Unix time saturates at 1970, and at the last time of the type, in the year 2554.
-    fn now_ns(&self, timescale: Timescale) -> u64 {
-        let offset_ns = match timescale {
-            Timescale::Monotonic => 0,
-            // ORDERING: Relaxed, as in `advance`.
-            Timescale::Unix => self.unix_offset_ns.load(Ordering::Relaxed),
-        };
-        self.monotonic_ns().saturating_add_signed(offset_ns)
+impl Backend for MockTime {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.monotonic_ns())
     }
 
-    fn reading(&self, timescale: Timescale) -> Reading<u64> {
-        let ns = self.now_ns(timescale);
-        Reading::from_os_bracket(ns, [ns; 2])
+    /// Saturates at 1970, and at the last time of the type, in the year 2554.
+    fn unix_now(&self) -> UnixTime {
+        // ORDERING: Relaxed, as in `advance`.
+        let offset_ns = self.unix_offset_ns.load(Ordering::Relaxed);
+        UnixTime::from_nanos(self.monotonic_ns().saturating_add_signed(offset_ns))
+    }
+
+    /// The upper bound is 1 ns higher, as that of a reading by an OS clock.
+    fn reading(&self) -> Reading<Instant> {
+        let now = self.now();
+        let next = now.checked_add(Duration::from_nanos(1));
+        Reading::new(now, now, next.unwrap_or(now))
+    }
+
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        let now = self.unix_now();
+        let next = now.checked_add(Duration::from_nanos(1));
+        Reading::new(now, now, next.unwrap_or(now))
     }
 
     fn state(&self) -> ClockState {
@@ -129,7 +137,7 @@ impl ClockBackend for MockTime {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         Ok(UtcReading::from_mock_time(
-            self.now_ns(Timescale::Unix),
+            self.unix_now().as_nanos(),
             bound?,
         ))
     }
@@ -163,11 +171,9 @@ impl MockClock {
             #[cfg(feature = "utc")]
             utc_bound: Mutex::new(Ok(Duration::ZERO)),
         });
-        let mut engine = Engine::new(Driver::Manual);
-        engine.set_backend(Arc::<MockTime>::clone(&time));
         Self {
+            clock: Clock::from_backend(Arc::<MockTime>::clone(&time)),
             time,
-            clock: Clock::from_engine(Arc::new(engine), None),
         }
     }
 

@@ -45,19 +45,6 @@ impl OsClock {
         try_read_ns(libc::CLOCK_MONOTONIC_RAW)
     }
 
-    /// `CLOCK_REALTIME` at the last tick of the kernel, ns.
-    #[cfg(feature = "page")]
-    #[inline]
-    pub(crate) fn coarse_unix_ns() -> Option<i64> {
-        try_read_ns(libc::CLOCK_REALTIME_COARSE)
-    }
-
-    /// The kernel's rate with its slew of an offset, ppb; `None` if the kernel may not be asked.
-    #[cfg(feature = "page")]
-    pub(crate) fn whole_rate_ppb() -> Option<i64> {
-        timex(|timex, _| whole_rate_ppb(timex))
-    }
-
     /// What the kernel says of its clock; `None` if it may not be asked.
     #[cfg(feature = "utc")]
     pub(crate) fn kernel_clock() -> Option<KernelClock> {
@@ -146,7 +133,7 @@ fn steering_ppb(timex: &libc::timex) -> i64 {
 }
 
 /// The offset that is left to slew away, ns.
-#[cfg(any(feature = "page", feature = "utc"))]
+#[cfg(feature = "utc")]
 #[allow(
     clippy::useless_conversion,
     reason = "long has 32 bits on some targets"
@@ -158,19 +145,6 @@ fn offset_ns(timex: &libc::timex) -> i64 {
         1
     };
     i64::from(timex.offset).saturating_mul(unit_ns)
-}
-
-#[cfg(feature = "page")]
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
-fn whole_rate_ppb(timex: &libc::timex) -> i64 {
-    reference::kernel_rate_ppb(
-        steering_ppb(timex),
-        offset_ns(timex),
-        Some(timex.constant.into()),
-    )
 }
 
 #[cfg(feature = "utc")]
@@ -230,27 +204,10 @@ impl Reference for OsClock {
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "page", feature = "utc"))]
+    #[cfg(feature = "utc")]
     fn empty() -> libc::timex {
         // SAFETY: plain data, of which all zeros is a valid value.
         unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-    }
-
-    /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too long.
-    #[cfg(feature = "page")]
-    #[test]
-    fn a_rate_has_the_slew_that_is_left_to_the_kernel() {
-        let timex = libc::timex {
-            tick: 10_833,
-            freq: -(30 << 16),
-            offset: 300_000,
-            ..empty()
-        };
-        assert_eq!(
-            whole_rate_ppb(&timex),
-            183_270_000,
-            "a third of the offset in this second"
-        );
     }
 
     #[cfg(feature = "utc")]
