@@ -3,9 +3,9 @@
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use tickline::page::Publisher;
-use tickline::{Clock, ClockState, LinePerCpu, Probes};
+use tickline::{Clock, ClockState, LinePerCpu};
 use tickline_observe::wait_until;
+use tickline_page::Publisher;
 
 use crate::subject::{Subject, once, same, subject};
 
@@ -23,7 +23,7 @@ fn page_clock() -> Option<&'static Clock> {
                 sleep(pause)
             }
         });
-        let clock = Clock::open_page(&path, Probes::Full).ok()?;
+        let clock = tickline_page::open(&path).ok()?;
         wait_until(Duration::from_secs(3), || {
             clock.status().state == ClockState::Fast
         })

@@ -2,8 +2,7 @@
 //! clock's engine.
 //!
 //! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `convert.rs`
-//! those that make anchors, `page/reader.rs` `open_page` (on systems other than Linux
-//! `page/other.rs` has one that fails).
+//! those that make anchors.
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -11,8 +10,10 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
+use tickline_core::cell::Bounds;
 use tickline_core::reference::Timescale;
 
+use crate::backend::Backend;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
@@ -33,10 +34,16 @@ static GLOBAL_CLOCK: Clock = Clock {
 };
 
 /// A calibrated clock. [`Clock::global`] is the clock behind [`Instant`](crate::Instant) and the
-/// free functions; [`Clock::builder`] makes others. Clones are the same clock.
+/// free functions; [`Clock::builder`] makes others, and [`Clock::from_backend`] makes one of a
+/// clock of somebody's own. Clones are the same clock. Dropping the last clone of a clock other
+/// than the global one stops and joins its thread.
 ///
-/// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping
-/// the last clone of a clock other than the global one stops and joins its thread.
+/// A reading never fails. What else is promised depends on where it comes from:
+///
+/// | | blocks, allocates, panics | in a signal handler | bounds |
+/// |---|---|---|---|
+/// | by the counter, or by the OS clock: [`global`](Clock::global), [`builder`](Clock::builder) | never; the OS clock may be a system call | yes ([Guarantees](crate#guarantees)) | contain the OS clock, on the conditions of [`Reading`] |
+/// | by a [`Backend`], mocks included: [`from_backend`](Clock::from_backend) | as the backend does | if the backend may be called there | as the backend states them |
 ///
 /// ```
 /// use tickline::Clock;
@@ -120,7 +127,8 @@ unsafe impl Send for Clock {}
 // `_owned`.
 unsafe impl Sync for Clock {}
 
-// A panic leaves no clock half changed: only `std_anchor` can panic, which changes nothing.
+// A panic leaves no clock half changed: only `std_anchor` can panic, which changes nothing. A
+// backend must not panic.
 impl UnwindSafe for Clock {}
 impl RefUnwindSafe for Clock {}
 
@@ -176,6 +184,40 @@ impl Clock {
                 _engine: engine,
             })),
         }
+    }
+
+    /// A clock whose time comes from `backend`. The clock has no thread and no settings;
+    /// [`Backend`] has an example, and says what the clock promises. A program that keeps a clone of
+    /// the [`Arc`] can go on to steer its backend.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tickline::{Backend, Clock, ClockState, Driver, Instant, Reading, UnixTime};
+    ///
+    /// /// Stands still.
+    /// #[derive(Debug)]
+    /// struct Stopped;
+    ///
+    /// impl Backend for Stopped {
+    ///     fn now(&self) -> Instant { Instant::from_nanos(1_000) }
+    ///     fn unix_now(&self) -> UnixTime { UnixTime::from_secs(1_893_456_000) }
+    ///     fn reading(&self) -> Reading<Instant> { Reading::new(self.now(), self.now(), self.now()) }
+    ///     fn unix_reading(&self) -> Reading<UnixTime> {
+    ///         Reading::new(self.unix_now(), self.unix_now(), self.unix_now())
+    ///     }
+    ///     fn state(&self) -> ClockState { ClockState::Mock }
+    /// }
+    ///
+    /// let clock = Clock::from_backend(Arc::new(Stopped));
+    /// assert_eq!((clock.now().as_nanos(), clock.recent().as_nanos()), (1_000, 1_000));
+    /// assert_eq!(format!("{:.0}", clock.unix_now()), "2030-01-01T00:00:00Z");
+    /// assert_eq!((clock.status().state, clock.status().driver), (ClockState::Mock, Driver::Manual));
+    /// ```
+    #[must_use]
+    pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
+        let mut engine = Engine::new(Driver::Manual);
+        engine.set_backend(backend);
+        Self::from_engine(Arc::new(engine), None)
     }
 
     #[inline(always)]
@@ -245,7 +287,7 @@ impl Clock {
     /// The counter, ticks, read after every earlier load. `None` if
     /// [`now_ordered`](Self::now_ordered) would not use it now, or not for all CPUs alike: without
     /// a valid line, after [`disable`](Self::disable), with a closed gate or with a line for each
-    /// CPU. The clocks of pages and mocks never use it.
+    /// CPU. A clock with a [`Backend`] never uses it.
     ///
     /// It is for programs that relate the counter to a clock of their own, a network card's for
     /// example. While the result is `None`, the counter may restart, or change its rate: relate the
@@ -280,6 +322,29 @@ impl Clock {
         self.engine().probes()
     }
 
+    /// The two lines of counter ticks between which `CLOCK_MONOTONIC` is, with the offset of Unix
+    /// time: for a program that converts ticks which were read elsewhere, by another process or a
+    /// device. The conditions are those of [`Reading`]. Both lines are in nanoseconds. The next
+    /// recalibration replaces them.
+    ///
+    /// `None` if readings don't come from one line for all CPUs that is in its window: without a
+    /// line, with a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)), and with a [`Backend`].
+    ///
+    /// ```
+    /// use tickline::Clock;
+    ///
+    /// let clock = Clock::builder().start()?;
+    /// if let Some(bounds) = clock.bounds() {
+    ///     let tick = bounds.lower.start_ticks + 1_000;
+    ///     assert!(bounds.lower.at(tick) <= bounds.upper.at(tick));
+    /// }
+    /// # Ok::<(), tickline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bounds(&self) -> Option<Bounds> {
+        Some(self.engine().read_bounded()?.bounds)
+    }
+
     /// The clock's status. The call is not for hot paths. It is not for signal handlers either,
     /// because it allocates if each CPU has a line.
     #[must_use]
@@ -294,8 +359,12 @@ impl Clock {
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
     /// eighth iteration takes about 10 us more, because it reads the kernel's clocksource. The call
     /// does nothing while another thread runs an iteration, or while a gate is closed. It does
-    /// nothing with a line for each CPU either: only the clock's thread can calibrate these.
+    /// nothing with a line for each CPU either: only the clock's thread can calibrate these. With a
+    /// [`Backend`] there is no control loop, and the call does nothing.
     pub fn maintain(&self) -> Duration {
+        if self.engine().backend.is_some() {
+            return Duration::from_nanos(self.engine().interval_ns());
+        }
         let iteration = self.engine().iterate_for_program();
         Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| {
             iteration.next_in_ns
@@ -303,7 +372,8 @@ impl Clock {
     }
 
     /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop
-    /// has judged the gates. Has no effect on a clock that is not disabled, or on a mock's clock.
+    /// has judged the gates. Has no effect on a clock that is not disabled, or whose
+    /// [`Backend`] never reads the counter.
     /// On a clone of the global clock, `Clock::default()` included, the call acts on the whole
     /// process. A signal handler may make it.
     pub fn enable(&self) {

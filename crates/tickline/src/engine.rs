@@ -17,7 +17,7 @@ use tickline_core::gate::{Gate, Trust};
 use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::backend::ClockBackend;
+use crate::backend::Backend;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::CpuLines;
 use crate::sys::reference::{OsClock, ProbedOsClock};
@@ -71,7 +71,7 @@ pub(crate) struct Engine {
     /// The reason of each gate: its index in `Reason::ALL` plus 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
-    pub(crate) backend: Option<Arc<dyn ClockBackend>>,
+    pub(crate) backend: Option<Arc<dyn Backend>>,
 }
 
 const _: () = assert!(
@@ -102,8 +102,7 @@ impl Engine {
     }
 
     /// Lets `backend` serve all readings from now on.
-    #[allow(dead_code, reason = "mocks and pages are features")]
-    pub(crate) fn set_backend(&mut self, backend: Arc<dyn ClockBackend>) {
+    pub(crate) fn set_backend(&mut self, backend: Arc<dyn Backend>) {
         self.disable();
         self.backend = Some(backend);
     }

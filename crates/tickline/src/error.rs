@@ -1,10 +1,10 @@
-//! The errors of starting a clock, and of publishing a page. A reading never fails.
+//! The errors of starting a clock. A reading never fails.
 
 use core::fmt;
 use std::error::Error as StdError;
 use std::io;
 
-/// Why a clock could not be started, or why a page cannot be read or published.
+/// Why a clock could not be started.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,13 +46,6 @@ pub enum ErrorKind {
     AlreadyRunning,
     /// This machine cannot have a line for each CPU.
     LinePerCpuUnsupported,
-    /// A page cannot be served, or cannot be read although its file exists: the file is not
-    /// trusted, for example. Systems other than Linux always return this error.
-    #[cfg(feature = "page")]
-    PageUnusable,
-    /// The page's file is missing.
-    #[cfg(feature = "page")]
-    PageNotFound,
 }
 
 impl Error {
@@ -73,11 +66,6 @@ impl Error {
             source: Some(source),
             ..error
         }
-    }
-
-    #[cfg(feature = "page")]
-    pub(crate) fn page(error: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::PageUnusable, error)
     }
 
     /// The kind of this error.

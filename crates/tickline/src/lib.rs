@@ -30,6 +30,7 @@
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | build on a clock: relate the counter to another clock, work in a thread beside it | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
+//! | make a [`Clock`] of a clock of your own | [`Backend`] |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -55,6 +56,9 @@
 //! of ns.
 //!
 //! # Guarantees
+//!
+//! These hold for clocks by the counter and the OS clock. A clock with a [`Backend`] promises what
+//! its backend does.
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make a reading, even
 //!   the first one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
@@ -136,7 +140,6 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests; readings without a `Clock`, such as `Instant::now`, then test a flag first |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
-//! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` publishes; `page::Publisher` publishes one. On other systems `open_page` fails |
 
 mod arithmetic;
 mod backend;
@@ -152,9 +155,6 @@ mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod options;
-#[cfg(feature = "page")]
-#[cfg_attr(any(not(target_os = "linux"), miri), path = "page/other.rs")]
-pub mod page;
 mod per_cpu;
 mod reading;
 mod status;
@@ -163,6 +163,7 @@ mod thread;
 mod trust;
 mod unix_time;
 
+pub use backend::Backend;
 pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
@@ -173,11 +174,13 @@ pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
 pub use reading::Reading;
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use sys::reference::OsClock;
+pub use tickline_core::cell::{Bounds, Line, Slope};
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};
 
-/// For the program `tickline`, which is built with this version. Not part of the API.
+/// For the program `tickline`, which is built with this version. Not part of the API, and hidden:
+/// the program repeats the comparison by which a clock judges the counters, to show its parts.
 #[doc(hidden)]
 pub mod for_program {
     pub use crate::sys::cpu_list;

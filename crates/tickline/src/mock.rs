@@ -26,12 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant as StdInstant;
 
-use tickline_core::reference::Timescale;
-
-use crate::backend::ClockBackend;
+use crate::backend::Backend;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::options::Driver;
+use crate::instant::Instant;
 use crate::reading::Reading;
 use crate::status::ClockState;
 use crate::unix_time::UnixTime;
@@ -85,6 +83,7 @@ impl MockTime {
             .ok();
     }
 
+    /// The monotonic time, ns.
     fn monotonic_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         let by_hand_ns = self.monotonic_ns.load(Ordering::Relaxed);
@@ -95,20 +94,29 @@ impl MockTime {
     }
 }
 
-impl ClockBackend for MockTime {
-    /// Unix time saturates at 1970, and at the last time of the type, in the year 2554.
-    fn now_ns(&self, timescale: Timescale) -> u64 {
-        let offset_ns = match timescale {
-            Timescale::Monotonic => 0,
-            // ORDERING: Relaxed, as in `advance`.
-            Timescale::Unix => self.unix_offset_ns.load(Ordering::Relaxed),
-        };
-        self.monotonic_ns().saturating_add_signed(offset_ns)
+impl Backend for MockTime {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.monotonic_ns())
     }
 
-    fn reading(&self, timescale: Timescale) -> Reading<u64> {
-        let ns = self.now_ns(timescale);
-        Reading::from_os_bracket(ns, [ns; 2])
+    /// Saturates at 1970, and at the last time of the type, in the year 2554.
+    fn unix_now(&self) -> UnixTime {
+        // ORDERING: Relaxed, as in `advance`.
+        let offset_ns = self.unix_offset_ns.load(Ordering::Relaxed);
+        UnixTime::from_nanos(self.monotonic_ns().saturating_add_signed(offset_ns))
+    }
+
+    /// The upper bound is 1 ns higher, as that of a reading by an OS clock.
+    fn reading(&self) -> Reading<Instant> {
+        let now = self.now();
+        let next = now.checked_add(Duration::from_nanos(1));
+        Reading::new(now, now, next.unwrap_or(now))
+    }
+
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        let now = self.unix_now();
+        let next = now.checked_add(Duration::from_nanos(1));
+        Reading::new(now, now, next.unwrap_or(now))
     }
 
     fn state(&self) -> ClockState {
@@ -137,11 +145,9 @@ impl MockClock {
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
             followed: clock.map(|now| (now, now())),
         });
-        let mut engine = Engine::new(Driver::Manual);
-        engine.set_backend(Arc::<MockTime>::clone(&time));
         Self {
+            clock: Clock::from_backend(Arc::<MockTime>::clone(&time)),
             time,
-            clock: Clock::from_engine(Arc::new(engine), None),
         }
     }
 

@@ -8,7 +8,7 @@
 //! | `Trust::Measured` | machines whose kernel rejected a good counter, where the usual advice is `tsc=reliable`; benchmarks (`tickline-criterion`) |
 //! | `assume_invariant` | guests of QEMU without `+invtsc`, whose host's counter is invariant |
 //! | `LinePerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
-//! | `LinePerCpu::Off` | users of one line for all CPUs: measurements (`tickline-criterion`), pages (`tickline serve`) |
+//! | `LinePerCpu::Off` | users of one line for all CPUs: measurements (`tickline-criterion`), `tickline serve` |
 //! | `Probes::Minimal` | processes under a seccomp filter that kills |
 //!
 //! [quanta#111]: https://github.com/metrics-rs/quanta/issues/111
@@ -43,8 +43,8 @@ pub enum Driver {
     Reader,
     /// A background thread. No reader recalibrates.
     Thread,
-    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock that reads a
-    /// page, or that is a mock, has this driver, too. It has no control loop, so these calls do
+    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock with a
+    /// [`Backend`](crate::Backend) has this driver, too. It has no control loop, so these calls do
     /// nothing.
     Manual,
 }

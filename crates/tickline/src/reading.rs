@@ -28,7 +28,48 @@ pub struct Reading<T> {
     earliest: T,
     time: T,
     latest: T,
-    pub(crate) is_from_counter: bool,
+    is_from_counter: bool,
+}
+
+impl<T: Copy + Ord> Reading<T> {
+    /// A reading of a [`Backend`](crate::Backend): `time`, and bounds, which are widened to contain
+    /// it. The reading counts as one without the counter, until
+    /// [`by_counter`](Self::by_counter) says otherwise.
+    ///
+    /// ```
+    /// use tickline::{Instant, Reading};
+    ///
+    /// let [before, now, after] = [10, 12, 15].map(Instant::from_nanos);
+    /// let reading = Reading::new(before, now, after);
+    /// assert_eq!((reading.time(), reading.width().as_nanos()), (now, 5));
+    /// assert_eq!(Reading::new(now, before, after).earliest(), before, "contains the time");
+    /// ```
+    #[must_use]
+    pub fn new(earliest: T, time: T, latest: T) -> Self {
+        Self {
+            earliest: earliest.min(time),
+            time,
+            latest: latest.max(time),
+            is_from_counter: false,
+        }
+    }
+
+    /// The same reading, as one that used the counter.
+    ///
+    /// ```
+    /// use tickline::{Instant, Reading};
+    ///
+    /// let now = Instant::from_nanos(12);
+    /// let reading = Reading::new(now, now, now);
+    /// assert!(!reading.is_from_counter() && reading.by_counter().is_from_counter());
+    /// ```
+    #[must_use]
+    pub const fn by_counter(self) -> Self {
+        Self {
+            is_from_counter: true,
+            ..self
+        }
+    }
 }
 
 impl<T: Copy> Reading<T> {
@@ -107,19 +148,15 @@ impl Reading<u64> {
     /// A reading that returned `ns` between two readings of the OS clock, `os_ns`. The upper bound
     /// is 1 ns higher, because the OS clock rounds down to a nanosecond.
     pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
-        let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
-        Self {
-            earliest,
-            time: ns,
-            latest,
-            is_from_counter: false,
-        }
+        Self::new(os_ns[0], ns, os_ns[1].saturating_add(1))
     }
+}
 
-    /// The same reading in the type of its timescale.
+impl<T> Reading<T> {
+    /// The same reading as numbers of ns, or in the type of its timescale.
     #[inline]
-    pub(crate) fn map<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
-        let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);
+    pub(crate) fn map<U>(self, convert: fn(T) -> U) -> Reading<U> {
+        let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(convert);
         Reading {
             earliest,
             time,

@@ -37,12 +37,16 @@ pub enum ClockState {
     /// From no clock: this system has none that a program can read, and every reading is 0. An
     /// example is `wasm32-unknown-unknown`, where `std::time::Instant::now` panics.
     Unavailable,
+    /// From a clock of the program's own, by its [`Backend`](crate::Backend): neither the counter
+    /// nor the OS clock.
+    Backend,
     /// From a mock, which a test moves (feature `mock`).
     Mock,
 }
 
 impl ClockState {
-    /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`, `mock`.
+    /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`, `backend`,
+    /// `mock`.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -51,6 +55,7 @@ impl ClockState {
             Self::Disrupted => "disrupted",
             Self::Fallback(_) => "fallback",
             Self::Unavailable => "unavailable",
+            Self::Backend => "backend",
             Self::Mock => "mock",
         }
     }
@@ -70,6 +75,7 @@ impl fmt::Display for ClockState {
                 write!(f, "fallback: readings come from the OS clock, because {reason}")
             }
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
+            Self::Backend => f.write_str("backend: readings come from a clock of the program's own"),
             Self::Mock => f.write_str("mock: a test moves the clock"),
         }
     }

@@ -36,28 +36,6 @@ fn a_program_measures_a_time_as_std_does() {
     }
 }
 
-/// A program may do without a missing page, and stop at a refused one. Systems other than Linux,
-/// and Miri, have no pages.
-#[cfg(feature = "page")]
-#[test]
-fn a_page_that_is_missing_differs_from_one_that_is_refused() {
-    use tickline::{ErrorKind, Probes};
-
-    let kind = |path: &std::path::Path| Clock::open_page(path, Probes::Full).unwrap_err().kind();
-    let has_pages = cfg!(all(target_os = "linux", not(miri)));
-    let missing = if has_pages {
-        ErrorKind::PageNotFound
-    } else {
-        ErrorKind::PageUnusable
-    };
-    assert_eq!(kind("no-folder/page".as_ref()), missing);
-    assert_eq!(
-        kind(&std::env::temp_dir()),
-        ErrorKind::PageUnusable,
-        "a folder is no page"
-    );
-}
-
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
 /// mark 5 us ahead of the line. A first line waits for a mark that is ahead of it by less than 15
 /// us. The sum is about 20 us. The limit leaves room for the line's own slope.

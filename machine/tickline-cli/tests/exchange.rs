@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use tickline::{Clock, ClockState, Probes};
+use tickline::ClockState;
 use tickline_observe::Count;
 
 use common::server::{Server, folder, run, wait_for_line};
@@ -78,7 +78,7 @@ fn child_exchanges_readings() {
         return;
     };
     let board = Board::open(Path::new(&board));
-    let clock = Clock::open_page(page, Probes::Full).expect("a clock");
+    let clock = tickline_page::open(page).expect("a clock");
     let (mut count, mut own_ns) = (Count::default(), 0);
     while board.end.load(Ordering::SeqCst) == 0 {
         let (earlier_ns, now_ns) =
@@ -249,7 +249,7 @@ fn a_clock_says_whether_the_page_serves_it() {
     let (_folder, page) = folder();
     let mut server = Server::start(&page);
     let serves = wait_for_line(&page, &server);
-    let clock = Clock::open_page(&page, Probes::Full).unwrap();
+    let clock = tickline_page::open(&page).unwrap();
     let mut last_ns = 0;
     let mut in_order = || {
         for _ in 0..1_000 {

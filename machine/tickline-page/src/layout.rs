@@ -181,7 +181,6 @@ impl WritablePage {
     }
 
     /// The word and the slots, for a [`Writer`](crate::protocol::Writer).
-    #[doc(hidden)]
     #[must_use]
     pub const fn cell(&self) -> &LeaseCell {
         &self.0.cell

@@ -44,31 +44,42 @@
     )
 )]
 
-#[cfg(all(feature = "file", target_os = "linux"))]
+#[cfg(any(feature = "clock", all(feature = "file", target_os = "linux")))]
 extern crate std;
 
 mod attach;
+#[cfg(feature = "clock")]
+#[cfg_attr(any(not(target_os = "linux"), miri), path = "clock/other.rs")]
+mod clock;
 mod layout;
 mod lease;
 #[cfg(target_os = "linux")]
 pub mod page_file;
 mod primitive;
-/// For `tickline run` and the preload library of this version. Not part of the API.
 #[cfg(target_os = "linux")]
-#[doc(hidden)]
 pub mod program;
 
 pub use attach::{AttachError, AttachedPage, BootContext};
+#[cfg(all(feature = "clock", target_os = "linux", not(miri)))]
+pub use clock::Publisher;
+#[cfg(feature = "clock")]
+pub use clock::{PageError, open, open_with_probes};
 pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // The arguments and the result of a reading.
 pub use lease::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::reference::Reference;
 
-// The protocol, for tickline's own crates, simulator and tests. It is not part of the API, because
-// every release may change it. Users of a page need only the items above. If `lease` itself were
-// public and hidden, rustdoc would leave out the items above that come from it.
-#[doc(hidden)]
 pub mod protocol {
+    //! The lease protocol itself: for a writer of one's own, for a simulator of writers and readers,
+    //! and for tests that need a page with a line. Programs that read a page need only the items of
+    //! the [crate]'s root.
+    //!
+    //! A writer calls [`Writer::maintain`] with the bounds of the OS clock. Its memory is the page's
+    //! file ([`LockedPageFile`](crate::page_file::LockedPageFile)), a page in the program's own
+    //! memory ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
+    //! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)
+    //! has the rules, with their reasons.
+
     pub use crate::lease::*;
 }

@@ -1,5 +1,6 @@
-//! The names, numbers and results that `tickline run` and `libtickline_preload.so` share. Any
-//! release may change them, because both come from one release.
+//! The names, numbers and results that `tickline run` and `libtickline_preload.so` share. A program
+//! that looks for a page where these two do so begins with [`PAGE`] and [`PAGE_VARIABLE`]. Any
+//! release may change the numbers, because both come from one release.
 
 use core::ffi::CStr;
 
@@ -41,7 +42,8 @@ pub const SWITCH_VARIABLE: &str = "TICKLINE";
 pub const OFF: &str = "off";
 
 /// The file with the name of the kernel's clocksource.
-const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+pub(crate) const CLOCKSOURCE: &str =
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// Whether the vDSO reads this clocksource on x86_64. `name` may end with a line break.
 fn is_fast(name: &[u8]) -> bool {

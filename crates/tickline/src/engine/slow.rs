@@ -7,7 +7,7 @@
 //! |---|---|---|---|---|
 //! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read_ns`, `read_ordered_ns`, else `now_by_cpus_or_common_line` | `now_by_common_line` | within 2 and 3 |
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix_ns`, else `unix_by_os` | `unix_by_common_line` | within 3 |
-//! | `reading_slow` | `ClockBackend::reading` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
+//! | `reading_slow` | `reading_by_backend` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::ReaderSchedule;
@@ -16,11 +16,13 @@ use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
+use crate::instant::Instant;
 use crate::options::Driver;
 use crate::per_cpu::CpuLines;
 use crate::reading::Reading;
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
+use crate::unix_time::UnixTime;
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -151,9 +153,11 @@ impl Engine {
     }
 
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
-        self.backend
-            .as_ref()
-            .map(|backend| backend.now_ns(timescale))
+        let backend = self.backend.as_ref()?;
+        Some(match timescale {
+            Timescale::Monotonic => backend.now().as_nanos(),
+            Timescale::Unix => backend.unix_now().as_nanos(),
+        })
     }
 
     /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
@@ -184,14 +188,22 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
-        if let Some(backend) = &self.backend {
-            return backend.reading(timescale);
+        if let Some(reading) = self.reading_by_backend(timescale) {
+            return reading;
         }
         if let Some(reading) = self.reading_by_cpu(timescale) {
             return reading;
         }
         let monotonic_ns = self.now_ordered_slow();
         self.reading_after_slow_path(timescale, monotonic_ns)
+    }
+
+    fn reading_by_backend(&self, timescale: Timescale) -> Option<Reading<u64>> {
+        let backend = self.backend.as_ref()?;
+        Some(match timescale {
+            Timescale::Monotonic => backend.reading().map(Instant::as_nanos),
+            Timescale::Unix => backend.unix_reading().map(UnixTime::as_nanos),
+        })
     }
 
     fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {

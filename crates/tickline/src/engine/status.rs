@@ -15,6 +15,26 @@ use crate::sys::COUNTER;
 use crate::sys::reference::{HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
 
+/// The gate that is closed for this reason. Of the two that close for
+/// [`Slow`](Reason::Slow) it is the one for monotonic time.
+const fn gate_closed_by(reason: Reason) -> Gate {
+    match reason {
+        Reason::NoCounter | Reason::NoAtomics => Gate::Supported,
+        Reason::Denied => Gate::Readable,
+        Reason::NotInvariant => Gate::Invariant,
+        Reason::KernelUndecided
+        | Reason::KernelRejected
+        | Reason::KernelUsesOther
+        | Reason::HypervisorPolicy
+        | Reason::KernelUnknown => Gate::Kernel,
+        Reason::Untested | Reason::Untestable | Reason::Unsynchronised => Gate::Synchronised,
+        Reason::Slow | Reason::Stuck => Gate::Cost,
+        Reason::CounterTooSlow | Reason::SamplesTooOld | Reason::LineEnded => Gate::Calibration,
+        // `DisabledByProgram`, `DisabledByEnvironment`, and reasons that a later core may have.
+        _ => Gate::User,
+    }
+}
+
 impl Engine {
     /// A reading by the line that serves this CPU; `None` without one.
     fn read_bounded_here(&self) -> Option<BoundedReading> {
@@ -47,6 +67,9 @@ impl Engine {
             offset_ns: has_figures.then_some(figures.offset_ns),
             interval_ns: has_figures.then_some(figures.interval_ns),
             events: EventCounts::from_fn(|event| {
+                if self.backend.is_some() {
+                    return 0; // closing the gate for the backend was one
+                }
                 let by_cpu = cpu_lines.map_or(0, |lines| lines.event_count(event));
                 self.clock.shared.event_count(event).saturating_add(by_cpu)
             }),
@@ -57,20 +80,13 @@ impl Engine {
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         if let Some(backend) = &self.backend {
-            // The process that serves a page has judged the other gates.
-            let closed = match backend.state() {
-                ClockState::Fallback(reason @ Reason::NoCounter) => Some((Gate::Supported, reason)),
-                ClockState::Fallback(reason @ Reason::Denied) => Some((Gate::Readable, reason)),
-                ClockState::Fallback(reason) => Some((Gate::User, reason)),
-                _ => None,
-            };
-            return each_gate(|gate| {
-                Verdict::new(
-                    gate,
-                    closed
-                        .filter(|closed| closed.0 == gate)
-                        .map(|closed| closed.1),
-                )
+            // The backend has judged the counter, if it reads one.
+            let state = backend.state();
+            return each_gate(|gate| match state {
+                ClockState::Fallback(reason) if gate == gate_closed_by(reason) => {
+                    Verdict::new(gate, Some(reason))
+                }
+                _ => Verdict::new(gate, None),
             });
         }
         let state = self.clock.shared.cell.load();

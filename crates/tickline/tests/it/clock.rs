@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::common::{in_child, read_in_order, read_until, until, until_fast};
 use tickline::{
-    Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, LinePerCpu, Probes, Reason,
+    Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, Instant, LinePerCpu, Probes,
+    Reason,
 };
+use tickline_core::counter::{Counter as _, HardwareCounter};
 
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
@@ -259,4 +261,32 @@ fn start_global_sets_the_interval() {
             "{interval_ns:?} ns"
         );
     });
+}
+
+/// A tick that was read between two readings becomes a time between theirs.
+#[test]
+fn the_bounds_of_the_line_convert_a_tick_and_end_with_the_line() {
+    let builder = Clock::builder().line_per_cpu(LinePerCpu::Off);
+    let clock = builder.start().unwrap();
+    if until_fast(&clock).is_none() {
+        assert_eq!(clock.bounds(), None);
+        return;
+    }
+    let counter = HardwareCounter::if_present().expect("a clock is fast by a counter");
+    let (before, ticks, after) = (clock.reading(), counter.now_ordered(), clock.reading());
+    let bounds = clock.bounds().expect("a line in its window");
+    let [earliest_ns, latest_ns] = [bounds.lower.at(ticks), bounds.upper.at(ticks)];
+    let as_ns = |instant: Instant| i64::try_from(instant.as_nanos()).unwrap();
+    assert!(earliest_ns <= latest_ns, "{bounds:?} at {ticks}");
+    assert!(
+        latest_ns >= as_ns(before.earliest()),
+        "{latest_ns}, {before:?}"
+    );
+    assert!(
+        earliest_ns <= as_ns(after.latest()),
+        "{earliest_ns}, {after:?}"
+    );
+    assert!(latest_ns - earliest_ns < 1_000_000, "{bounds:?} at {ticks}");
+    clock.disable();
+    assert_eq!(clock.bounds(), None);
 }

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backend;
 mod clock;
 #[cfg(not(target_family = "wasm"))]
 mod conversions;

@@ -1,7 +1,7 @@
 //! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
 //!
 //! `server` has the server's loop, and `status` prints the status. `machine/docs/lease.md` has the rules,
-//! `tickline-page` the page's file, and `tickline::page` the writer.
+//! `tickline-page` the page's file, and its writer.
 
 mod server;
 mod status;
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-use tickline::page::LeasePhase;
+use tickline_page::LeasePhase;
 use tickline_page::page_file::{self, PageError};
 
 use crate::args::{self, ServeAction};

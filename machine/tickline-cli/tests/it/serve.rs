@@ -279,7 +279,7 @@ fn status_lists_who_reads_the_page() {
             .any(|reader| reader["pid"] == std::process::id())
     };
     assert!(!is_listed());
-    let clock = tickline::Clock::open_page(&page, tickline::Probes::Full).unwrap();
+    let clock = tickline_page::open(&page).unwrap();
     assert!(is_listed());
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();

@@ -1,4 +1,4 @@
-//! Tests of `Clock::open_page` in three cases, each in a process of its own: in a time namespace;
+//! Tests of `tickline_page::open` in three cases, each in a process of its own: in a time namespace;
 //! with the counter denied; under a filter that kills the process if it asks the kernel for the
 //! time.
 
@@ -9,6 +9,8 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 use tickline::{Clock, ClockState, Gate, Probes, Reason};
+use tickline_page::Publisher;
+use tickline_page::page_file::PageErrorCause;
 
 use crate::ROLE;
 use crate::common::filter::filter;
@@ -57,7 +59,7 @@ fn run(role: &str) -> Option<(TempDir, PathBuf)> {
 }
 
 fn start(probes: Probes) -> Clock {
-    Clock::open_page(env::var_os(PAGE).unwrap(), probes).unwrap()
+    tickline_page::open_with_probes(env::var_os(PAGE).unwrap(), probes).unwrap()
 }
 
 /// Whether readings come from the page, which is ahead of the kernel. Also checks that each reading
@@ -128,6 +130,12 @@ fn denied() {
     assert_eq!(closed_by, [None, Some(Reason::Denied)]);
     assert_eq!(status.state, ClockState::Fallback(Reason::Denied));
     assert!(clock.unix_now().as_nanos() > 0);
+    let refused = Publisher::start(Clock::default(), "/nowhere").unwrap_err();
+    assert_eq!(
+        refused.cause(),
+        &PageErrorCause::Counter(Reason::Denied),
+        "{refused}"
+    );
     // SAFETY: the call takes no pointer. Code after the test may ask the vDSO, which reads the
     // counter, so allow the counter again.
     let result = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };

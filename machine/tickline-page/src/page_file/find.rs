@@ -116,8 +116,15 @@ fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
 
 /// Parses one clock's offset in a table of `/proc/self/timens_offsets`, ns. Each line of the table
 /// has a name, seconds and nanoseconds (time_namespaces(7)). `None` if the table does not have the
-/// clock, or the clock's line has another format. Only for tickline's program.
-#[doc(hidden)]
+/// clock, or the clock's line has another format.
+///
+/// ```
+/// use tickline_page::page_file::namespace_offset_ns;
+///
+/// let table = b"monotonic          -7         5\nboottime          86400         0\n";
+/// assert_eq!(namespace_offset_ns(table, "monotonic"), Some(-6_999_999_995));
+/// assert_eq!(namespace_offset_ns(table, "realtime"), None);
+/// ```
 #[must_use]
 pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;

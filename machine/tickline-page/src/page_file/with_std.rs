@@ -11,7 +11,7 @@ mod reader;
 mod restartable;
 mod snapshot;
 
-pub use error::PageError;
+pub use error::{PageError, PageErrorCause};
 pub use lock::writer_pid;
 pub use locked_file::{LockedPageFile, switch_off, switch_on};
 pub use reader::AttachedFile;

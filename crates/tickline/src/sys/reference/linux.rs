@@ -42,24 +42,10 @@ impl OsClock {
     pub fn raw_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_MONOTONIC_RAW)
     }
-
-    /// `CLOCK_REALTIME` at the last tick of the kernel, ns.
-    #[cfg(feature = "page")]
-    #[inline]
-    pub(crate) fn coarse_unix_ns() -> Option<i64> {
-        try_read_ns(libc::CLOCK_REALTIME_COARSE)
-    }
-
-    /// The kernel's rate with its slew of an offset, ppb; `None` if the kernel may not be asked.
-    #[cfg(feature = "page")]
-    pub(crate) fn whole_rate_ppb() -> Option<i64> {
-        timex(whole_rate_ppb)
-    }
 }
 
 /// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)); `None` if the kernel
-/// may not be asked. Not inlined, because the structure has 208 bytes.
-#[inline(never)]
+/// may not be asked.
 fn timex<T>(convert: impl FnOnce(&libc::timex) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
@@ -136,34 +122,6 @@ fn steering_ppb(timex: &libc::timex) -> i64 {
     reference::steering_from_timex_ppb(frequency_ppb, timex.tick.into())
 }
 
-/// The offset that is left to slew away, ns.
-#[cfg(feature = "page")]
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
-fn offset_ns(timex: &libc::timex) -> i64 {
-    let unit_ns = if timex.status & libc::STA_NANO == 0 {
-        1_000
-    } else {
-        1
-    };
-    i64::from(timex.offset).saturating_mul(unit_ns)
-}
-
-#[cfg(feature = "page")]
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
-fn whole_rate_ppb(timex: &libc::timex) -> i64 {
-    reference::kernel_rate_ppb(
-        steering_ppb(timex),
-        offset_ns(timex),
-        Some(timex.constant.into()),
-    )
-}
-
 impl Reference for OsClock {
     #[inline]
     fn monotonic_ns(&self) -> i64 {
@@ -202,29 +160,6 @@ impl Reference for OsClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(feature = "page")]
-    fn empty() -> libc::timex {
-        // SAFETY: plain data, of which all zeros is a valid value.
-        unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-    }
-
-    /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too long.
-    #[cfg(feature = "page")]
-    #[test]
-    fn a_rate_has_the_slew_that_is_left_to_the_kernel() {
-        let timex = libc::timex {
-            tick: 10_833,
-            freq: -(30 << 16),
-            offset: 300_000,
-            ..empty()
-        };
-        assert_eq!(
-            whole_rate_ppb(&timex),
-            183_270_000,
-            "a third of the offset in this second"
-        );
-    }
 
     /// Only a suspend changes the time asleep, and this machine is awake.
     #[test]

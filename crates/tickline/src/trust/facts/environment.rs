@@ -62,3 +62,21 @@ pub(crate) fn learn_environment(probes: Probes) {
         GLOBAL.request_judgement();
     }
 }
+
+impl EnvironmentSwitch {
+    /// The variable's value, for a [`Backend`](crate::Backend) that reads the counter, which
+    /// [`Off`](Self::Off) forbids. `probes` says whether the call may read files. Not for signal
+    /// handlers.
+    ///
+    /// ```
+    /// use tickline::{EnvironmentSwitch, Probes};
+    ///
+    /// let may_read_counter = EnvironmentSwitch::at_start(Probes::Full) != EnvironmentSwitch::Off;
+    /// println!("the counter may be read: {may_read_counter}");
+    /// ```
+    #[must_use]
+    pub fn at_start(probes: Probes) -> Self {
+        learn_environment(probes);
+        environment_switch(probes)
+    }
+}

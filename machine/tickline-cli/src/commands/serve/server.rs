@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
-use tickline::page::{LeasePhase, Publisher};
 use tickline::{Clock, ClockState, LinePerCpu};
+use tickline_page::{LeasePhase, Publisher};
 
 use crate::exit::Exit;
 use crate::setup::with_cause;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tickline::page::LeasePhase;
+use tickline_page::LeasePhase;
 use tickline_page::page_file::{AttachedFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};

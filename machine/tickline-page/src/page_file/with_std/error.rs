@@ -1,31 +1,138 @@
-//! The error of an operation on a page's file.
+//! The error of an operation on a page.
 
-use std::boxed::Box;
-use std::format;
+use core::fmt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use tickline_core::gate::Reason;
 
+use crate::layout::PAGE_BYTES;
+use crate::lease::PageChanged;
 use crate::page_file::trust::FileError;
+use crate::{AttachError, Header};
 
-/// The error of a process that cannot open, make or write to a page's file. The text names the
-/// file, the wrong value and its limit, and the system's error. The error has no source.
+/// The error of a process that cannot open, make, read or write a page. The text names the file,
+/// the wrong value and its limit, and the system's error. It is complete, so the error has no
+/// source. [`cause`](Self::cause) has the same as a value.
+///
+/// ```
+/// # #[cfg(target_os = "linux")] {
+/// use tickline_page::page_file::{AttachedFile, PageErrorCause};
+/// # use tickline_page::page_file::FileError;
+///
+/// let error = AttachedFile::open("/no-such-folder/page").unwrap_err();
+/// assert!(error.is_not_found());
+/// assert!(matches!(error.cause(), PageErrorCause::File(FileError::System { .. })));
+/// println!("{error}");
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PageError {
     path: PathBuf,
-    cause: ErrorCause,
+    cause: PageErrorCause,
 }
 
-/// The cause of a [`PageError`]. It is a [`FileError`] if the file cannot be used.
-pub(super) type ErrorCause = Box<dyn core::error::Error + Send + Sync>;
+/// The cause of a [`PageError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PageErrorCause {
+    /// The file cannot be opened, made or mapped, or is not trusted.
+    File(FileError),
+    /// The boot or the time namespace of this process cannot be read.
+    Process(FileError),
+    /// The page does not count for this process.
+    Attach(AttachError),
+    /// The page belongs to `owner`, so `user` may not write to it.
+    OtherOwner {
+        /// The owner.
+        owner: u32,
+        /// The effective user of this process.
+        user: u32,
+    },
+    /// The file exists, and is not a page. It stays as it is.
+    NotAPage {
+        /// The file's size, bytes.
+        bytes: u64,
+    },
+    /// Another writer has locked the page.
+    Served {
+        /// Its process, if that is visible here.
+        process: Option<u32>,
+    },
+    /// The page was made in this boot for another time namespace, counter or layout.
+    OtherServer(Header),
+    /// The offset of this process's time namespace is not known, and readers in others need it.
+    UnknownOffset {
+        /// The inode number of the time namespace.
+        time_namespace: u64,
+    },
+    /// Another process writes to the page against the rules, or has truncated its file.
+    Changed(PageChanged),
+    /// This process can't read the counter.
+    Counter(Reason),
+}
 
-/// The error of a `user` who would write to a page that another user owns.
-pub(super) fn foreign_owner(owner: u32, user: u32) -> ErrorCause {
-    format!("the page belongs to user {owner}, not to user {user}").into()
+impl fmt::Display for PageErrorCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) | Self::Process(error) => error.fmt(f),
+            Self::Attach(error) => error.fmt(f),
+            Self::OtherOwner { owner, user } => {
+                write!(f, "the page belongs to user {owner}, not to user {user}")
+            }
+            Self::NotAPage { bytes } => write!(
+                f,
+                "this file of {bytes} bytes is not a page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {bytes}; name another file, or move this one away"
+            ),
+            Self::Served { process: None } => {
+                f.write_str("another process serves this page; a page has one server")
+            }
+            Self::Served {
+                process: Some(process),
+            } => write!(
+                f,
+                "process {process} serves this page; a page has one server"
+            ),
+            Self::OtherServer(Header {
+                version,
+                counter_id,
+                time_namespace,
+                monotonic_offset_ns,
+                ..
+            }) => write!(
+                f,
+                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter id {counter_id}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
+            ),
+            Self::UnknownOffset { time_namespace } => write!(
+                f,
+                "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
+            ),
+            Self::Changed(error) => error.fmt(f),
+            Self::Counter(reason) => reason.fmt(f),
+        }
+    }
+}
+
+impl From<FileError> for PageErrorCause {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<AttachError> for PageErrorCause {
+    fn from(error: AttachError) -> Self {
+        Self::Attach(error)
+    }
+}
+
+impl From<PageChanged> for PageErrorCause {
+    fn from(error: PageChanged) -> Self {
+        Self::Changed(error)
+    }
 }
 
 impl PageError {
-    pub(super) fn new(path: &Path, cause: impl Into<ErrorCause>) -> Self {
+    pub(crate) fn new(path: &Path, cause: impl Into<PageErrorCause>) -> Self {
         Self {
             path: path.into(),
             cause: cause.into(),
@@ -38,16 +145,22 @@ impl PageError {
         &self.path
     }
 
+    /// The cause.
+    #[must_use]
+    pub const fn cause(&self) -> &PageErrorCause {
+        &self.cause
+    }
+
     /// Whether the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         let missing = Errno::NOENT.raw_os_error();
-        matches!(self.cause.downcast_ref(), Some(FileError::System { errno, .. }) if *errno == missing)
+        matches!(self.cause, PageErrorCause::File(FileError::System { errno, .. }) if errno == missing)
     }
 }
 
-impl core::fmt::Display for PageError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.cause)
     }
 }

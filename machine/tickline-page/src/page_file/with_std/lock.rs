@@ -1,6 +1,5 @@
 //! The lock of a page's one writer.
 
-use std::format;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -13,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-use super::error::{ErrorCause, PageError, foreign_owner};
+use super::error::{PageError, PageErrorCause};
 use crate::page_file::mapped::PagePath;
 use crate::page_file::trust::refused;
 
@@ -57,11 +56,13 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn acquire(path: &PagePath<'_>) -> Result<Self, ErrorCause> {
+    pub(super) fn acquire(path: &PagePath<'_>) -> Result<Self, PageErrorCause> {
         let failed = || refused(CANNOT_OPEN);
         let mut held_locks = held_locks();
         if let Some(process) = holder_here(path, &held_locks) {
-            return Err(already_locked(Some(process)));
+            return Err(PageErrorCause::Served {
+                process: Some(process),
+            });
         }
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -69,7 +70,10 @@ impl Lock {
         // These checks come before the lock: no other user has the file open, or can open it.
         let found = fstat(&file).map_err(failed())?;
         if found.st_uid != geteuid().as_raw() {
-            return Err(foreign_owner(found.st_uid, geteuid().as_raw()));
+            return Err(PageErrorCause::OtherOwner {
+                owner: found.st_uid,
+                user: geteuid().as_raw(),
+            });
         }
         fchmod(&file, LOCK_MODE).map_err(failed())?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive)
@@ -80,7 +84,9 @@ impl Lock {
                 held_locks.push(held);
                 Ok(Self { held, _file: file })
             }
-            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(already_locked(holder_elsewhere(&file))),
+            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(PageErrorCause::Served {
+                process: holder_elsewhere(&file),
+            }),
             Err(error) => Err(refused("it cannot be locked")(error).into()),
         }
     }
@@ -90,14 +96,6 @@ impl Drop for Lock {
     fn drop(&mut self) {
         held_locks().retain(|held| *held != self.held);
     }
-}
-
-/// The error for a page that a writer has locked. `process` is that writer's process, if known.
-fn already_locked(process: Option<u32>) -> ErrorCause {
-    let server = process.map_or("another process".into(), |process| {
-        format!("process {process}")
-    });
-    format!("{server} serves this page; a page has one server").into()
 }
 
 /// This process, if it holds the lock.

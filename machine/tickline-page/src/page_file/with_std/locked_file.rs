@@ -2,7 +2,6 @@
 
 use core::mem::transmute;
 use core::ptr::NonNull;
-use std::format;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat,
 use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
-use super::error::{ErrorCause, PageError, foreign_owner};
+use super::error::{PageError, PageErrorCause};
 use super::lock::Lock;
 use super::restartable;
 use crate::layout::PAGE_BYTES;
@@ -54,8 +53,6 @@ impl WritableMapping {
 /// [`Writer`](crate::protocol::Writer). A drop releases the lock; the file stays.
 ///
 /// The process must not fork while it has this value, because the child would also hold the lock.
-/// Hidden, because only the hidden `Writer` can use it.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct LockedPageFile {
     mapping: WritableMapping,
@@ -84,8 +81,9 @@ impl LockedPageFile {
         Self::try_create(path).map_err(|cause| PageError::new(path, cause))
     }
 
-    fn try_create(path: &Path) -> Result<Self, ErrorCause> {
-        let header = header(&BootContext::current()?)?;
+    fn try_create(path: &Path) -> Result<Self, PageErrorCause> {
+        let context = BootContext::current().map_err(PageErrorCause::Process)?;
+        let header = header(&context)?;
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
         judge_folder(&page_path)?;
         // This call makes no lock file next to a file that is not a page.
@@ -187,14 +185,9 @@ impl LeaseStore for LockedPageFile {
 }
 
 /// The header of a page that this process makes. Readers in other time namespaces need the offset.
-fn header(context: &BootContext) -> Result<Header, ErrorCause> {
-    let is_missing = || {
-        let namespace = context.time_namespace;
-        format!(
-            "the offset of this process's time namespace {namespace} is not known, and readers in others need it"
-        )
-    };
-    Header::new(context).ok_or_else(|| is_missing().into())
+fn header(context: &BootContext) -> Result<Header, PageErrorCause> {
+    let time_namespace = context.time_namespace;
+    Header::new(context).ok_or(PageErrorCause::UnknownOffset { time_namespace })
 }
 
 /// Judges only the folder, before this process makes a file in it.
@@ -212,7 +205,7 @@ fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
 }
 
 /// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
-fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), ErrorCause> {
+fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
     let (file, facts) = path.open(OFlags::RDWR)?;
     let mapping = WritableMapping::new(&file)?;
     let size = facts.size;
@@ -220,10 +213,7 @@ fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd
     // letters there.
     let is_page = |header: Header| (PAGE_BYTES as u64..=size).contains(&header.size.into());
     if !mapping.page().header().is_some_and(is_page) {
-        return Err(format!(
-            "this file of {size} bytes is not a page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
-        )
-        .into());
+        return Err(PageErrorCause::NotAPage { bytes: size });
     }
     Ok((mapping, facts, file))
 }
@@ -232,35 +222,26 @@ fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd
 fn find_page(
     path: &PagePath<'_>,
     header: &Header,
-) -> Result<Option<(WritableMapping, OwnedFd)>, ErrorCause> {
+) -> Result<Option<(WritableMapping, OwnedFd)>, PageErrorCause> {
     if let Err(Errno::NOENT) = statat(&path.folder, path.name, AtFlags::SYMLINK_NOFOLLOW) {
         return Ok(None);
     }
     let (mapping, facts, file) = open_page(path)?;
     if facts.owner != facts.reader {
-        return Err(foreign_owner(facts.owner, facts.reader));
+        return Err(PageErrorCause::OtherOwner {
+            owner: facts.owner,
+            user: facts.reader,
+        });
     }
     match mapping.page().header() {
         Some(found) if found == *header => Ok(Some((mapping, file))),
-        Some(found) if found.boot_id == header.boot_id => {
-            let Header {
-                version,
-                counter_id,
-                time_namespace,
-                monotonic_offset_ns,
-                ..
-            } = found;
-            Err(format!(
-                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter id {counter_id}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
-            )
-            .into())
-        }
+        Some(found) if found.boot_id == header.boot_id => Err(PageErrorCause::OtherServer(found)),
         _ => Ok(None),
     }
 }
 
 /// Makes the page's file, and renames it when it is complete. The caller must hold the lock.
-fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), ErrorCause> {
+fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), PageErrorCause> {
     let failed = || refused("it cannot be made");
     let new_name = [path.name, b".new"].concat();
     let remove = || unlinkat(&path.folder, &new_name, AtFlags::empty());
@@ -318,7 +299,7 @@ fn change_word(
     next: impl Fn(LeaseWord) -> Option<LeaseWord>,
 ) -> Result<LeaseWord, PageError> {
     let open = || Ok(open_page(&PagePath::resolve(path.as_os_str().as_bytes())?)?.0);
-    let mapping = open().map_err(|cause: ErrorCause| PageError::new(path, cause))?;
+    let mapping = open().map_err(|cause: PageErrorCause| PageError::new(path, cause))?;
     let cell = mapping.page().cell();
     loop {
         let word = cell.word();
@@ -345,8 +326,11 @@ mod tests {
             monotonic_offset_ns: None,
             ..context
         })
-        .unwrap_err()
-        .to_string();
-        assert!(error.contains("time namespace 77 is not known"), "{error}");
+        .unwrap_err();
+        assert_eq!(error, PageErrorCause::UnknownOffset { time_namespace: 77 });
+        assert!(
+            std::format!("{error}").contains("time namespace 77 is not known"),
+            "{error}"
+        );
     }
 }

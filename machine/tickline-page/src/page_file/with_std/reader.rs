@@ -2,9 +2,8 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::string::ToString as _;
 
-use super::error::{ErrorCause, PageError};
+use super::error::{PageError, PageErrorCause};
 use super::snapshot::PageSnapshot;
 use crate::page_file::mapped::PageFile;
 use crate::{AttachedPage, Counter};
@@ -27,10 +26,10 @@ impl AttachedFile {
     /// the boot or time namespace of the process cannot be read. The error names the file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, PageError> {
         let path = path.as_ref();
-        let open = || -> Result<_, ErrorCause> {
+        let open = || -> Result<_, PageErrorCause> {
             let file = PageFile::open(path.as_os_str().as_bytes())?;
-            // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
-            let context = file.boot_context().map_err(|error| error.to_string())?;
+            // Not `File`, with which `is_not_found` would be true without `/proc`.
+            let context = file.boot_context().map_err(PageErrorCause::Process)?;
             let page_offset_ns = file.page().attach(&context)?.page_offset_ns();
             Ok(Self {
                 file,
@@ -49,9 +48,9 @@ impl AttachedFile {
 }
 
 impl PageFile {
-    /// The page, which counts for this process: `page_offset_ns` is that of its
-    /// [`AttachedFile::page`]. For a caller that stores the offset by itself.
-    #[doc(hidden)]
+    /// The page, which counts for this process: `page_offset_ns` is the
+    /// [`page_offset_ns`](AttachedPage::page_offset_ns) of an earlier attach in this process. For a
+    /// caller that keeps the offset, which is a number, and not the page, which is a borrow.
     #[inline]
     #[must_use]
     pub const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {

@@ -3,20 +3,15 @@
 use core::time::Duration;
 use std::path::Path;
 
+use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::gate::Reason;
-use tickline_page::LeasePhase;
-use tickline_page::page_file::LockedPageFile;
-use tickline_page::protocol::{
-    Basis, LeaseMemory, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
-};
 
-use crate::clock::Clock;
-use crate::engine::Engine;
-use crate::error::Error;
-use crate::status::ClockState;
-use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER};
+use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
+use crate::LeasePhase;
+use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
+use crate::protocol::{
+    Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
+};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
 const NO_LINE_RETRY: Duration = Duration::from_millis(10);
@@ -31,13 +26,14 @@ const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 /// then ask the OS clock. Another publisher then continues in the same page, in order.
 ///
 /// The clock should have a thread and one line for all CPUs
-/// ([`LinePerCpu::Off`](crate::LinePerCpu::Off)). The process must not fork.
+/// ([`LinePerCpu::Off`](tickline::LinePerCpu::Off)). The process must not fork. Needs the feature
+/// `clock`.
 ///
 /// ```no_run
-/// use tickline::page::Publisher;
 /// use tickline::{Clock, LinePerCpu};
+/// use tickline_page::Publisher;
 ///
-/// # fn main() -> Result<(), tickline::Error> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start()?;
 /// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
@@ -48,6 +44,7 @@ const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Publisher {
     clock: Clock,
+    os: PageOs,
     counter: HardwareCounter,
     page: LockedPageFile,
     writer: Writer,
@@ -64,7 +61,7 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`PageUnusable`](crate::ErrorKind::PageUnusable), if one of these holds:
+    /// If one of these holds:
     ///
     /// - this target has no counter, or this process may not read it,
     /// - another process, or another publisher of this process, serves the page,
@@ -73,21 +70,20 @@ impl Publisher {
     /// - the boot, the time namespace or its offset cannot be read,
     /// - the file's lock is another user's, or cannot be taken,
     /// - another process writes to the page against the rules.
-    pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let counter = COUNTER.ok_or_else(|| Error::page(Reason::NoCounter))?;
-        if !sys::may_read_counter() {
-            return Err(Error::page(Reason::Denied));
-        }
-        let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
+    pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, PageError> {
+        let path = path.as_ref();
+        let counter = admitted_counter()
+            .map_err(|reason| PageError::new(path, PageErrorCause::Counter(reason)))?;
+        let page = LockedPageFile::create(path)?;
         let config = WriterConfig {
             os_resolution_ns: os_resolution_ns(),
             counter_resolution_ticks: resolution_ticks(&counter).max(1),
             ..WriterConfig::DEFAULT
         };
-        let writer = Writer::start(&page, config)
-            .map_err(|PageChanged| Error::page(page.changed_error()))?;
+        let writer = Writer::start(&page, config).map_err(|PageChanged| page.changed_error())?;
         Ok(Self {
             clock,
+            os: PageOs::new(Probes::Full, None),
             counter,
             page,
             writer,
@@ -102,16 +98,16 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`PageUnusable`](crate::ErrorKind::PageUnusable) if the page's file was truncated, or
-    /// another process writes to the page against the rules. The publisher must be dropped.
-    pub fn maintain(&mut self) -> Result<Duration, Error> {
-        self.page.check_size().map_err(Error::page)?;
+    /// If the page's file was truncated, or another process writes to the page against the rules.
+    /// The publisher must be dropped.
+    pub fn maintain(&mut self) -> Result<Duration, PageError> {
+        self.page.check_size()?;
         match self.try_maintain() {
             Err(PageChanged) if self.was_switched_off() => {
                 self.is_off = true;
                 Ok(GATE_CLOSED_RETRY)
             }
-            next_in => next_in.map_err(|PageChanged| Error::page(self.page.changed_error())),
+            next_in => next_in.map_err(|PageChanged| self.page.changed_error()),
         }
     }
 
@@ -123,13 +119,15 @@ impl Publisher {
     }
 
     fn try_maintain(&mut self) -> Result<Duration, PageChanged> {
-        let engine = self.clock.engine();
-        let basis = basis(engine.state(), || {
+        let status = self.clock.status();
+        let basis = basis(status.state, || {
             if self.is_ending {
-                None
-            } else {
-                engine.lease_bounds()
+                return None;
             }
+            // Only within the readers' window, because a clock whose thread has died is not
+            // recalibrated. With a line for each CPU there is no common line to read.
+            let bounds = self.clock.bounds()?;
+            Some(os_bounds(&bounds, serves_unix(&status)))
         });
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_)) {
             // Since the last line the kernel may have changed its clocksource.
@@ -137,10 +135,10 @@ impl Publisher {
         }
         // Rule W10 needs the whole rate, also under a daemon that leaves the slew to the kernel
         // (systemd-timesyncd).
-        let rate_ppb = OsClock::whole_rate_ppb().unwrap_or(0);
+        let rate_ppb = whole_rate_ppb().unwrap_or(0);
         let iteration =
             self.writer
-                .maintain(&self.page, &self.counter, &OsClock, basis, rate_ppb)?;
+                .maintain(&self.page, &self.counter, &self.os, basis, rate_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
         Ok(match (iteration.action, basis) {
             (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),
@@ -172,8 +170,7 @@ impl Publisher {
     }
 
     /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm, or
-    /// did so before the clock's newest samples. Only for tickline's program.
-    #[doc(hidden)]
+    /// did so before the clock's newest samples (rule W10).
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.writer.waits_for_slew()
@@ -185,94 +182,118 @@ impl Publisher {
         &self.clock
     }
 
-    /// Whether the page is locked in memory, so that a store never waits for a disk. Only for
-    /// tickline's program.
-    #[doc(hidden)]
+    /// Whether the page is locked in memory (mlock(2)), so that a store never waits for a disk. If
+    /// not, the limit of locked memory is too low (`ulimit -l`).
     #[must_use]
     pub const fn is_locked_in_memory(&self) -> bool {
         self.page.is_locked_in_memory()
     }
 
     /// Whether rseq(2) excludes a preemption between the last read of the counter and the store
-    /// that follows (x86-64). Only for tickline's program.
-    #[doc(hidden)]
+    /// that follows (x86-64). Without it, a line of a server that is stopped just there can begin
+    /// late.
     #[must_use]
     pub fn uses_rseq(&self) -> bool {
         self.page.uses_rseq()
     }
 }
 
-impl Engine {
-    /// The bounds of the OS clock, while one line is in use on all CPUs, and the OS clock is within
-    /// its bounds.
-    fn lease_bounds(&self) -> Option<OsBounds> {
-        if self.is_disrupted() {
-            return None;
-        }
-        // Only within the readers' window, because a clock whose thread has died is not
-        // recalibrated. With a line for each CPU there is no common line to read.
-        let bounds = self.read_bounded()?.bounds;
-        // The least and the greatest value of Unix time minus monotonic time.
-        let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
-        let interval_ns = (
-            ns.saturating_sub_unsigned(bound_ns),
-            ns.saturating_add_unsigned(bound_ns),
-        );
-        let unix_offset_ns = (!self.os_serves_unix()).then_some(interval_ns);
-        Some(OsBounds {
-            lower: bounds.lower,
-            upper: bounds.upper,
-            unix_offset_ns,
-        })
+/// Whether Unix time may come from the clock's line.
+fn serves_unix(status: &Status) -> bool {
+    status.unix_reason().is_none()
+}
+
+/// The bounds of the OS clock for the page, by those of the clock's line.
+fn os_bounds(bounds: &Bounds, serves_unix: bool) -> OsBounds {
+    // The least and the greatest value of Unix time minus monotonic time.
+    let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
+    let interval_ns = (
+        ns.saturating_sub_unsigned(bound_ns),
+        ns.saturating_add_unsigned(bound_ns),
+    );
+    OsBounds {
+        lower: bounds.lower,
+        upper: bounds.upper,
+        unix_offset_ns: serves_unix.then_some(interval_ns),
     }
 }
 
-/// The resolution of the OS clock, ns.
-fn os_resolution_ns() -> i64 {
-    // The counter's own resolution matters only for brackets.
-    sys::clocksource()
-        .resolutions(HardwareCounter::CLOCKSOURCE, 0)
-        .reference_ns
-        .max(1)
-}
-
-/// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
-/// ends, because the line may be wrong.
+/// The basis of the page's next lines. `bounds` are those of the OS clock, while one line is in use
+/// on all CPUs. They count only while the OS clock is within them. A fallback puts the leases in
+/// doubt even while the publisher ends, because the line may be wrong. So does a clock whose time
+/// is not the OS clock's: a mock, or a backend of somebody's own.
 fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
     match state {
-        ClockState::Fallback(_) | ClockState::Unavailable | ClockState::Mock => Basis::Doubt,
-        ClockState::Fast | ClockState::Disrupted | ClockState::Calibrating => {
-            bounds().map_or(Basis::Nothing, Basis::Bounds)
-        }
+        ClockState::Fast => bounds().map_or(Basis::Nothing, Basis::Bounds),
+        ClockState::Disrupted | ClockState::Calibrating => Basis::Nothing,
+        _ => Basis::Doubt,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tickline_page::protocol::Line;
+    use tickline_core::gate::Reason;
 
     use super::*;
+    use crate::protocol::Line;
+
+    fn bounds() -> OsBounds {
+        os_bounds(&Bounds::default(), true)
+    }
 
     /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
     #[test]
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
-        let line = Line::default();
-        let bounds = OsBounds {
-            lower: line,
-            upper: line,
-            unix_offset_ns: None,
-        };
-        for bounds in [None, Some(bounds)] {
-            assert_eq!(
-                basis(ClockState::Fallback(Reason::Unsynchronised), || bounds),
-                Basis::Doubt
-            );
-            assert_eq!(basis(ClockState::Mock, || bounds), Basis::Doubt);
+        for bounds in [None, Some(bounds())] {
+            for state in [
+                ClockState::Fallback(Reason::Unsynchronised),
+                ClockState::Unavailable,
+                ClockState::Mock,
+                ClockState::Backend,
+            ] {
+                assert_eq!(basis(state, || bounds), Basis::Doubt, "{state}");
+            }
         }
+    }
+
+    #[test]
+    fn a_line_is_published_only_while_the_os_clock_is_within_its_bounds() {
+        let with_bounds = |state| basis(state, || Some(bounds()));
+        assert_eq!(with_bounds(ClockState::Fast), Basis::Bounds(bounds()));
+        assert_eq!(with_bounds(ClockState::Disrupted), Basis::Nothing);
+        assert_eq!(with_bounds(ClockState::Calibrating), Basis::Nothing);
         assert_eq!(basis(ClockState::Fast, || None), Basis::Nothing);
-        assert_eq!(
-            basis(ClockState::Fast, || Some(bounds)),
-            Basis::Bounds(bounds)
-        );
+    }
+
+    #[test]
+    fn unix_time_is_served_unless_the_os_clock_serves_it_faster() {
+        let line = |base_ns| Line {
+            base_ns,
+            ..Line::default()
+        };
+        let bounds = Bounds {
+            lower: line(10),
+            upper: line(20),
+            unix_offset_ns: 1_000,
+            unix_bound_ns: 7,
+        };
+        let served = os_bounds(&bounds, true);
+        assert_eq!((served.lower, served.upper), (line(10), line(20)));
+        assert_eq!(served.unix_offset_ns, Some((993, 1_007)));
+        assert_eq!(os_bounds(&bounds, false).unix_offset_ns, None);
+    }
+
+    /// The gate `unix_cost` closes on some machines. On others only a clock without the counter has
+    /// a reason.
+    #[test]
+    fn a_clock_that_has_a_reason_against_unix_time_serves_none() {
+        let clock = Clock::builder().start().unwrap();
+        while !clock.status().is_judged {
+            clock.maintain();
+        }
+        let status = clock.status();
+        assert_eq!(serves_unix(&status), status.unix_reason().is_none());
+        clock.disable();
+        assert!(!serves_unix(&clock.status()));
     }
 }

@@ -1,0 +1,207 @@
+//! A clock of somebody's own, behind a [`Clock`].
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickline::{
+    Backend, Clock, ClockState, Driver, EnvironmentSwitch, Gate, Instant, Probes, Reading, Reason,
+    UnixTime,
+};
+
+/// A clock that a test moves, and that remembers its switch.
+#[derive(Debug)]
+struct Own {
+    ns: AtomicU64,
+    state: Mutex<ClockState>,
+}
+
+impl Own {
+    fn at(ns: u64) -> Arc<Self> {
+        Arc::new(Self {
+            ns: AtomicU64::new(ns),
+            state: Mutex::new(ClockState::Backend),
+        })
+    }
+
+    fn set_state(&self, state: ClockState) {
+        *self.state.lock().expect("no panic") = state;
+    }
+}
+
+/// Unix time is a thousand times the monotonic time.
+impl Backend for Own {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.ns.load(Ordering::SeqCst))
+    }
+
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::from_nanos(self.now().as_nanos() * 1_000)
+    }
+
+    fn reading(&self) -> Reading<Instant> {
+        let ns = self.now().as_nanos();
+        let [earliest, latest] = [ns - 2, ns + 3].map(Instant::from_nanos);
+        Reading::new(earliest, self.now(), latest)
+    }
+
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        let ns = self.unix_now().as_nanos();
+        let [earliest, latest] = [ns - 20, ns + 30].map(UnixTime::from_nanos);
+        Reading::new(earliest, self.unix_now(), latest).by_counter()
+    }
+
+    fn state(&self) -> ClockState {
+        *self.state.lock().expect("no panic")
+    }
+
+    fn disable(&self) {
+        self.set_state(ClockState::Fallback(Reason::DisabledByProgram));
+    }
+
+    fn enable(&self) {
+        self.set_state(ClockState::Fast);
+    }
+}
+
+#[test]
+fn every_reading_of_the_clock_is_the_backends_on_every_thread() {
+    let own = Own::at(5_000);
+    let clock = Clock::from_backend(Arc::<Own>::clone(&own));
+    let reads_ns =
+        |clock: &Clock| [clock.now(), clock.now_ordered(), clock.recent()].map(Instant::as_nanos);
+    assert_eq!(reads_ns(&clock), [5_000; 3]);
+    assert_eq!(clock.unix_now().as_nanos(), 5_000_000);
+    own.ns.store(6_000, Ordering::SeqCst);
+    let clone = clock.clone();
+    let elsewhere = std::thread::spawn(move || reads_ns(&clone));
+    assert_eq!(elsewhere.join().unwrap(), [6_000; 3]);
+    assert!(
+        Instant::now().as_nanos() != 6_000,
+        "the global clock is another"
+    );
+}
+
+#[test]
+fn the_bounds_of_a_reading_are_the_backends() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    let (reading, unix) = (clock.reading(), clock.unix_reading());
+    let ns = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
+    assert_eq!(ns, [4_998, 5_000, 5_003]);
+    assert!(!reading.is_from_counter());
+    let unix_ns = [unix.earliest(), unix.time(), unix.latest()].map(UnixTime::as_nanos);
+    assert_eq!(unix_ns, [4_999_980, 5_000_000, 5_000_030]);
+    assert!(unix.is_from_counter());
+}
+
+#[test]
+fn a_backend_is_told_of_the_switch_and_states_the_result() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert_eq!(clock.status().state, ClockState::Backend);
+    clock.disable();
+    let disabled = ClockState::Fallback(Reason::DisabledByProgram);
+    assert_eq!(clock.status().state, disabled);
+    assert_eq!(clock.now().as_nanos(), 5_000, "readings go on");
+    clock.enable();
+    assert_eq!(clock.status().state, ClockState::Fast);
+}
+
+#[test]
+fn a_clock_with_a_backend_has_no_control_loop() {
+    let clock = Clock::from_backend(Own::at(5_000));
+    assert!((0..100).all(|_| !clock.maintain().is_zero()));
+    let status = clock.status();
+    assert_eq!(status.driver, Driver::Manual);
+    assert!(status.is_judged, "there is nothing to wait for");
+    let figures = [status.frequency_hz, status.bound_ns, status.max_drift_ppb];
+    assert_eq!(figures, [None; 3]);
+    assert_eq!(clock.bounds(), None);
+    assert!(status.per_cpu.is_empty());
+    assert_eq!(status.events.iter().map(|(_, count)| count).sum::<u64>(), 0);
+}
+
+/// The gate of a reason is the gate that core closes for it.
+#[test]
+fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
+    let own = Own::at(5_000);
+    let clock = Clock::from_backend(Arc::<Own>::clone(&own));
+    for (reason, gate) in [
+        (Reason::DisabledByProgram, Gate::User),
+        (Reason::DisabledByEnvironment, Gate::User),
+        (Reason::NoCounter, Gate::Supported),
+        (Reason::NoAtomics, Gate::Supported),
+        (Reason::Denied, Gate::Readable),
+        (Reason::NotInvariant, Gate::Invariant),
+        (Reason::KernelRejected, Gate::Kernel),
+        (Reason::HypervisorPolicy, Gate::Kernel),
+        (Reason::Unsynchronised, Gate::Synchronised),
+        (Reason::Slow, Gate::Cost),
+        (Reason::SamplesTooOld, Gate::Calibration),
+    ] {
+        own.set_state(ClockState::Fallback(reason));
+        let status = clock.status();
+        assert_eq!(status.reason(), Some(reason));
+        for verdict in status.verdicts() {
+            let expected = (verdict.gate == gate).then_some(reason);
+            assert_eq!(verdict.closed_by, expected, "{reason:?}: {verdict:?}");
+        }
+    }
+    own.set_state(ClockState::Backend);
+    assert_eq!(clock.status().reason(), None);
+}
+
+#[test]
+fn a_backend_can_ask_for_the_switch_of_the_environment() {
+    let switch = EnvironmentSwitch::at_start(Probes::Full);
+    assert_eq!(switch, Clock::global().status().environment);
+}
+
+/// Panics in a reading.
+#[derive(Debug)]
+struct Panics;
+
+impl Backend for Panics {
+    fn now(&self) -> Instant {
+        panic!("a backend's bug")
+    }
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::UNIX_EPOCH
+    }
+    fn reading(&self) -> Reading<Instant> {
+        Reading::new(Instant::ZERO, Instant::ZERO, Instant::ZERO)
+    }
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        let time = self.unix_now();
+        Reading::new(time, time, time)
+    }
+    fn state(&self) -> ClockState {
+        ClockState::Unavailable
+    }
+}
+
+/// The slow path never unwinds, on which the fast path relies.
+#[cfg(not(target_family = "wasm"))]
+#[test]
+fn a_panic_of_a_backend_ends_the_process() {
+    const CHILD: &str = "TICKLINE_TEST_PANICS";
+    if std::env::var_os(CHILD).is_some() {
+        let caught = std::panic::catch_unwind(|| Clock::from_backend(Arc::new(Panics)).now());
+        println!("the panic was caught: {}", caught.is_err());
+        return;
+    }
+    let this = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(this)
+        .args([
+            "backend::a_panic_of_a_backend_ends_the_process",
+            "--exact",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let (text, error) = (output.stdout, output.stderr);
+    let [text, error] = [text, error].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(!output.status.success(), "{text}");
+    assert!(!text.contains("the panic was caught"), "{text}");
+    assert!(error.contains("a backend's bug"), "{error}");
+}

@@ -1,0 +1,345 @@
+//! A clock that reads a page of another process. The clock has no thread and no line.
+
+use core::sync::atomic::{AtomicI64, AtomicU8, Ordering, fence};
+use std::path::Path;
+use std::sync::Arc;
+
+use errno::{Errno, errno, set_errno};
+use tickline::{Backend, Clock, ClockState, EnvironmentSwitch, Instant, Probes, Reading, UnixTime};
+use tickline_core::counter::HardwareCounter;
+use tickline_core::gate::Reason;
+use tickline_core::reference::Reference as _;
+
+use super::os::{PageOs, admitted_counter};
+use super::process_mark::ProcessMark;
+use crate::page_file::{AttachedFile, PageError, PageFile};
+use crate::{PageReading, PageSource, ProcessHighWater};
+
+/// Stands for a missing offset: this process can't use the page.
+const NO_PAGE: i64 = i64::MIN;
+
+/// Readings are by the page.
+const ENABLED: u8 = 0;
+/// Readings are by the page, and raise the process's high-water mark.
+const ENDING: u8 = 1;
+/// Readings are by the OS clock, above the process's high-water mark.
+const DISABLED: u8 = 2;
+
+/// A page, and this process's state for it.
+#[derive(Debug)]
+struct PageReader {
+    file: PageFile,
+    os: PageOs,
+    /// The counter; an error says why the page is never used.
+    counter: Result<HardwareCounter, Reason>,
+    /// Set in the process that has attached.
+    attached: ProcessMark,
+    /// How far the `CLOCK_MONOTONIC` of that process is ahead of the page's, ns; or [`NO_PAGE`].
+    page_offset_ns: AtomicI64,
+    process_high_water: ProcessHighWater,
+    /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
+    switch: AtomicU8,
+}
+
+/// A clock that reads the time from the page at `path`, which another process serves (`tickline
+/// serve`, or a [`Publisher`](crate::Publisher)). Needs the feature `clock`. On systems other than
+/// Linux the call is an error.
+///
+/// The page's server decides how the counter is calibrated and trusted. So this clock has no thread
+/// and no line, and [`Clock::maintain`] does nothing. The monotonic readings of all processes that
+/// read the page are in order;
+/// [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
+/// the exceptions. Unix time comes from the page, too.
+///
+/// | what a [`Clock`] promises elsewhere | with a page |
+/// |---|---|
+/// | the bounds contain the OS clock | yes: each reading with bounds reads that clock twice. Readings may be ahead of it by the page's lead, which `tickline serve status` shows |
+/// | a reading never blocks | while the server publishes its first line, a reading may wait for up to 1 ms, or until other threads leave it the CPU |
+/// | a reading never fails | if the owner of the page truncates its file, the next reading raises SIGBUS |
+/// | a signal handler may read | yes |
+/// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order |
+/// | without a line readings come from the OS clock | yes, in order: the server has ended, or the counter can't be trusted |
+///
+/// This call reads files and maps memory, whatever the probes: make it before the process installs
+/// a seccomp filter. A forked child attaches to the page again, because it may be in another time
+/// namespace.
+///
+/// # Errors
+///
+/// [`PageError::is_not_found`] if there is no such file. The other errors are that the file is not
+/// trusted, or that this process can't use the page. The error's text states the wrong value and
+/// its limit.
+///
+/// ```no_run
+/// use tickline::Clock;
+///
+/// let clock = match tickline_page::open("/run/tickline/page.v1") {
+///     // No process serves the page.
+///     Err(error) if error.is_not_found() => Clock::default(),
+///     // For example, another user owns the file, or this is not Linux.
+///     opened => opened?,
+/// };
+/// println!("{:?}", clock.now());
+/// # Ok::<(), tickline_page::PageError>(())
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<Clock, PageError> {
+    open_with_probes(path, Probes::Full)
+}
+
+/// Like [`open`], with other probes. With [`Probes::Minimal`] a reading makes no system call except
+/// of the OS clock. While it waits for a first line, it does not yield the CPU. A forked child does
+/// not attach again: the OS clock serves it.
+///
+/// # Errors
+///
+/// The errors of [`open`].
+///
+/// ```no_run
+/// use tickline::Probes;
+///
+/// let clock = tickline_page::open_with_probes("/run/tickline/page.v1", Probes::Minimal)?;
+/// println!("{:?}", clock.now());
+/// # Ok::<(), tickline_page::PageError>(())
+/// ```
+pub fn open_with_probes(path: impl AsRef<Path>, probes: Probes) -> Result<Clock, PageError> {
+    let reader = PageReader::open(path.as_ref(), probes)?;
+    Ok(Clock::from_backend(Arc::new(reader)))
+}
+
+impl PageReader {
+    /// Opens a page, and attaches to it.
+    fn open(path: &Path, probes: Probes) -> Result<Self, PageError> {
+        let attached = AttachedFile::open(path)?;
+        let page_offset_ns = attached.page().page_offset_ns();
+        let admitted = admitted_counter();
+        let counter = match EnvironmentSwitch::at_start(probes) {
+            EnvironmentSwitch::Off => Err(Reason::DisabledByEnvironment),
+            _ => admitted,
+        };
+        let reader = Self {
+            os: PageOs::new(probes, admitted.err()),
+            counter,
+            attached: ProcessMark::new(),
+            page_offset_ns: AtomicI64::new(page_offset_ns),
+            process_high_water: ProcessHighWater::new(),
+            switch: AtomicU8::new(ENABLED),
+            file: attached.file,
+        };
+        reader.attached.set();
+        // Rule R8: so far the process has read the OS clock.
+        reader
+            .file
+            .attached(page_offset_ns)
+            .raise_to_os_clock(&reader.os, &reader.process_high_water);
+        Ok(reader)
+    }
+
+    /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
+    #[inline]
+    fn monotonic(&self) -> PageReading {
+        self.read_page()
+            .unwrap_or_else(|| os_reading(self.os_monotonic_ns()))
+    }
+
+    /// `CLOCK_REALTIME`, ns.
+    #[inline]
+    fn unix(&self) -> PageReading {
+        match self.counter_and_offset_ns() {
+            None => os_reading(self.os.unix_ns()),
+            Some((counter, offset_ns)) => {
+                self.file
+                    .attached(offset_ns)
+                    .unix(&counter, &self.os, &self.process_high_water)
+            }
+        }
+    }
+
+    /// A reading by the page; `None` if the page is not used.
+    #[inline]
+    fn read_page(&self) -> Option<PageReading> {
+        let (counter, offset_ns) = self.counter_and_offset_ns()?;
+        let reading =
+            self.file
+                .attached(offset_ns)
+                .monotonic(&counter, &self.os, &self.process_high_water);
+        // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
+        // switch has read the counter before the reading that `disable` makes, and is not above
+        // that reading. No test sees a weaker one: Miri can't map the file, and on x86_64 this is
+        // no instruction.
+        fence(Ordering::Acquire);
+        // ORDERING: Relaxed, the fence above orders it.
+        if self.switch.load(Ordering::Relaxed) != ENABLED {
+            self.process_high_water
+                .raise(reading.ns.wrapping_sub(offset_ns));
+        }
+        Some(reading)
+    }
+
+    /// What a reading by the page needs; `None` if the page is not used. Asks for the offset,
+    /// which may be a system call, only if the counter may serve.
+    #[inline]
+    fn counter_and_offset_ns(&self) -> Option<(HardwareCounter, i64)> {
+        let counter = self.counter.ok().filter(|_| self.is_enabled())?;
+        Some((counter, self.page_offset_ns()?))
+    }
+
+    #[inline]
+    fn is_enabled(&self) -> bool {
+        // ORDERING: Acquire, pairs with the Release store in `disable`: a reader that sees
+        // `DISABLED` sees the raised high-water mark. No test sees a weaker one, as in `read_page`.
+        self.switch.load(Ordering::Acquire) != DISABLED
+    }
+
+    /// The OS clock, ns, or the process's high-water mark if that is larger.
+    #[cold]
+    fn os_monotonic_ns(&self) -> i64 {
+        // Without an offset, the timescale of the high-water mark is unknown.
+        let Some(page_offset_ns) = self.page_offset_ns() else {
+            return self.os.monotonic_ns();
+        };
+        let ns = self
+            .os
+            .monotonic_ns()
+            .wrapping_sub(page_offset_ns)
+            .max(self.process_high_water.ns());
+        self.process_high_water.raise(ns);
+        ns.wrapping_add(page_offset_ns)
+    }
+
+    /// The offset of this process, ns; `None` if the process can't use the page. A forked child may
+    /// be in another time namespace, and attaches again.
+    #[inline]
+    fn page_offset_ns(&self) -> Option<i64> {
+        let page_offset_ns = if self.attached.is_set() {
+            // ORDERING: Relaxed, stored before the mark was set.
+            self.page_offset_ns.load(Ordering::Relaxed)
+        } else {
+            self.attach_again()
+        };
+        (page_offset_ns != NO_PAGE).then_some(page_offset_ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn attach_again(&self) -> i64 {
+        let _errno = PreserveErrno(errno());
+        let page_offset_ns = match self.os.probes() {
+            Probes::Full => self.file.boot_context().ok().and_then(|context| {
+                let attached = self.file.page().attach(&context).ok()?;
+                // Rule R8, for a child: another thread of its parent may have read the OS clock.
+                attached.raise_to_os_clock(&self.os, &self.process_high_water);
+                Some(attached.page_offset_ns())
+            }),
+            _ => None,
+        };
+        let page_offset_ns = page_offset_ns.unwrap_or(NO_PAGE);
+        // ORDERING: Relaxed, published by the mark.
+        self.page_offset_ns.store(page_offset_ns, Ordering::Relaxed);
+        self.attached.set();
+        page_offset_ns
+    }
+
+    /// Why the page is not used; `None` if it is.
+    fn reason(&self) -> Option<Reason> {
+        let switched_off = || (!self.is_enabled()).then_some(Reason::DisabledByProgram);
+        self.counter.err().or_else(switched_off)
+    }
+}
+
+/// Restores `errno` when it is dropped. A reading may make system calls that fail, perhaps in a
+/// signal handler, while the program is about to read its own `errno`.
+struct PreserveErrno(Errno);
+
+impl Drop for PreserveErrno {
+    fn drop(&mut self) {
+        set_errno(self.0);
+    }
+}
+
+const fn os_reading(ns: i64) -> PageReading {
+    PageReading {
+        ns,
+        source: PageSource::Os,
+    }
+}
+
+/// A negative time becomes 0.
+fn saturating_unsigned(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
+}
+
+/// A reading that the page has given between two readings of the OS clock, `os_ns`. The upper bound
+/// is 1 ns higher, because the OS clock rounds down to a nanosecond.
+fn bounded<T: Copy + Ord>(
+    PageReading { ns, source }: PageReading,
+    [before_ns, after_ns]: [i64; 2],
+    from_nanos: fn(u64) -> T,
+) -> Reading<T> {
+    let [earliest, time, latest] =
+        [before_ns, ns, after_ns.saturating_add(1)].map(|ns| from_nanos(saturating_unsigned(ns)));
+    let reading = Reading::new(earliest, time, latest);
+    match source {
+        PageSource::Line => reading.by_counter(),
+        PageSource::Os => reading,
+    }
+}
+
+impl Backend for PageReader {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(saturating_unsigned(self.monotonic().ns))
+    }
+
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::from_nanos(saturating_unsigned(self.unix().ns))
+    }
+
+    fn reading(&self) -> Reading<Instant> {
+        let (before_ns, reading) = (self.os.monotonic_ns(), self.monotonic());
+        let os_ns = [before_ns, self.os.monotonic_ns()];
+        bounded(reading, os_ns, Instant::from_nanos)
+    }
+
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        let (before_ns, reading) = (self.os.unix_ns(), self.unix());
+        let os_ns = [before_ns, self.os.unix_ns()];
+        bounded(reading, os_ns, UnixTime::from_nanos)
+    }
+
+    fn state(&self) -> ClockState {
+        match (self.reason(), self.read_page()) {
+            (Some(reason), _) => ClockState::Fallback(reason),
+            (
+                None,
+                Some(PageReading {
+                    source: PageSource::Line,
+                    ..
+                }),
+            ) => ClockState::Fast,
+            (None, _) => ClockState::Calibrating,
+        }
+    }
+
+    /// Readings come from the OS clock from now on, and are not below earlier readings.
+    fn disable(&self) {
+        // ORDERING: Relaxed, the fence below orders it.
+        self.switch.store(ENDING, Ordering::Relaxed);
+        // ORDERING: SeqCst, pairs with the fence in `read_page`: the counter is read after the
+        // store. No test sees a weaker one: Miri can't map the page's file, and a processor would
+        // have to delay the store for longer than the calls in between take.
+        fence(Ordering::SeqCst);
+        // This reading raises the process's high-water mark.
+        self.read_page();
+        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
+        // one, as in `read_page`.
+        self.switch.store(DISABLED, Ordering::Release);
+    }
+
+    fn enable(&self) {
+        // ORDERING: Relaxed, a flag on its own: readings respect the process's high-water mark in
+        // any case.
+        self.switch.store(ENABLED, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

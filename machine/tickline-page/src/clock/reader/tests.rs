@@ -1,0 +1,125 @@
+//! Tests of clocks that read a page: by pages that a [`Publisher`] serves, and by pages with a line
+//! of the test's own.
+
+use std::time::Duration;
+
+use tickline_core::counter::Counter as _;
+
+use super::*;
+use crate::page_file::LockedPageFile;
+use crate::protocol::{
+    LeaseLine, LeaseMemory as _, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
+};
+use crate::{LeasePhase, Publisher};
+
+/// A folder that only this user may write to, with room for a page.
+fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page");
+    (folder, page)
+}
+
+/// Runs `test` with the path of a page on which this process publishes a clock.
+fn with_page(test: impl FnOnce(&Path, &mut Publisher)) {
+    let (_folder, path) = folder();
+    let clock = Clock::builder().start().unwrap();
+    let mut publisher = Publisher::start(clock, &path).unwrap();
+    for _ in 0..1_000 {
+        if publisher.phase() != LeasePhase::Published {
+            let next_in = publisher.maintain().unwrap();
+            std::thread::sleep(next_in.min(Duration::from_millis(1)));
+        }
+    }
+    test(&path, &mut publisher);
+}
+
+#[test]
+fn rule_r8_a_forked_child_raises_its_high_water() {
+    with_page(|path, publisher| {
+        let reader = PageReader::open(path, Probes::Full).unwrap();
+        let os_ns = reader.os.monotonic_ns();
+        // ORDERING: Relaxed, one thread.
+        let high_water_ns =
+            || reader.process_high_water.ns() + reader.page_offset_ns.load(Ordering::Relaxed);
+        assert!(high_water_ns() < os_ns);
+        // As in a forked child. A reading by a line would leave the process's high-water mark as it
+        // is.
+        reader.attached.clear();
+        let reading = reader.monotonic();
+        assert!(
+            high_water_ns() >= os_ns,
+            "{reading:?} after {os_ns}, {:?}",
+            publisher.phase()
+        );
+        assert!(reader.attached.is_set());
+    });
+}
+
+/// Otherwise a server would end up to half a second later than its leases.
+#[test]
+fn a_publisher_that_ends_checks_often_whether_its_leases_have_run_out() {
+    with_page(|_, publisher| {
+        publisher.end();
+        while publisher.has_line() {
+            let next_in = publisher.maintain().unwrap();
+            assert!(next_in <= Duration::from_millis(10), "{next_in:?}");
+            std::thread::sleep(next_in);
+        }
+    });
+}
+
+/// Publishes a line that counts for a long time, with this offset of Unix time.
+fn publish(path: &Path, unix: UnixOffset) {
+    let (writer, counter) = (LockedPageFile::create(path).unwrap(), admitted_counter());
+    let os_ns = PageOs::new(Probes::Full, counter.err()).monotonic_ns();
+    let start_ticks = counter.map_or(0, |counter| counter.now_ordered());
+    let line = LeaseLine {
+        line: Line {
+            start_ticks,
+            base_ns: os_ns,
+            slope: Slope::from_hz(1_000_000_000).unwrap(),
+        },
+        end_ticks: start_ticks.wrapping_add(1 << 44),
+        lead_ns: 0,
+        unix,
+    };
+    let (slot, word) = (SlotNumber::from_low_bits(0), writer.word());
+    writer.fill(slot, &line.to_words());
+    assert!(writer.try_swap(word, word.next(LeasePhase::Published, slot, None)));
+}
+
+/// Symptom: a reading of Unix time said that the counter had served it, because the page has a line
+/// for monotonic time.
+#[test]
+fn a_reading_says_whether_the_counter_served_it() {
+    let (_folder, path) = folder();
+    publish(&path, UnixOffset::NONE);
+    let clock = crate::open(&path).unwrap();
+    let by_counter = (
+        clock.reading().is_from_counter(),
+        clock.unix_reading().is_from_counter(),
+    );
+    // Without a usable counter the OS clock serves both.
+    assert_eq!(by_counter, (admitted_counter().is_ok(), false));
+}
+
+#[test]
+fn a_disabled_clock_reads_the_os_clock_in_order_and_says_why() {
+    let (_folder, path) = folder();
+    publish(&path, UnixOffset::NONE);
+    let clock = crate::open(&path).unwrap();
+    let before = clock.now();
+    clock.disable();
+    let status = clock.status();
+    let expected = admitted_counter()
+        .err()
+        .unwrap_or(Reason::DisabledByProgram);
+    assert_eq!(status.state, ClockState::Fallback(expected));
+    assert_eq!(status.reason(), Some(expected));
+    assert!(!clock.reading().is_from_counter() && clock.now() >= before);
+    clock.enable();
+    assert_eq!(
+        clock.reading().is_from_counter(),
+        admitted_counter().is_ok()
+    );
+}
