@@ -42,8 +42,9 @@ pub mod keeper;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Clocksource, Cost, Facts, Trust};
+pub use facts::{Cost, Facts, Trust};
 
+pub use crate::clocksource::Clocksource;
 pub use crate::comparison::{CounterComparison, CounterDifference};
 use crate::shared::Figures;
 

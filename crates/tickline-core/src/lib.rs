@@ -153,6 +153,7 @@
 )]
 
 pub mod cell;
+mod clocksource;
 mod comparison;
 pub mod control;
 pub mod counter;

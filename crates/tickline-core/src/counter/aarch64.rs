@@ -8,7 +8,7 @@
 use core::arch::asm;
 
 use super::Counter;
-use crate::gate::Clocksource;
+use crate::clocksource::Clocksource;
 
 /// The generic timer's virtual counter. Creating a value reads nothing.
 #[derive(Debug, Clone, Copy)]

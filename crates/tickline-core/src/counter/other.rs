@@ -1,7 +1,7 @@
 //! Targets without a counter that this crate can read.
 
 use super::Counter;
-use crate::gate::Clocksource;
+use crate::clocksource::Clocksource;
 
 /// A counter that does not exist: there is no value of this type.
 #[derive(Debug, Clone, Copy)]

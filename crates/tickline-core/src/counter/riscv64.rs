@@ -11,7 +11,7 @@
 use core::arch::asm;
 
 use super::Counter;
-use crate::gate::Clocksource;
+use crate::clocksource::Clocksource;
 
 /// The wall-clock counter of Zicntr. Creating a value reads nothing; the value proves that the
 /// instruction is there.

@@ -8,7 +8,7 @@
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 
 use super::{Counter, CpuCounter};
-use crate::gate::Clocksource;
+use crate::clocksource::Clocksource;
 
 /// The time-stamp counter. Creating a value reads nothing. A read faults if the process has been
 /// denied the counter.

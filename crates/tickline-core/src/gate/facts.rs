@@ -1,9 +1,8 @@
-//! The facts that the gates judge. Other code collects them; this file knows the names that
-//! kernels and processors use.
+//! The facts that the gates judge. Other code collects them.
 
 use super::Reason;
+use crate::clocksource::Clocksource;
 use crate::comparison::CounterComparison;
-use crate::reference::{ReferenceKind, Resolutions};
 
 crate::named! {
     /// The authority whose verdict on the counter counts.
@@ -28,142 +27,6 @@ crate::named! {
         /// one moment can't show drift, or an effect of power states, which the kernel may have
         /// seen.
         Measured => "measured",
-    }
-}
-
-/// The kernel's clock: the counter or timer with which it keeps time.
-///
-/// ```
-/// use tickline_core::gate::Clocksource;
-///
-/// assert_eq!(Clocksource::from_name(b"arch_sys_counter\n"), Clocksource::ArchSysCounter);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Clocksource {
-    /// `tsc`: the x86 counter.
-    Tsc,
-    /// `tsc-early`: the x86 counter, before the kernel has decided about it.
-    TscEarly,
-    /// `arch_sys_counter`: the ARM generic timer.
-    ArchSysCounter,
-    /// `riscv_clocksource`: the RISC-V wall-clock counter.
-    Riscv,
-    /// `kvm-clock`: the counter, scaled by the KVM host.
-    KvmClock,
-    /// `hyperv_clocksource_tsc_page`: the counter, scaled by Hyper-V.
-    HypervPage,
-    /// `xen`: the counter, scaled by the Xen host.
-    Xen,
-    /// `hpet`: the high precision event timer.
-    Hpet,
-    /// `acpi_pm`: the ACPI power management timer.
-    AcpiPm,
-    /// `jiffies` or `refined-jiffies`: timer interrupts.
-    Jiffies,
-    /// Any other name.
-    Other,
-    /// The name could not be read.
-    Unknown,
-}
-
-impl Clocksource {
-    /// Every clocksource that has a name here, with that name.
-    pub(super) const NAMED: [(&'static str, Self); 11] = [
-        ("tsc", Self::Tsc),
-        ("tsc-early", Self::TscEarly),
-        ("arch_sys_counter", Self::ArchSysCounter),
-        ("riscv_clocksource", Self::Riscv),
-        ("kvm-clock", Self::KvmClock),
-        ("hyperv_clocksource_tsc_page", Self::HypervPage),
-        ("xen", Self::Xen),
-        ("hpet", Self::Hpet),
-        ("acpi_pm", Self::AcpiPm),
-        ("jiffies", Self::Jiffies),
-        ("refined-jiffies", Self::Jiffies),
-    ];
-
-    /// The clocksource of exactly this name, as `current_clocksource` in sysfs spells it; a
-    /// trailing line break is allowed. Never a substring: `hyperv_clocksource_tsc_page` is not
-    /// `tsc`.
-    #[must_use]
-    pub fn from_name(name: &[u8]) -> Self {
-        let name = name.strip_suffix(b"\n").unwrap_or(name);
-        if name.is_empty() {
-            return Self::Unknown;
-        }
-        Self::NAMED
-            .iter()
-            .find(|(known, _)| known.as_bytes() == name)
-            .map_or(Self::Other, |(_, clocksource)| *clocksource)
-    }
-
-    /// Whether a kernel accepts this CPU counter's clocksource, by its list as
-    /// `available_clocksource` in sysfs spells it; `None` for an empty list.
-    ///
-    /// The list begins with the clocksource that the kernel rates highest (`clocksource_enqueue`,
-    /// `kernel/time/clocksource.c`). A kernel rates each counter above the timers hpet (250),
-    /// `acpi_pm` (200) and jiffies (1). It gives a counter that it has marked unstable the rating 0
-    /// (`__clocksource_watchdog_kthread`), but still lists that counter, unless the tick is in
-    /// one-shot mode (`available_clocksource_show`). So a counter behind a timer is not accepted.
-    ///
-    /// ```
-    /// use tickline_core::gate::Clocksource;
-    ///
-    /// assert_eq!(Clocksource::Tsc.is_accepted(b"tsc hpet acpi_pm \n"), Some(true));
-    /// assert_eq!(Clocksource::Tsc.is_accepted(b"hpet acpi_pm jiffies tsc \n"), Some(false));
-    /// ```
-    #[must_use]
-    pub fn is_accepted(self, list: &[u8]) -> Option<bool> {
-        let mut accepts = None;
-        for name in list.split(u8::is_ascii_whitespace) {
-            match Self::from_name(name) {
-                Self::Unknown => {} // empty, at a second space
-                named if named == self => return Some(true),
-                Self::Hpet | Self::AcpiPm | Self::Jiffies => return Some(false),
-                _ => accepts = Some(false),
-            }
-        }
-        accepts
-    }
-
-    /// The resolutions of a counter that moves by `counter_ticks` at a time, and of the clock that
-    /// the kernel keeps with this clocksource. A kernel that keeps time with the same counter adds
-    /// only a nanosecond of rounding. Only on x86 does the kernel's read of the counter take as
-    /// long as a read here. Both execute the same instruction there, behind the same barrier
-    /// (`rdtsc_ordered`). On Arm the kernel may have a quicker instruction (`CNTVCTSS_EL0`); on
-    /// RISC-V it has no barrier.
-    #[must_use]
-    pub const fn resolutions(self, matching_clocksource: Self, counter_ticks: u64) -> Resolutions {
-        let (reference_ns, reference_kind) = match (self, matching_clocksource) {
-            (Self::Tsc, Self::Tsc) => (1, ReferenceKind::SameRead),
-            (Self::TscEarly, Self::Tsc)
-            | (Self::ArchSysCounter, Self::ArchSysCounter)
-            | (Self::Riscv, Self::Riscv) => (1, ReferenceKind::SameCounter),
-            (
-                Self::Tsc
-                | Self::TscEarly
-                | Self::ArchSysCounter
-                | Self::Riscv
-                | Self::KvmClock
-                | Self::Xen,
-                _,
-            ) => (1, ReferenceKind::Independent),
-            // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference
-            // Counter"); the HPET's period is at most 100 ns (IA-PC HPET specification 1.0a,
-            // 2.3.4).
-            (Self::HypervPage | Self::Hpet, _) => (100, ReferenceKind::Independent),
-            // 100 Hz is the slowest tick that Linux can be built with.
-            (Self::Jiffies, _) => (10_000_000, ReferenceKind::Independent),
-            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). Any other clock may be as coarse as
-            // this coarsest timer that a PC has.
-            (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceKind::Independent),
-        };
-        Resolutions {
-            counter_ticks,
-            reference_ns,
-            reference_kind,
-        }
     }
 }
 
