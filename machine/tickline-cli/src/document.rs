@@ -6,10 +6,6 @@
 //! The comments on the fields are the descriptions in `schema/`. A test compares them
 //! (`schema.rs`).
 
-mod machine_rows;
-
-pub(crate) use machine_rows::machine_rows;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ mod document;
 mod exit;
 mod input;
 mod machine;
+mod machine_rows;
 mod measure;
 mod openmetrics;
 mod output;

@@ -2,8 +2,6 @@
 //! its tracer, and a library that replaces its clocks. A finding about the process says nothing
 //! about other processes.
 
-use serde_json::json;
-
 use super::facts::is_counter;
 use super::finding::Finding;
 use super::texts::{self, TEXTS};
@@ -12,7 +10,7 @@ use crate::document::Document;
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
-use crate::words::with_unit;
+use crate::words::frequency;
 
 /// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
 pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
@@ -135,8 +133,10 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
         return None;
     }
     let differs = nominal.abs_diff(measured) > nominal / 1_000_000 * PLAUSIBLE_PPM;
-    let hz = |hz: u64| with_unit(&json!(hz), Some("Hz"));
-    let values: texts::Values<'_> = &[("nominal", &hz(nominal)), ("measured", &hz(measured))];
+    let values: texts::Values<'_> = &[
+        ("nominal", &frequency(nominal)),
+        ("measured", &frequency(measured)),
+    ];
     differs.then(|| Finding::new("frequency_implausible", values))
 }
 

@@ -3,13 +3,12 @@
 
 use std::fmt::Display;
 
-use serde_json::json;
-
 use super::finding::Finding;
 use super::steps;
 use crate::document::Document;
 use crate::machine::{Ntp, NtpDaemon};
-use crate::words::{text, with_unit};
+use crate::measure::signed_f64;
+use crate::words::{UNKNOWN, rate, source_name, time};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
 /// larger correction is a slew by an NTP daemon, or makes up for a wrong counter frequency.
@@ -62,7 +61,8 @@ impl Document {
         let is_kernels = self.clock.utc_source.as_deref() == Some("kernel");
         let is_lone = self.lone_daemon().is_some();
         if let Some(error_ns) = self.clock.utc_error_ns.filter(|_| !is_lone || !is_kernels) {
-            let by = format!("{} claims", text(&json!(self.clock.utc_source)));
+            let source = self.clock.utc_source.as_deref().unwrap_or(UNKNOWN);
+            let by = format!("{} claims", source_name(source));
             return Some(bound(
                 i64::try_from(error_ns).unwrap_or(i64::MAX),
                 by,
@@ -152,7 +152,7 @@ impl Document {
 }
 
 fn span(ns: i64) -> String {
-    with_unit(&json!(ns), Some("ns"))
+    time(signed_f64(ns))
 }
 
 /// The kernel corrects its clock's rate by more than any crystal needs.
@@ -168,8 +168,7 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
         None if rate_ppb.saturating_abs() > LOOP_PPB => "ntp_slewing/fast",
         None => "ntp_slewing",
     };
-    let [rate, frequency] =
-        [rate_ppb, ntp.frequency_ppb].map(|ppb| with_unit(&json!(ppb), Some("ppb")));
+    let [rate, frequency] = [rate_ppb, ntp.frequency_ppb].map(rate);
     let [off, offset] = [off_ns.unwrap_or(0), ntp.offset_ns].map(span);
     let values: [(_, &dyn Display); 5] = [
         ("rate", &rate),
@@ -209,9 +208,9 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         Some(_) if machine.systemd == Some(true) => "ntp_unsynchronised/systemd",
         Some(_) => "ntp_unsynchronised",
     };
-    let error = with_unit(
-        &json!(machine.ntp.as_ref().map(|ntp| ntp.maximum_error_us)),
-        Some("us"),
+    let error = machine.ntp.as_ref().map_or_else(
+        || UNKNOWN.to_owned(),
+        |ntp| time(signed_f64(ntp.maximum_error_us) * 1e3),
     );
     let name = daemon.map_or_else(none, |daemon| daemon.name.clone());
     let reference = daemon

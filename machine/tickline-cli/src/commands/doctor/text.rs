@@ -1,9 +1,12 @@
 //! Formats the document as text: the result, the findings, then the facts.
 
 use crate::diagnose::{Detail, Finding, Severity};
-use crate::document::{Document, machine_rows};
+use crate::document::{CpuRow, Document};
+use crate::machine_rows::machine_rows;
+use crate::measure::costs::CostRow;
+use crate::measure::served_by::ServedBy;
 use crate::screen::{BAD, SLOW, Screen};
-use crate::words::{code, plain};
+use crate::words::{code, figure, or_dash, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
@@ -66,27 +69,38 @@ fn machine(document: &Document, screen: &mut Screen) {
 }
 
 fn per_cpu(document: &Document, screen: &mut Screen) {
-    const COLUMNS: [(&str, &str); 6] = [
-        ("cpu", "CPU"),
-        ("state", "state"),
-        ("frequency_hz", "frequency Hz"),
-        ("offset_ns", "offset ns"),
-        ("age_ns", "age ns"),
-        ("failures", "failures"),
+    const COLUMNS: [&str; 6] = [
+        "CPU",
+        "state",
+        "frequency Hz",
+        "offset ns",
+        "age ns",
+        "failures",
     ];
-    if !document.clock.per_cpu.is_empty() {
+    let row = |row: &CpuRow| {
+        vec![
+            row.cpu.to_string(),
+            row.state.to_owned(),
+            or_dash(row.frequency_hz),
+            or_dash(row.offset_ns),
+            or_dash(row.age_ns),
+            row.failures.to_string(),
+        ]
+    };
+    let rows: Vec<_> = document.clock.per_cpu.iter().map(row).collect();
+    if !rows.is_empty() {
         screen.heading("CPUs, each with a line of its own");
-        screen.table_by_key(&COLUMNS, &document.clock.per_cpu);
+        screen.table(&COLUMNS, &rows);
     }
 }
 
 fn clocks(document: &Document, screen: &mut Screen) {
-    const COLUMNS: [(&str, &str); 5] = [
-        ("clock", "clock"),
-        ("cost_ns", "cost ns"),
-        ("ratio_to_counter", "to counter"),
-        ("resolution_ns", "resolution ns"),
-        ("served_by", "answered by"),
+    const COLUMNS: [&str; 5] = [
+        "clock",
+        "cost ns",
+        "to counter",
+        "resolution ns",
+        "answered by",
     ];
     if document.costs.is_empty() {
         return screen.line("\nClocks: none was measured");
@@ -94,7 +108,17 @@ fn clocks(document: &Document, screen: &mut Screen) {
     screen.heading(
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers",
     );
-    screen.table_by_key(&COLUMNS, &document.costs);
+    let row = |row: &CostRow| {
+        vec![
+            row.clock.clone(),
+            figure(row.cost_ns),
+            figure(row.ratio_to_counter),
+            or_dash(row.resolution_ns),
+            or_dash(row.served_by.map(ServedBy::words)),
+        ]
+    };
+    let rows: Vec<_> = document.costs.iter().map(row).collect();
+    screen.table(&COLUMNS, &rows);
     if let Some(reason) = &document.served_unknown {
         screen.say("  ", &format!("it is unknown who answers: {reason}"));
     }
