@@ -8,16 +8,9 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::cpu_list;
+use crate::help;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
-
-/// The concatenation of texts from `help/`, which `--help` and the manual show below the options.
-/// Their exit codes must agree with `exit.rs`.
-macro_rules! help {
-    ($($name:literal),+) => {
-        concat!($(include_str!(concat!("help/", $name, ".txt"))),+)
-    };
-}
 
 /// Measures and explains the clocks of this machine.
 ///
@@ -25,7 +18,7 @@ macro_rules! help {
 /// switches the clocksource. Only `doctor --fix` and `who` need root.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
-#[command(after_help = help!("exit_codes_of_a_diagnosis", "program"))]
+#[command(after_help = help::text(help::PROGRAM))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -37,43 +30,43 @@ pub(crate) struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(after_help = help!("exit_codes_of_a_diagnosis", "doctor"))]
+    #[command(after_help = help::text(help::DOCTOR))]
     Doctor(Doctor),
 
-    #[command(after_help = help!("exit_codes", "bench"))]
+    #[command(after_help = help::text(help::BENCH))]
     Bench(Bench),
 
-    #[command(after_help = help!("warp"))]
+    #[command(after_help = help::text(help::WARP))]
     Warp(Warp),
 
-    #[command(after_help = help!("exit_codes", "watch"))]
+    #[command(after_help = help::text(help::WATCH))]
     Watch(Watch),
 
-    #[command(after_help = help!("exit_codes_of_a_diagnosis", "report"))]
+    #[command(after_help = help::text(help::REPORT))]
     Report(Report),
 
-    #[command(after_help = help!("who"))]
+    #[command(after_help = help::text(help::WHO))]
     Who(Who),
 
-    #[command(after_help = help!("serve"))]
+    #[command(after_help = help::text(help::SERVE))]
     Serve(Serve),
 
-    #[command(after_help = help!("run"))]
+    #[command(after_help = help::text(help::RUN))]
     Run(Run),
 
-    #[command(after_help = help!("explain"))]
+    #[command(after_help = help::text(help::EXPLAIN))]
     Explain(Explain),
 
-    #[command(after_help = help!("compare"))]
+    #[command(after_help = help::text(help::COMPARE))]
     Compare(Compare),
 
-    #[command(after_help = help!("flight"))]
+    #[command(after_help = help::text(help::FLIGHT))]
     Flight(Flight),
 
-    #[command(after_help = help!("completions"))]
+    #[command(after_help = help::text(help::COMPLETIONS))]
     Completions(Completions),
 
-    #[command(after_help = help!("man"))]
+    #[command(after_help = help::text(help::MAN))]
     Man(Man),
 }
 

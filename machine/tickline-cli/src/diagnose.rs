@@ -22,7 +22,7 @@
 //!    changes its meaning or is removed, raise the version (`document.rs`).
 //! 5. The test: add a row to `tests/data/rule_cases.json`, which starts from a machine without
 //!    faults. Put the facts of a real machine into `tests/facts/`, with their source, and the
-//!    expected finding into `tests/it/recorded.json`. Put a guest into `tests/vm/guests.toml`;
+//!    expected finding into `tests/it/recorded.rs`. Put a guest into `tests/vm/guests.toml`;
 //!    `cargo xtask vm NAME --write` puts its finding into `machine/docs/findings.md`.
 
 mod clocksource;

@@ -7,6 +7,7 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::args::{Args, Completions, Man};
 use crate::exit::Exit;
+use crate::help::{self, Section};
 use crate::output::to_stdout;
 
 /// Prints completions.
@@ -40,10 +41,6 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
             }
         },
     };
-    let help = command
-        .get_after_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
     let full_name = command
         .get_display_name()
         .unwrap_or("tickline")
@@ -64,19 +61,17 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
     if name.is_none() {
         man.render_subcommands_section(&mut manual)?;
     }
-    sections(&help).to_writer(&mut manual)?;
+    sections(help::of(name)).to_writer(&mut manual)?;
     Ok(manual)
 }
 
-/// The help's paragraphs as sections, with their line breaks. A paragraph's title ends with a
-/// colon. A paragraph without a title becomes the section `NOTES`.
-fn sections(help: &str) -> Roff {
+/// The sections, with their line breaks. One without a title gets the title `NOTES`.
+fn sections(sections: &[Section]) -> Roff {
     let mut roff = Roff::new();
-    for paragraph in help.split("\n\n") {
-        let (title, text) = paragraph.split_once(":\n").unwrap_or(("Notes", paragraph));
-        roff.control("SH", [title.to_uppercase().as_str()])
-            .control("nf", []);
-        for line in text.lines() {
+    for section in sections {
+        let title = section.title.unwrap_or("Notes").to_uppercase();
+        roff.control("SH", [title.as_str()]).control("nf", []);
+        for line in section.text.lines() {
             roff.text([roman(line)]);
         }
         roff.control("fi", []);
