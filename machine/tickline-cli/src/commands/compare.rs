@@ -214,7 +214,8 @@ fn show(title: &str, rows: &[DiffRow], screen: &mut Screen) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Cpuid, Machine, NtpDaemon, TimeNamespace};
+    use crate::document::GateRow;
+    use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, TimeNamespace};
     use crate::measure::calls::MONOTONIC;
     use crate::measure::costs::CostRow;
     use crate::measure::served_by::ServedBy;
@@ -382,38 +383,43 @@ mod tests {
         assert_eq!((&vdso.first, &vdso.second), (&None, &is_mapped));
     }
 
+    /// A machine with CPUID, a time namespace and an NTP daemon, whose facts have these values.
+    fn machine_with_parts(is_so: bool, number: u8, name: &str) -> Document {
+        let mut document = fast_machine();
+        document.machine.cpuid = Some(Cpuid {
+            invariant_tsc: Some(is_so),
+            rdtscp: Some(is_so),
+            hypervisor: Some(is_so),
+            leaf_15h_hz: Some(number.into()),
+            hypervisor_khz: Some(number.into()),
+        });
+        document.machine.time_namespace = Some(TimeNamespace {
+            monotonic_offset_ns: Some(number.into()),
+            boottime_offset_ns: Some(number.into()),
+            children_elsewhere: is_so,
+        });
+        document.machine.ntp_daemon = Some(NtpDaemon {
+            name: name.to_owned(),
+            synchronised: is_so,
+            reference: Some(name.to_owned()),
+            stratum: Some(number.into()),
+            ..NtpDaemon::default()
+        });
+        document
+    }
+
     #[test]
     fn the_facts_of_cpuid_a_time_namespace_and_an_ntp_daemon_are_compared() {
-        let machine = |is_so: bool, number: u32, name: &str| {
-            let mut document = fast_machine();
-            document.machine.cpuid = Some(Cpuid {
-                invariant_tsc: Some(is_so),
-                rdtscp: Some(is_so),
-                hypervisor: Some(is_so),
-                leaf_15h_hz: Some(u64::from(number)),
-                hypervisor_khz: Some(number),
-            });
-            document.machine.time_namespace = Some(TimeNamespace {
-                monotonic_offset_ns: Some(i64::from(number)),
-                boottime_offset_ns: Some(i64::from(number)),
-                children_elsewhere: is_so,
-            });
-            document.machine.ntp_daemon = Some(NtpDaemon {
-                name: name.to_owned(),
-                synchronised: is_so,
-                reference: Some(name.to_owned()),
-                stratum: Some(number.try_into().unwrap()),
-                ..NtpDaemon::default()
-            });
-            document
-        };
-        let found = compared(&machine(true, 1, "chronyd"), &machine(false, 2, "ntpd"));
+        let chronyd = machine_with_parts(true, 1, "chronyd");
+        let ntpd = machine_with_parts(false, 2, "ntpd");
+        let found = compared(&chronyd, &ntpd);
         let names = names(&found.differences);
         for name in [
             "cpuid, invariant tsc",
             "cpuid, rdtscp",
             "cpuid, hypervisor",
             "cpuid, leaf 15h",
+            "cpuid, leaf 4000_0010h",
             "time namespace, monotonic offset",
             "time namespace, boottime offset",
             "time namespace, children elsewhere",
@@ -424,6 +430,61 @@ mod tests {
         ] {
             assert!(names.contains(&name), "no {name} in {names:?}");
         }
+    }
+
+    /// Symptom: the frequency that the hypervisor states had the name of the fact whether there is
+    /// one, so each virtual machine differed from itself.
+    #[test]
+    fn facts_of_the_same_parts_are_equal() {
+        let machine = machine_with_parts(true, 1, "chronyd");
+        assert_eq!(compared(&machine, &machine).differences, []);
+    }
+
+    /// Symptom: two documents of one machine with chronyd never were equal.
+    #[test]
+    fn the_figures_of_the_ntp_daemon_are_not_compared() {
+        let with_figures = |figure: i64| {
+            let mut document = machine_with_parts(true, 1, "chronyd");
+            document.machine.ntp_daemon.as_mut().unwrap().offset_ns = Some(figure);
+            document.machine.ntp_daemon.as_mut().unwrap().bound_ns = Some(figure);
+            document.machine.ntp_daemon.as_mut().unwrap().updated_s = Some(figure.unsigned_abs());
+            document
+        };
+        let found = compared(&with_figures(1), &with_figures(200));
+        assert_eq!(found.differences, []);
+    }
+
+    #[test]
+    fn gates_the_counters_use_and_the_kernels_synchronisation_are_compared() {
+        let machine = |open: bool| {
+            let mut document = fast_machine();
+            document.fast = open;
+            document.gates = vec![GateRow {
+                gate: "kernel".to_owned(),
+                open,
+                reason: (!open).then(|| "kernel_rejected".to_owned()),
+                ..GateRow::default()
+            }];
+            document.machine.ntp = Some(Ntp {
+                synchronised: open,
+                frequency_ppb: 0,
+                tick_us: 10_000,
+                offset_ns: 0,
+                time_constant: None,
+                maximum_error_us: 100,
+                estimated_error_us: 1,
+                flags: None,
+            });
+            document
+        };
+        let found = compared(&machine(true), &machine(false));
+        let gate = difference(&found, "gate kernel");
+        assert_eq!(gate.first, words("open"));
+        assert_eq!(gate.second, words("kernel_rejected"));
+        let used = difference(&found, "counter used");
+        assert_eq!(used.second, Some(FactValue::IsSo(false)));
+        let synchronised = difference(&found, "NTP synchronised");
+        assert_eq!(synchronised.second, Some(FactValue::IsSo(false)));
     }
 
     #[test]
