@@ -379,3 +379,51 @@ fn whole(value: &str, limit: u32) -> Result<u32, String> {
         .filter(|number| (1..=limit).contains(number));
     parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_has_its_sign_or_not() {
+        for (value, expected) in [("10%", 10.0), ("10", 10.0), ("2.5 %", 2.5), ("0", 0.0)] {
+            assert_eq!(percent(value), Ok(expected), "{value}");
+        }
+        for value in ["", "%", "-1", "10001", "NaN", "inf", "10%%", "x"] {
+            let error = percent(value).unwrap_err();
+            assert!(error.contains("from 0 to 10000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_span_of_time_has_a_unit_and_is_above_0() {
+        assert_eq!(span_ns("100ms"), Ok(100_000_000));
+        assert_eq!(span_ns("2s"), Ok(2_000_000_000));
+        for value in ["0s", "-1s", "5", "x", ""] {
+            let error = span_ns(value).unwrap_err();
+            assert!(error.contains("is not a span of time above 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_from_1_to_its_limit() {
+        assert_eq!(whole("1", 3_600), Ok(1));
+        assert_eq!(whole("3600", 3_600), Ok(3_600));
+        for value in ["0", "3601", "-1", "1.5", "x", ""] {
+            let error = whole(value, 3_600).unwrap_err();
+            assert!(
+                error.contains("is not a whole number from 1 to 3600"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_interval_is_from_50_ms_to_an_hour() {
+        assert_eq!(interval("0.05"), Ok(Duration::from_millis(50)));
+        assert_eq!(interval("3600"), Ok(Duration::from_secs(3_600)));
+        for value in ["0.04", "3601", "NaN", "x"] {
+            assert!(interval(value).is_err(), "{value}");
+        }
+    }
+}

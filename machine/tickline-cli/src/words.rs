@@ -124,3 +124,65 @@ fn is_steering(character: char) -> bool {
 pub(crate) fn plain_path(path: &Path) -> String {
     plain(&path.to_string_lossy())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_have_commas() {
+        for (number, text) in [
+            ("1", "1"),
+            ("123", "123"),
+            ("1234", "1,234"),
+            ("-123456", "-123,456"),
+            ("2596120122.5", "2,596,120,122.5"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_time_has_the_unit_that_suits_it() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (8.84, "8.8 ns"),
+            (168.1, "168 ns"),
+            (-20.0, "-20 ns"),
+            (1_500.0, "1.5 us"),
+            (1e6, "1 ms"),
+            (1e9, "1 s"),
+            (7.1e12, "7100 s"),
+            (7.2e12, "2 h"),
+        ] {
+            assert_eq!(time(ns), text);
+        }
+    }
+
+    #[test]
+    fn a_rate_and_a_frequency_have_the_unit_that_suits_them() {
+        assert_eq!(rate(-999), "-999 ppb");
+        assert_eq!(rate(1_000), "1 ppm");
+        assert_eq!(rate(-32_670), "-32.7 ppm");
+        assert_eq!(rate(10_000_000), "1 %");
+        assert_eq!(frequency(999_999), "999,999 Hz");
+        assert_eq!(frequency(1_000_000), "1.000000 MHz");
+    }
+
+    #[test]
+    fn an_unknown_figure_is_a_dash() {
+        assert_eq!(figure(Some(1.005_9)), "1.01");
+        assert_eq!(figure(Some(f64::INFINITY)), "-");
+        assert_eq!(figure(None), "-");
+        assert_eq!(or_dash(Some(7)), "7");
+        assert_eq!(or_dash(None::<u64>), "-");
+    }
+
+    #[test]
+    fn characters_that_steer_a_terminal_are_replaced() {
+        assert_eq!(
+            plain("\u{1b}[2J\u{9b}2J\r\u{7f}\u{202e}Intel(R) é"),
+            "\u{fffd}[2J\u{fffd}2J\u{fffd}\u{fffd}\u{fffd}Intel(R) é"
+        );
+    }
+}

@@ -81,7 +81,38 @@ fn sections(sections: &[Section]) -> Roff {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
+
+    #[test]
+    fn completions_of_every_shell_offer_every_command() {
+        let mut program = Args::command();
+        program.build();
+        for shell in clap_complete::Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "tickline", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in program.get_subcommands().map(Command::get_name) {
+                assert!(script.contains(command), "{shell}: no {command}");
+            }
+            assert!(script.contains("openmetrics"), "{shell}: no option");
+        }
+    }
+
+    #[test]
+    fn the_help_of_the_program_and_of_commands_that_measure_has_exit_codes() {
+        for name in [
+            None,
+            Some("doctor"),
+            Some("bench"),
+            Some("warp"),
+            Some("watch"),
+        ] {
+            let mut titles = help::of(name).iter().filter_map(|section| section.title);
+            assert!(titles.any(|title| title == "Exit codes"), "{name:?}");
+        }
+    }
 
     #[test]
     fn no_part_of_the_help_is_missing_in_the_manual() {

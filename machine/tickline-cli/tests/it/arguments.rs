@@ -96,6 +96,7 @@ fn an_empty_list_of_cpus_is_refused() {
 fn an_unknown_or_missing_word_is_refused_with_the_known_ones() {
     assert_refused(&[
         ("--nonsense", &["--nonsense"]),
+        ("--json=", &["a value is required for '--json <FILE>'"]),
         ("report", &["--out"]),
         ("report --out=", &["a value is required for '--out <FILE>'"]),
         (

@@ -258,10 +258,29 @@ fn a_check_is_one_line_whose_exit_code_agrees_with_the_findings() {
         let line = text(&check.stdout);
         assert_eq!(line.lines().count(), 1, "{name}: {line}");
         let code = check.status.code().unwrap();
+        let status = ["OK", "WARNING", "CRITICAL", "UNKNOWN"][usize::try_from(code).unwrap()];
+        let start = format!("TICKLINE {status} - ");
+        assert!(line.starts_with(&start), "{name}: {code}: {line}");
         // Without a finding the NTP state, or the answerer of the clocks, may still be unknown.
         let allowed = if has_only_notes { [0, 3] } else { [1, 2] };
         assert!(allowed.contains(&code), "{name}: {code}: {line}");
     }
+}
+
+#[test]
+fn a_check_has_the_costs_and_the_error_of_unix_time_as_performance_data() {
+    let line = text(
+        &output(
+            &["--check", "--max-error", "100ms"],
+            &facts("arm-chosen-timer"),
+        )
+        .stdout,
+    );
+    let (_, figures) = line.split_once(" | ").unwrap();
+    assert_eq!(
+        figures,
+        "clock_gettime=0.9800us;;;0 possible=0.0530us;;;0 utc_error=0.014900s;0.100000;;0\n"
+    );
 }
 
 /// The commands that users run on the host, not on the machine itself.

@@ -147,3 +147,69 @@ fn track(document: &Document, screen: &mut Screen) {
     screen.heading("Offset from CLOCK_MONOTONIC, and claimed bound");
     screen.say("", &track.summary());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::GateRow;
+
+    #[test]
+    fn each_cpu_with_a_line_of_its_own_has_a_row() {
+        let row = |cpu, frequency_hz, age_ns| CpuRow {
+            cpu,
+            state: "fast",
+            frequency_hz,
+            offset_ns: Some(-12),
+            age_ns,
+            failures: 3,
+        };
+        let mut document = Document::default();
+        document.clock.per_cpu = vec![
+            row(0, Some(2_596_120_122), Some(5_000)),
+            row(127, None, None),
+        ];
+        let shown = text(&document);
+        let rows: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        for row in [
+            ["0", "fast", "2596120122", "-12", "5000", "3"],
+            ["127", "fast", "-", "-12", "-", "3"],
+        ] {
+            assert!(
+                rows.iter().any(|shown| *shown == row),
+                "no {row:?} in {shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_gate_is_open_closed_or_open_with_a_doubt() {
+        let row = |gate: &str, open, reason: Option<&str>, warning: Option<&str>| GateRow {
+            gate: gate.to_owned(),
+            open,
+            reason: reason.map(str::to_owned),
+            warning: warning.map(str::to_owned),
+            text: reason
+                .or(warning)
+                .map(|code| format!("the words for {code}")),
+        };
+        let document = Document {
+            gates: vec![
+                row("user", true, None, None),
+                row("kernel", false, Some("kernel_rejected"), None),
+                row("rate", true, None, Some("untested")),
+            ],
+            ..Document::default()
+        };
+        let shown = text(&document);
+        for line in [
+            "  user            open\n",
+            "  kernel          closed: the words for kernel_rejected [kernel_rejected]\n",
+            "  rate            open, but the words for untested [untested]\n",
+        ] {
+            assert!(shown.contains(line), "no {line} in {shown}");
+        }
+    }
+}
