@@ -56,7 +56,8 @@ pub(crate) fn chosen(list: Option<&BTreeSet<u32>>) -> io::Result<Vec<u32>> {
 pub(crate) fn ranges(cpus: &[u32]) -> String {
     let mut text = String::new();
     for run in cpus.chunk_by(|cpu, next| cpu + 1 == *next) {
-        let (first, last) = (run[0], run[run.len() - 1]);
+        let first = run[0];
+        let last = run[run.len() - 1];
         let comma = if text.is_empty() { "" } else { "," };
         text += &if first == last {
             format!("{comma}{first}")

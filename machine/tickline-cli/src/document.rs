@@ -275,8 +275,10 @@ impl Document {
 impl ClockStatus {
     /// The status, with the present claim about UTC.
     fn read(status: &Status, machine: &Machine) -> Self {
-        let (utc, unix) = (Clock::global().utc(), Clock::global().unix_now().as_nanos());
-        let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
+        let utc = Clock::global().utc();
+        let unix = Clock::global().unix_now().as_nanos();
+        let known = utc.as_ref().ok();
+        let unknown = utc.as_ref().err();
         let error_ns = |utc: &UtcReading| {
             let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
             latest_ns
@@ -368,10 +370,9 @@ fn result(state: ClockState, document: &Document) -> String {
                 reason,
                 Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested
             );
-            let detail = document.machine.clocksource.as_ref().filter(|_| named);
-            let detail = match (reason, detail) {
-                (_, Some(name)) => format!(" ({name})"),
-                (Reason::SamplesTooOld, None) => {
+            let detail = match (reason, &document.machine.clocksource) {
+                (_, Some(name)) if named => format!(" ({name})"),
+                (Reason::SamplesTooOld, _) => {
                     " (on a busy machine that passes by itself)".to_owned()
                 }
                 _ => String::new(),

@@ -167,7 +167,8 @@ impl Machine {
     /// Collects all facts except `counter_readable`, which this program may have changed since its
     /// start (`setup.rs`).
     pub(crate) fn read(status: &Status) -> Self {
-        let (product, system) = (product_name(), system::facts());
+        let product = product_name();
+        let system = system::facts();
         let text_of = |name: &str| match name {
             "version" => read_line("/proc/version"),
             "log" => system.kernel_log.as_ref().map(|log| log.join("\n")),

@@ -7,7 +7,8 @@ use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
 pub(crate) fn machine_rows(facts: &Document) -> Vec<(&'static str, String)> {
-    let (machine, clock) = (&facts.machine, &facts.clock);
+    let machine = &facts.machine;
+    let clock = &facts.clock;
     vec![
         ("CPU", text(&machine.cpu)),
         ("product", product(machine)),
@@ -96,7 +97,8 @@ fn clocksource(machine: &Machine) -> String {
 }
 
 fn counter(clock: &ClockStatus) -> String {
-    let (measured_hz, nominal_hz) = (clock.frequency_hz, clock.nominal_frequency_hz);
+    let measured_hz = clock.frequency_hz;
+    let nominal_hz = clock.nominal_frequency_hz;
     let measured = match measured_hz {
         Some(hz) => format!("{} measured", frequency(hz)),
         None => "not measured".to_owned(),

@@ -119,7 +119,8 @@ fn or_unknown(text: &Option<String>) -> String {
 
 /// The gauges that have samples, and the end marker.
 pub(crate) fn text(document: &Document) -> String {
-    let (machine, clock) = (&document.machine, &document.clock);
+    let machine = &document.machine;
+    let clock = &document.clock;
     let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
     let track = document.track.as_ref();
     let gauges = [
@@ -325,7 +326,8 @@ fn gates(gates: &[GateRow]) -> Gauge {
 }
 
 fn utc(clock: &ClockStatus) -> [Gauge; 3] {
-    let (source, why_unknown) = (&clock.utc_source, &clock.utc_unknown);
+    let source = &clock.utc_source;
+    let why_unknown = &clock.utc_unknown;
     // Facts that were collected without the program have neither a source nor a reason.
     let is_asked = source.is_some() || why_unknown.is_some();
     // OpenMetrics treats an empty label as an absent one.

@@ -82,7 +82,8 @@ const PARTIAL: [(&str, &[&str]); 7] = [
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
     for (name, schema) in schemas() {
-        let (path, text) = (format!("{FOLDER}/{name}"), format!("{schema:#}\n"));
+        let path = format!("{FOLDER}/{name}");
+        let text = format!("{schema:#}\n");
         if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
@@ -96,7 +97,8 @@ fn the_stored_schema_is_that_of_the_structures() {
 
 #[test]
 fn every_key_is_described() {
-    let (mut keys, mut faults) = (0, Vec::new());
+    let mut keys = 0;
+    let mut faults = Vec::new();
     let with_parts = |(name, schema): (&str, Value)| {
         let parts = schema["$defs"].as_object().unwrap().clone();
         parts.into_iter().chain([(name.to_owned(), schema)])

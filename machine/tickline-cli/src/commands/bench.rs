@@ -22,7 +22,8 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let calls = setup.calls();
     let cpu_time = calls.iter().find(|call| call.name == calls::CPU_TIME);
     let cpu_ns = || cpu_time.and_then(|clock| Some(clock.read_ns.as_ref()?()));
-    let (start, before_ns) = (Instant::now(), cpu_ns());
+    let start = Instant::now();
+    let before_ns = cpu_ns();
     let costs = costs::measure(&calls, args.rounds, progress.part("costs", 0.0, 0.5));
     let long_run = costs::long_run(&calls, args.calls, progress.part("the long run", 0.5, 1.0));
     let percent =

@@ -88,7 +88,9 @@ fn compare(
     (second, right): (Side, Vec<Fact>),
     above_percent: f64,
 ) -> DocumentDiff {
-    let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
+    let mut differences = Vec::new();
+    let mut known_once = Vec::new();
+    let mut equal = 0;
     for fact in &left {
         let value = Some(fact.value.clone());
         match right.iter().find(|other| other.name == fact.name) {

@@ -17,7 +17,7 @@ use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::signed_f64;
 use crate::openmetrics;
-use crate::output::{Destination, JsonOutput, to_stdout};
+use crate::output::{Destination, JsonOutput, line_to_stderr, to_stdout};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::words::plain;
@@ -163,8 +163,7 @@ pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
     let line = format!("TICKLINE UNKNOWN - {}\n", text.replace('|', "/"));
     if to_stdout(line).is_err() {
-        // If standard error cannot be written, the program has no way to report that.
-        io::Write::write_all(&mut io::stderr(), format!("tickline: {text}\n").as_bytes()).ok();
+        line_to_stderr(&format!("tickline: {text}"));
     }
     Exit::Unknown
 }

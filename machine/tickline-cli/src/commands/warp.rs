@@ -116,10 +116,8 @@ fn text(document: &Document) -> String {
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else {
         return screen.text;
     };
-    let (hz, resolution_ns) = (
-        warp.frequency_hz.unwrap_or_default(),
-        warp.resolution_ns.unwrap_or_default(),
-    );
+    let hz = warp.frequency_hz.unwrap_or_default();
+    let resolution_ns = warp.resolution_ns.unwrap_or_default();
     let counter = format!(
         "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6

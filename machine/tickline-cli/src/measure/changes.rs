@@ -54,7 +54,8 @@ impl ChangeDetector {
     /// The changes since the last call. `frequency_hz` is the counter's frequency by the clock's
     /// present status.
     pub(crate) fn since_last(&mut self, at_s: f64, frequency_hz: Option<u64>) -> Vec<Change> {
-        let (now, before) = (clocksource(), self.clocksource.take());
+        let now = clocksource();
+        let before = self.clocksource.take();
         self.clocksource.clone_from(&now);
         let name = |name: Option<String>| name.unwrap_or_else(|| "unknown".to_owned());
         let clocksource_change = (now != before).then(|| Change {

@@ -287,13 +287,12 @@ fn the_doctors_document_has_gates_costs_and_samples() {
 
 #[test]
 fn warp_reports_every_pair() {
-    let (found, warp) = (measured("warp"), &measured("warp").json["warp"]);
+    let found = measured("warp");
+    let warp = &measured("warp").json["warp"];
     let known = warp["synchronised"] == true && warp.get("untested_cpus").is_none();
     assert_eq!(code(&found.output) == 0, known, "{warp}");
-    let (cpus, pairs) = (
-        warp["cpus"].as_array().unwrap().len(),
-        warp["pairs"].as_array().unwrap(),
-    );
+    let cpus = warp["cpus"].as_array().unwrap().len();
+    let pairs = warp["pairs"].as_array().unwrap();
     if let Some(why) = warp["unknown"].as_str() {
         assert!(pairs.is_empty());
         return eprintln!("SKIPPED: {why}");

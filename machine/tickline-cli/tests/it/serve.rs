@@ -119,7 +119,8 @@ fn off_needs_no_server_and_stays_until_on() {
             text(&output.stdout)
         );
         let words = text(&run(&page, &["status"]).stdout);
-        let (shown, is_off) = (status(&page).unwrap(), word == "off");
+        let shown = status(&page).unwrap();
+        let is_off = word == "off";
         assert_eq!(
             (&shown["phase"], &shown["switched_off"]),
             (&"off".into(), &is_off.into()),

@@ -43,10 +43,8 @@ fn findings(document: &Document, screen: &mut Screen) {
 }
 
 fn show(finding: &Finding, screen: &mut Screen) {
-    let (first, text) = (
-        format!("  {:<6} ", code(finding.severity)),
-        format!("{} [{}]", finding.what, finding.code),
-    );
+    let first = format!("  {:<6} ", code(finding.severity));
+    let text = format!("{} [{}]", finding.what, finding.code);
     match finding.severity {
         Severity::Wrong => screen.say_painted(&first, &text, first.len(), BAD),
         Severity::Slow | Severity::Unsure => screen.say_painted(&first, &text, first.len(), SLOW),

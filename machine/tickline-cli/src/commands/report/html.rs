@@ -75,7 +75,8 @@ pub(super) fn html(document: &Document) -> String {
 }
 
 fn head(document: &Document) -> Markup {
-    let (call, os) = (document.cost_ns(NOW_NS), document.cost_ns(MONOTONIC));
+    let call = document.cost_ns(NOW_NS);
+    let os = document.cost_ns(MONOTONIC);
     let unsynchronised = document.unsynchronised().is_some();
     let level = document
         .health

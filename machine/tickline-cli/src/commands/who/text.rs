@@ -39,7 +39,9 @@ pub(super) fn text(document: &Document) -> String {
     rows(&who.callers, &mut screen);
     screen.line("");
     screen.say("", &unseen(document, who.callers.len()));
-    if let Some(headline) = document.headline().filter(|_| who.core_percent() > 0.0) {
+    if let Some(headline) = document.headline()
+        && who.core_percent() > 0.0
+    {
         let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
         screen.say("", &format!("The machine: {headline}"));
     }
@@ -104,10 +106,8 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
         let cost = caller
             .cost_ns
             .map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
-        let (pid, calls) = (
-            caller.pid.to_string(),
-            format!("{:.0}", caller.calls_per_second),
-        );
+        let pid = caller.pid.to_string();
+        let calls = format!("{:.0}", caller.calls_per_second);
         let shares = [caller.core_percent, caller.fixed_core_percent].map(figure);
         [
             vec![pid, name, caller.clock.clone(), calls, cost],
@@ -174,7 +174,8 @@ mod tests {
     #[test]
     fn the_sum_and_the_costliest_caller_come_first() {
         let written = |callers: &[(u32, i32, u32)]| {
-            let (counted_s, sampled_every) = (Some(2.0), Some(11));
+            let counted_s = Some(2.0);
+            let sampled_every = Some(11);
             let who = WhoSummary {
                 counted_s,
                 sampled_every,
@@ -216,7 +217,8 @@ mod tests {
 
     #[test]
     fn who_follows_an_obstacle_by_commands() {
-        let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
+        let obstacle = Some("no".to_owned());
+        let instead = vec!["sudo it".to_owned()];
         let text = lines(WhoSummary {
             obstacle,
             instead,
