@@ -62,7 +62,7 @@ fn first_line(shown: &str) -> String {
 /// The folder of the facts as the table links to it, and the table with the first line and the exit
 /// codes of each machine. `TICKLINE_WRITE_MACHINES=1 cargo test -p tickline-cli --test it recorded`
 /// rewrites the table.
-const FACTS: &str = "../machine/tickline-cli/tests/facts";
+const FACTS: &str = "../tickline-cli/tests/facts";
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/machines.md");
 
 #[test]
