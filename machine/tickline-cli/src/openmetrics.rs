@@ -10,8 +10,7 @@ use std::slice;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::diagnose::Level;
-use crate::document::Document;
+use crate::document::{Document, Level};
 use crate::machine::Ntp;
 use crate::measure::served_by::ServedBy;
 use crate::words::{UNKNOWN, split_unit};

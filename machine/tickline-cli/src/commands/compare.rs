@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::diagnose::{Finding, Health, diagnose};
-use crate::document::Document;
+use crate::diagnose::diagnose;
+use crate::document::{Document, Finding, Health};
 use crate::exit::Exit;
 use crate::input;
 use crate::output::JsonOutput;

@@ -9,8 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::args::Doctor;
-use crate::diagnose::{Level, worst};
-use crate::document::Document;
+use crate::document::{Document, Level, worst};
 use crate::exit::Exit;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};

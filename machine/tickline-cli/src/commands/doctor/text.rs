@@ -1,7 +1,6 @@
 //! Formats the document as text: the result, the findings, then the facts.
 
-use crate::diagnose::{Detail, Finding, Severity};
-use crate::document::{Document, machine_rows};
+use crate::document::{Detail, Document, Finding, Severity, machine_rows};
 use crate::screen::{BAD, SLOW, Screen};
 use crate::words::{code, plain};
 
