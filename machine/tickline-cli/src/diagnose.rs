@@ -30,7 +30,7 @@
 //! into `document/facts.rs`. `facts.sh` collects the fact without the program.
 //!
 //! The facts of a real machine go into `tests/facts/`, with their source, and the expected finding
-//! into `tests/it/recorded.json`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm NAME
+//! into `tests/it/recorded.rs`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm NAME
 //! --write` puts its finding into `machine/docs/findings.md`.
 
 mod clocksource;

@@ -11,13 +11,11 @@ mod finding;
 mod fix;
 mod health;
 pub(crate) mod kernel_log;
-mod machine_rows;
 pub(crate) mod utc;
 
 pub(crate) use finding::{Detail, Finding, Severity, worst};
 pub(crate) use fix::{Fix, Place, Steps};
 pub(crate) use health::{Health, Level};
-pub(crate) use machine_rows::machine_rows;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::commands::compare::DocumentDiff;
 use crate::document::Document;
-use crate::words::split_unit;
 
 /// The folder of the stored schemas.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
@@ -43,6 +42,19 @@ fn schemas() -> [(&'static str, Value); 2] {
         ("tickline-compare-1.schema.json", comparison),
     ]
 }
+
+/// The suffixes of keys, and their units.
+const UNITS: [(&str, &str); 9] = [
+    ("_ns", "ns"),
+    ("_us", "us"),
+    ("_s", "s"),
+    ("_hz", "Hz"),
+    ("_khz", "kHz"),
+    ("_mhz", "MHz"),
+    ("_ppb", "ppb"),
+    ("_percent", "percent"),
+    ("_ticks", "ticks"),
+];
 
 /// The structures whose keys may be missing in a file for `--facts`, and their required keys.
 const PARTIAL: [(&str, &[&str]); 7] = [
@@ -96,7 +108,8 @@ fn every_key_is_described() {
             if description.is_empty() {
                 faults.push(format!("{name}.{key} has no description"));
             }
-            if let (_, Some(unit)) = split_unit(key)
+            let unit = UNITS.iter().find(|(suffix, _)| key.ends_with(suffix));
+            if let Some((_, unit)) = unit
                 && !description.contains(unit)
             {
                 faults.push(format!(

@@ -7,9 +7,10 @@ use std::io;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::Doctor;
-use crate::document::{Document, Level, worst};
+use crate::document::{Document, Finding, Health, Level, worst};
 use crate::exit::Exit;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
@@ -46,15 +47,29 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     }
 }
 
+/// The keys that a new diagnosis replaces in a recorded document. All others stay, also those that
+/// only another version knows.
+#[derive(Serialize)]
+struct Diagnosis<'a> {
+    max_error_ns: Option<i64>,
+    health: Option<&'a Health>,
+    findings: &'a [Finding],
+}
+
 /// Diagnoses the machine of the file. The JSON output is the file's JSON with the new findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::read_document(file)?;
     let destinations = open_destinations(args)?;
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
-    json["max_error_ns"] = document.max_error_ns.into();
-    json["health"] = serde_json::to_value(&document.health)?;
-    json["findings"] = serde_json::to_value(document.findings())?;
+    let diagnosis = serde_json::to_value(Diagnosis {
+        max_error_ns: document.max_error_ns,
+        health: document.health.as_ref(),
+        findings: document.findings(),
+    })?;
+    if let (Value::Object(recorded), Value::Object(diagnosis)) = (&mut json, diagnosis) {
+        recorded.extend(diagnosis);
+    }
     let exit = if document.is_bad() {
         Exit::Negative
     } else {

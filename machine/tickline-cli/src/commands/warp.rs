@@ -227,6 +227,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn all_pairs_are_compared_of_few_cpus_or_of_many_on_request() {
+        assert_eq!(pattern(None, 64).unwrap(), Pattern::All);
+        assert_eq!(pattern(None, 65).unwrap(), Pattern::Star);
+        let all = Some(Pattern::All);
+        assert_eq!(pattern(all, MAX_COMPARED_CPUS).unwrap(), Pattern::All);
+        assert_eq!(pattern(Some(Pattern::Star), 8_192).unwrap(), Pattern::Star);
+        let error = pattern(all, MAX_COMPARED_CPUS + 1).unwrap_err().to_string();
+        assert!(
+            error.contains("takes 1024 CPUs at most, and these are 1025"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn the_result_of_warp_says_what_was_compared_and_what_was_not() {
         for (synchronised, pairs, part) in [
             (

@@ -2,15 +2,13 @@
 //! its tracer, and a library that replaces its clocks. A finding about the process says nothing
 //! about other processes.
 
-use serde_json::json;
-
 use super::{Rule, fix, hosts};
 use crate::document::facts::is_counter;
 use crate::document::{Document, Finding, Fix};
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
-use crate::words::with_unit;
+use crate::words::frequency;
 
 /// The rules before those about the clocksource: why readings of a clock fail or mislead.
 pub(super) const BEFORE_CLOCKSOURCE: [Rule; 4] = [
@@ -200,8 +198,8 @@ fn frequency_implausible(facts: &Document) -> Option<Finding> {
     if nominal_hz.abs_diff(measured_hz) <= nominal_hz / 1_000_000 * PLAUSIBLE_PPM {
         return None;
     }
-    let nominal = with_unit(&json!(nominal_hz), Some("Hz"));
-    let measured = with_unit(&json!(measured_hz), Some("Hz"));
+    let nominal = frequency(nominal_hz);
+    let measured = frequency(measured_hz);
     Some(
         Finding::unsure(
             "frequency_implausible",

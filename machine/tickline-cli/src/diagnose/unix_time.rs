@@ -1,13 +1,12 @@
 //! Findings about Unix time: whether it is known to be right, by the claim of tickline's clock, by
 //! the kernel's NTP state, and by the state that an NTP daemon reports.
 
-use serde_json::json;
-
 use super::{Rule, steps};
 use crate::document::utc::{GROWTH, UtcBound};
 use crate::document::{Document, Finding, Fix};
 use crate::machine::NtpDaemon;
-use crate::words::with_unit;
+use crate::measure::signed_f64;
+use crate::words::{rate, time};
 
 /// The rules of this file.
 pub(super) const RULES: [Rule; 4] = [ntp_slewing, time_off, ntp_unsynchronised, utc_error_large];
@@ -26,7 +25,7 @@ const ERROR_NS: i64 = 2_000_000_000;
 
 /// A time in the unit that suits it.
 fn span(ns: i64) -> String {
-    with_unit(&json!(ns), Some("ns"))
+    time(signed_f64(ns))
 }
 
 /// The kernel corrects its clock's rate by more than any crystal needs.
@@ -36,10 +35,10 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
     if rate_ppb.saturating_abs() <= CRYSTAL_PPB {
         return None;
     }
-    let rate = with_unit(&json!(rate_ppb), Some("ppb"));
+    let correction = rate(rate_ppb);
     let seen_rate = format!(
-        "adjtimex: rate corrected by {rate} (frequency {}, tick {} us, offset {})",
-        with_unit(&json!(ntp.frequency_ppb), Some("ppb")),
+        "adjtimex: rate corrected by {correction} (frequency {}, tick {} us, offset {})",
+        rate(ntp.frequency_ppb),
         ntp.tick_us,
         span(ntp.offset_ns)
     );
@@ -50,7 +49,7 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
                 "ntp_slewing",
                 format!(
                     "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate \
-                     is corrected by {rate}"
+                     is corrected by {correction}"
                 ),
             )
             .seen(seen_rate)
@@ -65,7 +64,7 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
         Finding::unsure(
             "ntp_slewing",
             format!(
-                "the kernel corrects the rate of its clocks by {rate}, and a duration that a \
+                "the kernel corrects the rate of its clocks by {correction}, and a duration that a \
                  program measures meanwhile is wrong by that share"
             ),
         )
@@ -73,7 +72,7 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
         Finding::note(
             "ntp_slewing",
             format!(
-                "the kernel corrects the rate of its clocks by {rate}, more than a crystal needs"
+                "the kernel corrects the rate of its clocks by {correction}, more than a crystal needs"
             ),
         )
     };
@@ -109,7 +108,7 @@ fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         return Some(lone_daemon(daemon));
     }
     let ntp = facts.machine.ntp.as_ref()?;
-    let error = with_unit(&json!(ntp.maximum_error_us), Some("us"));
+    let error = time(signed_f64(ntp.maximum_error_us) * 1e3);
     if facts.set_ntp().is_some() {
         if ntp.synchronised {
             return None;

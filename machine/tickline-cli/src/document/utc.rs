@@ -1,11 +1,10 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
-use serde_json::json;
-
 use super::Document;
 use crate::machine::{Ntp, NtpDaemon};
-use crate::words::{text, with_unit};
+use crate::measure::signed_f64;
+use crate::words::{UNKNOWN, source_name, time};
 
 /// The largest error that the kernel states for its clock, us (`NTP_PHASE_LIMIT`,
 /// `include/linux/timex.h`). The kernel starts with this error. An NTP daemon sets a smaller error,
@@ -47,9 +46,10 @@ impl Document {
         if let Some(error_ns) = self.clock.utc_error_ns
             && !(is_lone && is_kernels)
         {
+            let source = self.clock.utc_source.as_deref().unwrap_or(UNKNOWN);
             return Some(UtcBound {
                 ns: i64::try_from(error_ns).unwrap_or(i64::MAX),
-                by: format!("{} claims", text(&json!(self.clock.utc_source))),
+                by: format!("{} claims", source_name(source)),
                 is_kernels,
             });
         }
@@ -134,7 +134,7 @@ impl Document {
     /// The bound of Unix time's offset, in words.
     pub(crate) fn utc(&self) -> Option<String> {
         let UtcBound { ns, by, .. } = self.utc_bound()?;
-        let bound = with_unit(&json!(ns), Some("ns"));
+        let bound = time(signed_f64(ns));
         Some(format!("Unix time is within {bound} of UTC, as {by}"))
     }
 }

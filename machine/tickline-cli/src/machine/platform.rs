@@ -95,8 +95,36 @@ mod tests {
                 vec![("version", GVISOR), ("product", "VMware")],
                 Some("gvisor"),
             ),
+            (
+                &HYPERVISORS,
+                vec![("product", "VMware, Inc. VMware7,1")],
+                Some("vmware"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![("product", "Microsoft Corporation Virtual Machine")],
+                Some("hyper_v"),
+            ),
+            (&HYPERVISORS, vec![("product", "Xen HVM domU")], Some("xen")),
+            (
+                &HYPERVISORS,
+                vec![("log", "Starting gVisor...")],
+                Some("gvisor"),
+            ),
             (&CLOUDS, firmware("Xen", "4.11.amazon"), Some("ec2_xen")),
             (&CLOUDS, firmware("Xen", "4.17"), None),
+            (&CLOUDS, firmware("Amazon EC2", "1.0"), Some("ec2_nitro")),
+            (
+                &CLOUDS,
+                vec![("product_name", "Google Compute Engine")],
+                Some("google"),
+            ),
+            (
+                &CLOUDS,
+                vec![("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")],
+                Some("azure"),
+            ),
+            (&CLOUDS, firmware("Microsoft Corporation", "1.0"), None),
         ] {
             let texts = BTreeMap::from_iter(texts);
             let found = first_match(signs, |name| texts.get(name).map(ToString::to_string));

@@ -133,6 +133,21 @@ mod tests {
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
     }
 
+    #[test]
+    fn another_clocksource_is_a_change_once() {
+        let mut detector = ChangeDetector::new(None);
+        assert_eq!(detector.since_last(1.0, Some(HZ)), []);
+        detector.clocksource = Some("another".to_owned());
+        let changes = detector.since_last(2.0, Some(HZ));
+        let [change] = &changes[..] else {
+            panic!("{changes:?}");
+        };
+        assert_eq!((change.kind, change.at_s), ("clocksource", 2.0));
+        let words = "the kernel's clocksource was another and is ";
+        assert!(change.what.starts_with(words), "{}", change.what);
+        assert_eq!(detector.since_last(3.0, Some(HZ)), []);
+    }
+
     /// Seen in the guest `migrated_hpet`: after a jump the clock's status has no frequency, and
     /// `watch` reported no jump at all.
     #[test]

@@ -33,6 +33,17 @@ pub(crate) enum ServedBy {
     Nobody,
 }
 
+impl ServedBy {
+    /// The answerer in a table.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Vdso => "vDSO",
+            Self::SystemCall => "system call",
+            Self::Nobody => "nobody: SIGSEGV",
+        }
+    }
+}
+
 /// The answerer of each clock for which there is a proof.
 pub(crate) type ServedByClock = BTreeMap<&'static str, ServedBy>;
 

@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 
 use super::offset;
 use crate::commands::warp;
-use crate::document::{Detail, Document, Finding, GateRow, Level, Severity, machine_rows};
+use crate::document::{Detail, Document, Finding, GateRow, Level, Severity};
+use crate::machine_rows::machine_rows;
 use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
-use crate::words::{UNKNOWN, code, text, time};
+use crate::words::{UNKNOWN, code, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -167,10 +168,7 @@ fn costs(rows: &[CostRow]) -> Markup {
             .cost_ns
             .map(|ns| html! { div class={ "bar " (bar_class(row)) } style=(width(ns)) {} });
         let cost = row.cost_ns.map_or("not available".to_owned(), time);
-        let served_by = row
-            .served_by
-            .map(|served_by| text(&json!(served_by)))
-            .unwrap_or_default();
+        let served_by = row.served_by.map(ServedBy::words).unwrap_or_default();
         vec![
             html! { (row.clock) },
             bar.unwrap_or_default(),
@@ -243,7 +241,7 @@ fn pairs(warp: &WarpTest) -> Markup {
     )
 }
 
-fn fact((name, text): (String, String)) -> Vec<Markup> {
+fn fact((name, text): (&str, String)) -> Vec<Markup> {
     let class = (text == UNKNOWN).then_some("quiet");
     vec![html! { (name) }, html! { span class=[class] { (text) } }]
 }

@@ -1,13 +1,11 @@
 //! Formats the callers as text.
 
-use serde_json::json;
-
 use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::measure::who::{Caller, WhoSummary};
 use crate::screen::Screen;
-use crate::words::cell;
+use crate::words::figure;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
@@ -110,8 +108,7 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
             caller.pid.to_string(),
             format!("{:.0}", caller.calls_per_second),
         );
-        let shares =
-            [caller.core_percent, caller.fixed_core_percent].map(|share| cell(&json!(share)));
+        let shares = [caller.core_percent, caller.fixed_core_percent].map(figure);
         [
             vec![pid, name, caller.clock.clone(), calls, cost],
             shares.into(),
