@@ -7,9 +7,9 @@ use crate::step::output_of;
 
 /// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [
-    ("README.md", 140),
+    ("README.md", 145),
     ("CONTRIBUTING.md", 150),
-    ("DESIGN.md", 330),
+    ("DESIGN.md", 360),
 ];
 
 /// A name in backticks with one of these suffixes must be a file of this repository. Names with

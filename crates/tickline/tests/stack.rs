@@ -77,10 +77,8 @@ impl Painted {
             ss_size: STACK_BYTES,
         };
         // SAFETY: the stack lives until the process ends, and has no other use.
-        assert_eq!(
-            unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) },
-            0
-        );
+        let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
         handle(libc::SIGUSR1, handler as *const (), libc::SA_ONSTACK);
         Self { words }
     }

@@ -6,6 +6,17 @@
 //! The comments on the fields are the descriptions in `schema/`. A test compares them
 //! (`schema.rs`).
 
+pub(crate) mod facts;
+mod finding;
+mod fix;
+mod health;
+pub(crate) mod kernel_log;
+pub(crate) mod utc;
+
+pub(crate) use finding::{Detail, Finding, Severity, worst};
+pub(crate) use fix::{Fix, Place, Steps};
+pub(crate) use health::{Health, Level};
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, UnixTime};
 
-use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
@@ -197,13 +207,6 @@ impl Document {
         };
         document.result = result(status.state, &document);
         document
-    }
-
-    /// Adds the findings. The caller must add all measurements before, because the rules read them.
-    pub(crate) fn diagnose(&mut self) {
-        let findings = diagnose::diagnose(self);
-        self.health = Some(Health::new(self, &findings));
-        self.findings = Some(findings);
     }
 
     /// The exit code: `Success` if no clock is slow or wrong, tickline reads the counter, and no

@@ -9,8 +9,7 @@
 
 use jiff::Timestamp;
 
-use crate::diagnose::{Finding, Level};
-use crate::document::{ClockStatus, Document, GateRow};
+use crate::document::{ClockStatus, Document, Finding, GateRow, Level};
 use crate::machine::{Machine, Ntp, NtpDaemon};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;

@@ -125,10 +125,8 @@ pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     (action.sa_sigaction, action.sa_flags) = (handler as libc::sighandler_t, flags);
     // SAFETY: the action is valid, and the old one is not asked for.
-    assert_eq!(
-        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) },
-        0
-    );
+    let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(result, 0);
 }
 
 /// Runs `body` in a forked child. Panics if `body` panics.

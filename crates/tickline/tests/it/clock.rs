@@ -43,6 +43,71 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     );
 }
 
+type Read = fn(&Clock) -> u64;
+
+/// Every way to read a clock, as nanoseconds; the names are for messages.
+const READINGS: [(&str, Read); 8] = [
+    ("now", |clock| clock.now().as_nanos()),
+    ("now_ordered", |clock| clock.now_ordered().as_nanos()),
+    ("recent", |clock| clock.recent().as_nanos()),
+    ("reading", |clock| clock.reading().time().as_nanos()),
+    ("unix_now", |clock| clock.unix_now().as_nanos()),
+    ("unix_reading", |clock| {
+        clock.unix_reading().time().as_nanos()
+    }),
+    ("unix_anchor", |clock| {
+        let anchor = clock.unix_anchor();
+        anchor.to_unix(clock.now()).as_nanos()
+    }),
+    ("std_anchor", |clock| {
+        let anchor = clock.std_anchor();
+        let now = clock.now();
+        anchor.to_instant(anchor.to_std(now)).as_nanos()
+    }),
+];
+
+/// Asserts that each reading lies between two calls of the OS clock of its timescale, as far as the
+/// two clocks may be apart.
+fn assert_each_reading_follows_the_os_clock(clock: &Clock, when: &str) {
+    const APART: Duration = Duration::from_secs(2);
+    // A manual clock that nobody maintains reads the OS clock.
+    let manual = Clock::builder()
+        .driver(Driver::Manual)
+        .start()
+        .expect("a clock");
+    for (name, read) in READINGS {
+        let is_unix = name.starts_with("unix");
+        let os_clock = || {
+            if is_unix {
+                let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed();
+                since_epoch.expect("a time after 1970")
+            } else {
+                Duration::from_nanos(manual.now_ordered().as_nanos())
+            }
+        };
+        let (before, time, after) = (os_clock(), read(clock), os_clock());
+        let time = Duration::from_nanos(time);
+        assert!(
+            before.saturating_sub(APART) <= time && time <= after + APART,
+            "{name} {when}: {time:?} is not between {before:?} and {after:?}"
+        );
+    }
+}
+
+#[test]
+fn each_reading_works_with_the_counter_and_after_disable() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_some() {
+        assert_each_reading_follows_the_os_clock(&clock, "with the counter");
+    }
+    clock.disable();
+    assert_each_reading_follows_the_os_clock(&clock, "after disable()");
+    assert_eq!(
+        clock.status().state,
+        ClockState::Fallback(Reason::DisabledByProgram)
+    );
+}
+
 #[test]
 fn only_maintain_drives_a_manual_clock() {
     let clock = Clock::builder().driver(Driver::Manual).start().unwrap();

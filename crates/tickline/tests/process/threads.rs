@@ -125,10 +125,8 @@ fn errno_survives_a_reading() {
         rlim_max: 0,
     };
     // SAFETY: lowers this process's own limit; the struct is valid.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) },
-        0
-    );
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) };
+    assert_eq!(result, 0);
     // SAFETY: the call has no precondition.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own errno.

@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::Doctor;
-use crate::diagnose::{Finding, Health, Level, worst};
-use crate::document::Document;
+use crate::document::{Document, Finding, Health, Level, worst};
 use crate::exit::Exit;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};

@@ -118,8 +118,8 @@ fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
 
 fn denied() {
     // SAFETY: the call takes no pointer. It changes only this thread.
-    let denied = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
-    assert_eq!(denied, 0);
+    let result = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+    assert_eq!(result, 0);
     let clock = start(Probes::Full);
     assert!(!is_served(&clock));
     let status = clock.status();
@@ -129,8 +129,8 @@ fn denied() {
     assert!(clock.unix_now().as_nanos() > 0);
     // SAFETY: the call takes no pointer. Code after the test may ask the vDSO, which reads the
     // counter, so allow the counter again.
-    let allowed = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
-    assert_eq!(allowed, 0);
+    let result = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+    assert_eq!(result, 0);
     assert!(!is_served(&clock));
 }
 

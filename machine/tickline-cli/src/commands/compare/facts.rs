@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::diagnose::{Health, diagnose};
-use crate::document::Document;
+use crate::diagnose::diagnose;
+use crate::document::{Document, Health};
 use crate::machine::{Cpuid, Machine, NtpDaemon, TimeNamespace};
 use crate::measure::served_by::ServedBy;
 use crate::measure::signed_f64;

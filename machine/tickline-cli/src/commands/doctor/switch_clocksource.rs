@@ -8,8 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::diagnose::{Severity, Steps};
-use crate::document::Document;
+use crate::document::{Document, Severity, Steps};
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};

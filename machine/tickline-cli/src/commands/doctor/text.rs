@@ -1,7 +1,6 @@
 //! Formats the document as text: the result, the findings, then the facts.
 
-use crate::diagnose::{Detail, Finding, Severity};
-use crate::document::{CpuRow, Document};
+use crate::document::{CpuRow, Detail, Document, Finding, Severity};
 use crate::machine_rows::machine_rows;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::offset;
 use crate::commands::warp;
-use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{Document, GateRow};
+use crate::document::{Detail, Document, Finding, GateRow, Level, Severity};
 use crate::machine_rows::machine_rows;
 use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};

@@ -142,10 +142,8 @@ fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
         // SAFETY: this is a child of this process, and only this thread waits for it.
         unsafe { libc::kill(child, libc::SIGSTOP) };
         // SAFETY: `state` is valid for a write.
-        assert_eq!(
-            unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) },
-            child
-        );
+        let stopped = unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) };
+        assert_eq!(stopped, child);
         assert!(libc::WIFSTOPPED(state));
         // ORDERING: SeqCst, pairs with the child's swaps; the child is stopped.
         let (stopped, next) = (now(), shared.word.load(Ordering::SeqCst));
