@@ -244,9 +244,14 @@ impl Document {
         self.findings.as_deref().unwrap_or_default()
     }
 
-    /// The sentence about the machine; `None` if the command makes no diagnosis.
+    /// The sentence about the machine, above the findings; `None` if the command makes no diagnosis.
     pub(crate) fn headline(&self) -> Option<String> {
-        Some(self.health.as_ref()?.sentence(self.findings()))
+        self.headline_with("Fix below.")
+    }
+
+    /// The sentence about the machine. If there is a fix, the sentence ends with `fix_hint`.
+    pub(crate) fn headline_with(&self, fix_hint: &str) -> Option<String> {
+        Some(self.health.as_ref()?.sentence(self.findings(), fix_hint))
     }
 
     /// A warning if a debug build has measured costs.

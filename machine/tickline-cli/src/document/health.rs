@@ -43,8 +43,8 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// The sentence, with the level and a hint at the fix.
-    pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
+    /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix is.
+    pub(crate) fn sentence(&self, findings: &[Finding], fix_hint: &str) -> String {
         let is_unsure = findings
             .iter()
             .any(|finding| finding.severity == Severity::Unsure);
@@ -53,11 +53,11 @@ impl Health {
             Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
             level => code(level).to_uppercase(),
         };
-        let fix = match worst(findings) {
-            Some(finding) if finding.fix.is_none => " No fix is known.",
-            Some(_) => " Fix below.",
-            None => "",
-        };
-        format!("{level}: {}.{fix}", self.text)
+        let sentence = format!("{level}: {}.", self.text);
+        match worst(findings) {
+            Some(finding) if finding.fix.is_none => sentence + " No fix is known.",
+            Some(_) => format!("{sentence} {fix_hint}"),
+            None => sentence,
+        }
     }
 }

@@ -101,6 +101,11 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
     assert_fails(&run(&page, &[]), 2, "777, of which 022 must be clear");
     assert_eq!(entries(folder), [""; 0]);
+}
+
+#[test]
+fn json_is_for_the_status_of_a_page() {
+    let (_folder, page) = folder();
     assert_fails(&run(&page, &["--json", "-"]), 2, "--json is for status");
     assert_fails(&run(&page, &["status"]), 2, "there is no page");
 }
