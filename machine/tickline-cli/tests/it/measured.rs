@@ -406,6 +406,17 @@ fn the_report_holds_what_json_holds() {
 }
 
 #[test]
+fn a_report_on_standard_output_is_the_page_alone() {
+    let output = tickline(&["report", "--secs", "1", "--out", "-"])
+        .output()
+        .unwrap();
+    code(&output);
+    let page = text(&output.stdout);
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    assert!(page.trim_end().ends_with("</html>"), "{page}");
+}
+
+#[test]
 fn without_the_counter_each_command_works_and_says_why() {
     for ((command, _), found) in all().iter().filter(|((_, counter), _)| *counter == "off") {
         assert_eq!(found.json["fast"], false, "{command}");

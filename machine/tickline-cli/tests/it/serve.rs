@@ -103,6 +103,32 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     assert_eq!(entries(folder), [""; 0]);
 }
 
+/// Symptom: the terminal did what the name of a folder says.
+#[test]
+fn the_name_of_a_page_does_not_steer_the_terminal() {
+    let (_folder, page) = folder();
+    let odd = page.parent().unwrap().join("\u{1b}[2J");
+    DirBuilder::new().mode(0o755).create(&odd).unwrap();
+    let page = odd.join("page");
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    let mut shown = vec![
+        text(&run(&page, &["status"]).stdout),
+        // A second server.
+        text(&run(&page, &[]).stderr),
+    ];
+    server.signal(libc::SIGTERM);
+    shown.push(server.ended().1);
+    for word in ["off", "off", "on", "on"] {
+        shown.push(text(&run(&page, &[word]).stdout));
+    }
+    shown.push(text(&run(&odd.join("none"), &["off"]).stderr));
+    for shown in shown {
+        assert!(shown.contains("/\u{fffd}[2J/"), "{shown:?}");
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+}
+
 #[test]
 fn json_is_for_the_status_of_a_page() {
     let (_folder, page) = folder();
