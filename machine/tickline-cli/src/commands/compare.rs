@@ -495,6 +495,21 @@ mod tests {
         assert_eq!((found.differences, found.known_once), (vec![], vec![]));
     }
 
+    #[test]
+    fn a_side_has_its_time_and_version_if_the_document_has_them() {
+        let found = after(|document| {
+            document.taken_at = String::new();
+            document.program_version = "1.2.3".to_owned();
+        });
+        assert_eq!(found.first.file, "x.json");
+        let taken_at = found.first.taken_at.as_deref();
+        assert_eq!(taken_at, Some("2026-11-21T08:00:00Z"));
+        assert_eq!(found.first.program_version, None);
+        assert_eq!(found.second.taken_at, None);
+        let version = found.second.program_version.as_deref();
+        assert_eq!(version, Some("1.2.3"));
+    }
+
     /// Symptom: a gate that unsynchronised counters have closed read "the clock is not
     /// synchronised", which are the words for that code in the row UTC.
     #[test]
