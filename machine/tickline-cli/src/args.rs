@@ -8,16 +8,9 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::cpu_list;
+use crate::help;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
-
-/// The concatenation of texts from `help/`, which `--help` and the manual show below the options.
-/// Their exit codes must agree with `exit.rs`.
-macro_rules! help {
-    ($($name:literal),+) => {
-        concat!($(include_str!(concat!("help/", $name, ".txt"))),+)
-    };
-}
 
 /// Measures and explains the clocks of this machine.
 ///
@@ -25,7 +18,7 @@ macro_rules! help {
 /// switches the clocksource. Only `doctor --fix` and `who` need root.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
-#[command(after_help = help!("exit_codes_of_a_diagnosis", "program"))]
+#[command(after_help = help::text(help::PROGRAM))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -37,43 +30,43 @@ pub(crate) struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(after_help = help!("exit_codes_of_a_diagnosis", "doctor"))]
+    #[command(after_help = help::text(help::DOCTOR))]
     Doctor(Doctor),
 
-    #[command(after_help = help!("exit_codes", "bench"))]
+    #[command(after_help = help::text(help::BENCH))]
     Bench(Bench),
 
-    #[command(after_help = help!("warp"))]
+    #[command(after_help = help::text(help::WARP))]
     Warp(Warp),
 
-    #[command(after_help = help!("exit_codes", "watch"))]
+    #[command(after_help = help::text(help::WATCH))]
     Watch(Watch),
 
-    #[command(after_help = help!("exit_codes_of_a_diagnosis", "report"))]
+    #[command(after_help = help::text(help::REPORT))]
     Report(Report),
 
-    #[command(after_help = help!("who"))]
+    #[command(after_help = help::text(help::WHO))]
     Who(Who),
 
-    #[command(after_help = help!("serve"))]
+    #[command(after_help = help::text(help::SERVE))]
     Serve(Serve),
 
-    #[command(after_help = help!("run"))]
+    #[command(after_help = help::text(help::RUN))]
     Run(Run),
 
-    #[command(after_help = help!("explain"))]
+    #[command(after_help = help::text(help::EXPLAIN))]
     Explain(Explain),
 
-    #[command(after_help = help!("compare"))]
+    #[command(after_help = help::text(help::COMPARE))]
     Compare(Compare),
 
-    #[command(after_help = help!("flight"))]
+    #[command(after_help = help::text(help::FLIGHT))]
     Flight(Flight),
 
-    #[command(after_help = help!("completions"))]
+    #[command(after_help = help::text(help::COMPLETIONS))]
     Completions(Completions),
 
-    #[command(after_help = help!("man"))]
+    #[command(after_help = help::text(help::MAN))]
     Man(Man),
 }
 
@@ -385,4 +378,52 @@ fn whole(value: &str, limit: u32) -> Result<u32, String> {
         .ok()
         .filter(|number| (1..=limit).contains(number));
     parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_has_its_sign_or_not() {
+        for (value, expected) in [("10%", 10.0), ("10", 10.0), ("2.5 %", 2.5), ("0", 0.0)] {
+            assert_eq!(percent(value), Ok(expected), "{value}");
+        }
+        for value in ["", "%", "-1", "10001", "NaN", "inf", "10%%", "x"] {
+            let error = percent(value).unwrap_err();
+            assert!(error.contains("from 0 to 10000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_span_of_time_has_a_unit_and_is_above_0() {
+        assert_eq!(span_ns("100ms"), Ok(100_000_000));
+        assert_eq!(span_ns("2s"), Ok(2_000_000_000));
+        for value in ["0s", "-1s", "5", "x", ""] {
+            let error = span_ns(value).unwrap_err();
+            assert!(error.contains("is not a span of time above 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_from_1_to_its_limit() {
+        assert_eq!(whole("1", 3_600), Ok(1));
+        assert_eq!(whole("3600", 3_600), Ok(3_600));
+        for value in ["0", "3601", "-1", "1.5", "x", ""] {
+            let error = whole(value, 3_600).unwrap_err();
+            assert!(
+                error.contains("is not a whole number from 1 to 3600"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_interval_is_from_50_ms_to_an_hour() {
+        assert_eq!(interval("0.05"), Ok(Duration::from_millis(50)));
+        assert_eq!(interval("3600"), Ok(Duration::from_secs(3_600)));
+        for value in ["0.04", "3601", "NaN", "x"] {
+            assert!(interval(value).is_err(), "{value}");
+        }
+    }
 }

@@ -56,7 +56,8 @@ pub(crate) fn chosen(list: Option<&BTreeSet<u32>>) -> io::Result<Vec<u32>> {
 pub(crate) fn ranges(cpus: &[u32]) -> String {
     let mut text = String::new();
     for run in cpus.chunk_by(|cpu, next| cpu + 1 == *next) {
-        let (first, last) = (run[0], run[run.len() - 1]);
+        let first = run[0];
+        let last = run[run.len() - 1];
         let comma = if text.is_empty() { "" } else { "," };
         text += &if first == last {
             format!("{comma}{first}")
@@ -65,4 +66,36 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_one_range() {
+        for (cpus, text) in [
+            (&[0, 1, 2, 3, 8][..], "0-3,8"),
+            (&[1, 3, 4], "1,3-4"),
+            (&[5], "5"),
+            (&[], ""),
+        ] {
+            assert_eq!(ranges(cpus), text);
+        }
+    }
+
+    #[test]
+    fn a_list_that_was_written_is_read_back() {
+        for text in ["0-3,8", "1,3-4", "5"] {
+            let cpus: Vec<u32> = parse(text).unwrap().into_iter().collect();
+            assert_eq!(ranges(&cpus), text);
+        }
+    }
+
+    #[test]
+    fn the_largest_number_is_that_of_the_last_cpu_of_any_kernel() {
+        assert_eq!(parse("8191").unwrap().len(), 1);
+        let error = parse("0-8192").unwrap_err();
+        assert!(error.contains("names CPU 8192"), "{error}");
+    }
 }

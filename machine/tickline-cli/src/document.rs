@@ -6,9 +6,16 @@
 //! The comments on the fields are the descriptions in `schema/`. A test compares them
 //! (`schema.rs`).
 
-mod machine_rows;
+pub(crate) mod facts;
+mod finding;
+mod fix;
+mod health;
+pub(crate) mod kernel_log;
+pub(crate) mod utc;
 
-pub(crate) use machine_rows::machine_rows;
+pub(crate) use finding::{Detail, Finding, Severity, worst};
+pub(crate) use fix::{Fix, Place, Steps};
+pub(crate) use health::{Health, Level};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, UnixTime};
 use tickline_utc::{UtcReading, UtcUnknown};
 
-use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
@@ -204,13 +210,6 @@ impl Document {
         document
     }
 
-    /// Adds the findings. The caller must add all measurements before, because the rules read them.
-    pub(crate) fn diagnose(&mut self) {
-        let findings = diagnose::diagnose(self);
-        self.health = Some(Health::new(self, &findings));
-        self.findings = Some(findings);
-    }
-
     /// The exit code: `Success` if no clock is slow or wrong, tickline reads the counter, and no
     /// test of pairs of CPUs has found unsynchronised counters. Such a test may find them although
     /// tickline reads the counter, because on bare metal tickline trusts the kernel.
@@ -246,9 +245,14 @@ impl Document {
         self.findings.as_deref().unwrap_or_default()
     }
 
-    /// The sentence about the machine; `None` if the command makes no diagnosis.
+    /// The sentence about the machine, above the findings; `None` if the command makes no diagnosis.
     pub(crate) fn headline(&self) -> Option<String> {
-        Some(self.health.as_ref()?.sentence(self.findings()))
+        self.headline_with("Fix below.")
+    }
+
+    /// The sentence about the machine. If there is a fix, the sentence ends with `fix_hint`.
+    pub(crate) fn headline_with(&self, fix_hint: &str) -> Option<String> {
+        Some(self.health.as_ref()?.sentence(self.findings(), fix_hint))
     }
 
     /// A warning if a debug build has measured costs.
@@ -280,8 +284,10 @@ impl Document {
 impl ClockStatus {
     /// The status, with the present claim about UTC.
     fn read(status: &Status, machine: &Machine) -> Self {
-        let (utc, unix) = (utc_now(), Clock::global().unix_now().as_nanos());
-        let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
+        let utc = utc_now();
+        let unix = Clock::global().unix_now().as_nanos();
+        let known = utc.as_ref().ok();
+        let unknown = utc.as_ref().err();
         let error_ns = |utc: &UtcReading| {
             let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
             latest_ns
@@ -373,10 +379,9 @@ fn result(state: ClockState, document: &Document) -> String {
                 reason,
                 Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested
             );
-            let detail = document.machine.clocksource.as_ref().filter(|_| named);
-            let detail = match (reason, detail) {
-                (_, Some(name)) => format!(" ({name})"),
-                (Reason::SamplesTooOld, None) => {
+            let detail = match (reason, &document.machine.clocksource) {
+                (_, Some(name)) if named => format!(" ({name})"),
+                (Reason::SamplesTooOld, _) => {
                     " (on a busy machine that passes by itself)".to_owned()
                 }
                 _ => String::new(),

@@ -20,6 +20,7 @@ use tickline::{CounterComparison, Status};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 
 pub(crate) use cpuid::Cpuid;
+use platform::Text;
 #[cfg(target_os = "linux")]
 pub(crate) use system::ntp;
 pub(crate) use system::{allow_counter, kernel_admits_counter};
@@ -167,13 +168,14 @@ impl Machine {
     /// Collects all facts except `counter_readable`, which this program may have changed since its
     /// start (`setup.rs`).
     pub(crate) fn read(status: &Status) -> Self {
-        let (product, system) = (product_name(), system::facts());
-        let text_of = |name: &str| match name {
-            "version" => read_line("/proc/version"),
-            "log" => system.kernel_log.as_ref().map(|log| log.join("\n")),
-            "acpi" => Some(acpi_devices()),
-            "product" => product.clone(),
-            name => dmi_field(name),
+        let product = product_name();
+        let system = system::facts();
+        let text_of = |text: Text| match text {
+            Text::KernelVersion => read_line("/proc/version"),
+            Text::KernelLog => system.kernel_log.as_ref().map(|log| log.join("\n")),
+            Text::AcpiDevices => Some(acpi_devices()),
+            Text::VendorAndProduct => product.clone(),
+            Text::Dmi(field) => dmi_field(field),
         };
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {

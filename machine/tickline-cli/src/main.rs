@@ -12,8 +12,10 @@ mod cpu_list;
 mod diagnose;
 mod document;
 mod exit;
+mod help;
 mod input;
 mod machine;
+mod machine_rows;
 mod measure;
 mod openmetrics;
 mod output;
@@ -25,7 +27,7 @@ mod setup;
 mod signal;
 mod words;
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -91,13 +93,8 @@ fn refused(error: &clap::Error) -> ExitCode {
 /// Prints the message of an error. Returns the exit code.
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
-        // If standard error cannot be written, the program has no way to report that.
-        writeln!(
-            io::stderr(),
-            "tickline: {}",
-            words::plain(&error.to_string())
-        )
-        .ok();
+        let message = words::plain(&error.to_string());
+        output::line_to_stderr(&format!("tickline: {message}"));
         Exit::Error
     });
     ExitCode::from(exit as u8)

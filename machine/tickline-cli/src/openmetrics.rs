@@ -4,23 +4,187 @@
 //! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>) and in Prometheus' older text format,
 //! which node_exporter's textfile collector reads. All metrics are gauges, because the older format
 //! has no `info` and no `stateset`.
-
-use std::slice;
+//!
+//! The gauges' names, labels and units change only with the major version of the program.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
-use crate::diagnose::Level;
-use crate::document::Document;
-use crate::machine::Ntp;
+use crate::document::{ClockStatus, Document, Finding, GateRow, Level};
+use crate::machine::{Machine, Ntp, NtpDaemon};
+use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
-use crate::words::{UNKNOWN, split_unit};
+use crate::measure::{as_f64, signed_f64};
+use crate::words::{UNKNOWN, code};
 
-/// The gauges. Their names, labels and units change only with the major version of the program.
-const GAUGES: &str = include_str!("openmetrics_gauges.txt");
+/// A gauge. Without a sample it is not written.
+struct Gauge {
+    /// The name. A unit at its end is one of OpenMetrics' base units.
+    name: &'static str,
+    help: &'static str,
+    samples: Vec<Sample>,
+}
 
-/// The document's JSON, with derived values that only the gauges need.
-fn figures(document: &Document) -> Value {
+/// A gauge's figure for these labels, in the gauge's unit.
+struct Sample {
+    labels: Vec<(&'static str, String)>,
+    figure: f64,
+}
+
+impl Gauge {
+    /// A gauge with one figure, unless that is unknown.
+    fn figure(name: &'static str, help: &'static str, figure: Option<f64>) -> Self {
+        let labels = Vec::new();
+        let sample = figure.map(|figure| Sample { labels, figure });
+        Self::labelled(name, help, sample)
+    }
+
+    /// A gauge that is 1 for true and 0 for false, unless that is unknown.
+    fn yes_or_no(name: &'static str, help: &'static str, is_so: Option<bool>) -> Self {
+        Self::figure(name, help, is_so.map(f64::from))
+    }
+
+    /// A gauge whose samples have labels.
+    fn labelled(
+        name: &'static str,
+        help: &'static str,
+        samples: impl IntoIterator<Item = Sample>,
+    ) -> Self {
+        let samples = samples.into_iter();
+        let samples = samples.filter(|sample| sample.figure.is_finite()).collect();
+        Self {
+            name,
+            help,
+            samples,
+        }
+    }
+
+    /// The gauge's lines; none if it has no sample.
+    fn text(&self) -> String {
+        const UNITS: [&str; 3] = ["seconds", "hertz", "ratio"];
+        let Self {
+            name,
+            help,
+            samples,
+        } = self;
+        if samples.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("# TYPE {name} gauge\n");
+        if let Some(unit) = UNITS.into_iter().find(|unit| name.ends_with(unit)) {
+            text += &format!("# UNIT {name} {unit}\n");
+        }
+        text += &format!("# HELP {name} {help}\n");
+        for sample in samples {
+            text += &format!("{name}{} {}\n", sample.labels(), sample.figure);
+        }
+        text
+    }
+}
+
+impl Sample {
+    /// A sample whose information is in its labels.
+    fn of_labels(labels: Vec<(&'static str, String)>) -> Self {
+        let figure = 1.0;
+        Self { labels, figure }
+    }
+
+    /// The labels in braces; nothing without labels.
+    fn labels(&self) -> String {
+        if self.labels.is_empty() {
+            return String::new();
+        }
+        // The format has escapes for the backslash, the quotation mark and the line break.
+        let escaped = |value: &str| {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            value.replace('\n', "\\n")
+        };
+        let label = |(label, value): &(_, String)| format!("{label}=\"{}\"", escaped(value));
+        let labels: Vec<String> = self.labels.iter().map(label).collect();
+        format!("{{{}}}", labels.join(","))
+    }
+}
+
+fn seconds(ns: i64) -> f64 {
+    signed_f64(ns) / 1e9
+}
+
+fn seconds_unsigned(ns: u64) -> f64 {
+    as_f64(ns) / 1e9
+}
+
+fn or_unknown(text: &Option<String>) -> String {
+    text.clone().unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+/// The gauges that have samples, and the end marker.
+pub(crate) fn text(document: &Document) -> String {
+    let machine = &document.machine;
+    let clock = &document.clock;
+    let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
+    let track = document.track.as_ref();
+    let gauges = [
+        info(document),
+        health(document),
+        findings(document.findings()),
+    ]
+    .into_iter()
+    .chain(ntp(machine.ntp.as_ref()))
+    .chain(ntp_daemon(machine.ntp_daemon.as_ref()))
+    .chain(costs(document))
+    .chain([
+        Gauge::yes_or_no(
+            "tickline_fast",
+            "Whether tickline reads the CPU's counter.",
+            document.counter_used(),
+        ),
+        gates(&document.gates),
+        Gauge::figure(
+            "tickline_frequency_hertz",
+            "The counter's frequency as measured.",
+            clock.frequency_hz.map(as_f64),
+        ),
+        Gauge::figure(
+            "tickline_offset_seconds",
+            "The largest offset of tickline from CLOCK_MONOTONIC that was seen, of either sign.",
+            track.map(|track| track.all.largest_offset_ns / 1e9),
+        ),
+        Gauge::figure(
+            "tickline_bound_seconds",
+            "The bound that tickline states for that offset at present.",
+            clock.bound_ns.map(seconds_unsigned),
+        ),
+    ])
+    .chain(utc(clock))
+    .chain([
+        page_readers(machine),
+        Gauge::figure(
+            "tickline_taken_timestamp_seconds",
+            "When this was measured, Unix time.",
+            taken_at.map(|taken_at| signed_f64(taken_at.as_second())),
+        ),
+    ]);
+    let mut text: String = gauges.map(|gauge| gauge.text()).collect();
+    text += "# EOF\n";
+    text
+}
+
+fn info(document: &Document) -> Gauge {
+    let machine = &document.machine;
+    let labels = vec![
+        ("version", document.program_version.clone()),
+        ("clocksource", or_unknown(&machine.clocksource)),
+        ("kernel", or_unknown(&machine.kernel)),
+        ("hypervisor", or_unknown(&machine.hypervisor)),
+        ("cpu", or_unknown(&machine.cpu)),
+    ];
+    Gauge::labelled(
+        "tickline_machine_info",
+        "The program's version and the machine; always 1.",
+        [Sample::of_labels(labels)],
+    )
+}
+
+fn health(document: &Document) -> Gauge {
     const LEVELS: [Level; 5] = [
         Level::Ok,
         Level::Unsure,
@@ -28,135 +192,207 @@ fn figures(document: &Document) -> Value {
         Level::Wrong,
         Level::Unknown,
     ];
-    let level = document.health.as_ref().map(|health| health.level);
-    let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
-    let (source, why_unknown) = (&document.clock.utc_source, &document.clock.utc_unknown);
-    let mut json = json!(document);
-    json["fast"] = json!(document.counter_used());
-    json["levels"] = json!(
-        LEVELS.map(|one| json!({ "level": one, "applies": level.map(|level| level == one) }))
-    );
+    let samples = document.health.iter().flat_map(|health| {
+        LEVELS.map(|level| Sample {
+            labels: vec![("level", code(level))],
+            figure: f64::from(level == health.level),
+        })
+    });
+    Gauge::labelled(
+        "tickline_health",
+        "How the machine's clocks are: 1 at the level that applies.",
+        samples,
+    )
+}
+
+fn findings(findings: &[Finding]) -> Gauge {
+    let sample = |finding: &Finding| {
+        Sample::of_labels(vec![
+            ("code", finding.code.to_owned()),
+            ("severity", code(finding.severity)),
+        ])
+    };
+    Gauge::labelled(
+        "tickline_finding",
+        "A finding of tickline doctor, by its code; always 1.",
+        findings.iter().map(sample),
+    )
+}
+
+/// The kernel's NTP state.
+fn ntp(ntp: Option<&Ntp>) -> [Gauge; 5] {
+    let microseconds = |us: i64| signed_f64(us) / 1e6;
+    [
+        Gauge::yes_or_no(
+            "tickline_ntp_synchronised",
+            "Whether the kernel calls its clock synchronised.",
+            ntp.map(|ntp| ntp.synchronised),
+        ),
+        Gauge::figure(
+            "tickline_ntp_offset_seconds",
+            "The part of Unix time's offset that the kernel has still to remove.",
+            ntp.map(|ntp| seconds(ntp.offset_ns)),
+        ),
+        Gauge::figure(
+            "tickline_ntp_maximum_error_seconds",
+            "The kernel's maximum error of Unix time, which grows after each update of the NTP daemon; 16 without one.",
+            ntp.map(|ntp| microseconds(ntp.maximum_error_us)),
+        ),
+        Gauge::figure(
+            "tickline_ntp_estimated_error_seconds",
+            "The likely error of Unix time, by the claim of the NTP daemon.",
+            ntp.map(|ntp| microseconds(ntp.estimated_error_us)),
+        ),
+        Gauge::figure(
+            "tickline_ntp_rate_correction_ratio",
+            "The correction of the rate of the kernel's clocks, as a part of it.",
+            ntp.map(|ntp| signed_f64(ntp.rate_ppb()) / 1e9),
+        ),
+    ]
+}
+
+fn ntp_daemon(daemon: Option<&NtpDaemon>) -> [Gauge; 4] {
+    let info = daemon.map(|daemon| {
+        Sample::of_labels(vec![
+            ("name", daemon.name.clone()),
+            ("reference", or_unknown(&daemon.reference)),
+        ])
+    });
+    [
+        Gauge::labelled(
+            "tickline_ntp_daemon_info",
+            "The NTP daemon that answers, and the clock that it follows; always 1.",
+            info,
+        ),
+        Gauge::yes_or_no(
+            "tickline_ntp_daemon_synchronised",
+            "Whether the NTP daemon follows another clock.",
+            daemon.map(|daemon| daemon.synchronised),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_offset_seconds",
+            "The part of Unix time's offset that the NTP daemon has still to remove.",
+            daemon.and_then(|daemon| daemon.offset_ns).map(seconds),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_bound_seconds",
+            "The NTP daemon's bound of the distance of Unix time from UTC.",
+            daemon.and_then(|daemon| daemon.bound_ns).map(seconds),
+        ),
+    ]
+}
+
+/// The costs of the clocks' calls.
+fn costs(document: &Document) -> [Gauge; 3] {
+    let sample = |row: &CostRow, figure: f64| Sample {
+        labels: vec![("clock", row.clock.clone())],
+        figure,
+    };
+    let cost = |row: &CostRow| Some(sample(row, row.cost_ns? / 1e9));
+    let is_call = |row: &CostRow| {
+        let is_call = row.served_by? == ServedBy::SystemCall;
+        Some(sample(row, f64::from(is_call)))
+    };
+    [
+        Gauge::labelled(
+            "tickline_clock_call_seconds",
+            "What a call of a clock costs, in the fastest round.",
+            document.costs.iter().filter_map(cost),
+        ),
+        Gauge::labelled(
+            "tickline_clock_system_call",
+            "Whether each call of a clock is a system call, which the vDSO does not answer.",
+            document.costs.iter().filter_map(is_call),
+        ),
+        Gauge::figure(
+            "tickline_clock_attainable_seconds",
+            "What a call of a precise clock would cost if the vDSO read the counter.",
+            document.attainable_ns().map(|ns| ns / 1e9),
+        ),
+    ]
+}
+
+fn gates(gates: &[GateRow]) -> Gauge {
+    let sample = |row: &GateRow| Sample {
+        labels: vec![("gate", row.gate.clone())],
+        figure: f64::from(!row.open),
+    };
+    Gauge::labelled(
+        "tickline_gate_closed",
+        "Whether a gate keeps tickline from the counter.",
+        gates.iter().map(sample),
+    )
+}
+
+fn utc(clock: &ClockStatus) -> [Gauge; 3] {
+    let source = &clock.utc_source;
+    let why_unknown = &clock.utc_unknown;
     // Facts that were collected without the program have neither a source nor a reason.
-    if source.is_some() || why_unknown.is_some() {
-        // OpenMetrics treats an empty label as an absent one.
-        json["utc"] =
-            json!({ "source": source, "why_unknown": why_unknown.as_deref().unwrap_or_default() });
-    }
-    json["taken_s"] = json!(taken_at.map(Timestamp::as_second));
-    json["machine"]["version"] = document.program_version.as_str().into();
-    json["machine"]["rate_ppb"] = json!(document.machine.ntp.as_ref().map(Ntp::rate_ppb));
-    json["clock"]["attainable_ns"] = json!(document.attainable_ns());
-    for (index, row) in document.costs.iter().enumerate() {
-        json["costs"][index]["is_system_call"] =
-            json!(row.served_by.map(|by| by == ServedBy::SystemCall));
-    }
-    for (index, row) in document.gates.iter().enumerate() {
-        json["gates"][index]["is_closed"] = (!row.open).into();
-    }
-    json
+    let is_asked = source.is_some() || why_unknown.is_some();
+    // OpenMetrics treats an empty label as an absent one.
+    let labels = vec![
+        ("source", or_unknown(source)),
+        ("why_unknown", why_unknown.clone().unwrap_or_default()),
+    ];
+    [
+        Gauge::figure(
+            "tickline_utc_error_seconds",
+            "The bound of the distance of Unix time from UTC.",
+            clock.utc_error_ns.map(seconds_unsigned),
+        ),
+        Gauge::figure(
+            "tickline_utc_width_seconds",
+            "The time between the earliest and the latest UTC of a reading.",
+            clock.utc_width_ns.map(seconds_unsigned),
+        ),
+        Gauge::labelled(
+            "tickline_utc_info",
+            "Who claims to know UTC, or why it is unknown; always 1.",
+            is_asked.then(|| Sample::of_labels(labels)),
+        ),
+    ]
 }
 
-/// The value of a sample: a number in the base unit, or 1 or 0 for true or false.
-fn figure(element: &Value, key: &str) -> Option<f64> {
-    let scale = match split_unit(key).1 {
-        Some("ns" | "ppb") => 1e9,
-        Some("us") => 1e6,
-        _ => 1.0,
-    };
-    match &element[key] {
-        Value::Bool(is_true) => Some((*is_true).into()),
-        number => Some(number.as_f64()? / scale),
-    }
-}
-
-/// A gauge's samples with known values, one line each. The gauge has one sample for an element, or
-/// one for each element of a list.
-fn samples(name: &str, element_or_list: &Value, labels: &str, key: &str) -> String {
-    let elements = element_or_list
-        .as_array()
-        .map_or_else(|| slice::from_ref(element_or_list), Vec::as_slice);
-    let sample = |element: &Value| {
-        let figure = if key == "1" {
-            element.is_object().then_some(1.0)
-        } else {
-            figure(element, key)
-        }?;
-        // The format has escapes for the backslash, the quotation mark and the line break.
-        let escaped = |value: &str| {
-            value
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n")
-        };
-        let label = |label: &str| {
-            format!(
-                "{label}=\"{}\"",
-                escaped(element[label].as_str().unwrap_or(UNKNOWN))
-            )
-        };
-        let labels = labels
-            .split_whitespace()
-            .map(label)
-            .collect::<Vec<_>>()
-            .join(",");
-        let labels = if labels.is_empty() {
-            labels
-        } else {
-            format!("{{{labels}}}")
-        };
-        Some(format!("{name}{labels} {figure}\n"))
-    };
-    elements.iter().filter_map(sample).collect()
-}
-
-/// The gauges that have samples, and the end marker.
-pub(crate) fn text(document: &Document) -> String {
-    let (figures, mut text) = (figures(document), String::new());
-    for row in GAUGES.lines().skip(1) {
-        // A malformed row, which the test finds, gives no gauge.
-        let [name, pointer, labels, key, help] =
-            row.split('|').map(str::trim).collect::<Vec<_>>()[..]
-        else {
-            continue;
-        };
-        let samples = samples(
-            name,
-            figures.pointer(pointer).unwrap_or_default(),
-            labels,
-            key,
-        );
-        if samples.is_empty() {
-            continue;
-        }
-        text += &format!("# TYPE {name} gauge\n");
-        if let Some(unit) = ["seconds", "hertz", "ratio"]
-            .into_iter()
-            .find(|unit| name.ends_with(unit))
-        {
-            text += &format!("# UNIT {name} {unit}\n");
-        }
-        text += &format!("# HELP {name} {help}\n{samples}");
-    }
-    text + "# EOF\n"
+fn page_readers(machine: &Machine) -> Gauge {
+    let readers = machine.page_readers.map(|readers| as_f64(readers as u64));
+    Gauge::figure(
+        "tickline_page_readers",
+        "Processes that have the page of tickline serve mapped.",
+        readers,
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::report::example::offset_sample;
+    use crate::measure::track::TrackSummary;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]
     fn the_openmetrics_text_is_the_stored_one() {
         let document = include_str!("../tests/data/openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
-        document.track = Some(crate::measure::track::TrackSummary::new(vec![
-            offset_sample(0.0, 12.5),
-        ]));
+        document.track = Some(TrackSummary::new(vec![offset_sample(0.0, 12.5)]));
         document.diagnose();
         assert_eq!(
             text(&document),
             include_str!("../tests/data/openmetrics_expected.txt")
         );
+    }
+
+    #[test]
+    fn a_gauge_without_a_known_figure_is_not_written() {
+        let document = Document {
+            program_version: "1.0".to_owned(),
+            ..Document::default()
+        };
+        let expected = "\
+# TYPE tickline_machine_info gauge
+# HELP tickline_machine_info The program's version and the machine; always 1.
+tickline_machine_info{version=\"1.0\",clocksource=\"unknown\",kernel=\"unknown\",hypervisor=\"unknown\",cpu=\"unknown\"} 1
+# EOF
+";
+        assert_eq!(text(&document), expected);
     }
 }

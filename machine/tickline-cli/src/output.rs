@@ -275,6 +275,11 @@ pub(crate) fn text_to_stdout(text: &str) -> io::Result<()> {
     write_to(anstream::stdout().lock(), text.as_bytes())
 }
 
+/// Writes a line to standard error. If that fails, the program has no way to report it.
+pub(crate) fn line_to_stderr(line: &str) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
 fn write_to(mut out: impl Write, content: &[u8]) -> io::Result<()> {
     match out.write_all(content).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

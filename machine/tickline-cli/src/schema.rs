@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::commands::compare::DocumentDiff;
 use crate::document::Document;
-use crate::words::split_unit;
 
 /// The folder of the stored schemas.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
@@ -44,6 +43,19 @@ fn schemas() -> [(&'static str, Value); 2] {
     ]
 }
 
+/// The suffixes of keys, and their units.
+const UNITS: [(&str, &str); 9] = [
+    ("_ns", "ns"),
+    ("_us", "us"),
+    ("_s", "s"),
+    ("_hz", "Hz"),
+    ("_khz", "kHz"),
+    ("_mhz", "MHz"),
+    ("_ppb", "ppb"),
+    ("_percent", "percent"),
+    ("_ticks", "ticks"),
+];
+
 /// The structures whose keys may be missing in a file for `--facts`, and their required keys.
 const PARTIAL: [(&str, &[&str]); 7] = [
     ("Machine", &[]),
@@ -70,7 +82,8 @@ const PARTIAL: [(&str, &[&str]); 7] = [
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
     for (name, schema) in schemas() {
-        let (path, text) = (format!("{FOLDER}/{name}"), format!("{schema:#}\n"));
+        let path = format!("{FOLDER}/{name}");
+        let text = format!("{schema:#}\n");
         if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
@@ -84,7 +97,8 @@ fn the_stored_schema_is_that_of_the_structures() {
 
 #[test]
 fn every_key_is_described() {
-    let (mut keys, mut faults) = (0, Vec::new());
+    let mut keys = 0;
+    let mut faults = Vec::new();
     let with_parts = |(name, schema): (&str, Value)| {
         let parts = schema["$defs"].as_object().unwrap().clone();
         parts.into_iter().chain([(name.to_owned(), schema)])
@@ -96,7 +110,8 @@ fn every_key_is_described() {
             if description.is_empty() {
                 faults.push(format!("{name}.{key} has no description"));
             }
-            if let (_, Some(unit)) = split_unit(key)
+            let unit = UNITS.iter().find(|(suffix, _)| key.ends_with(suffix));
+            if let Some((_, unit)) = unit
                 && !description.contains(unit)
             {
                 faults.push(format!(

@@ -3,12 +3,10 @@
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
-use serde::Serialize;
-use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use crate::words::{cell, plain};
+use crate::words::plain;
 
 /// The widest line, columns. Wider paragraphs are hard to read.
 const MAX_COLUMNS: usize = 100;
@@ -76,18 +74,6 @@ impl Screen {
             .subsequent_indent(&indent);
         let words: Vec<String> = text.split_whitespace().map(plain).collect();
         textwrap::fill(&words.join(" "), options)
-    }
-
-    /// Adds a table of rows that are serialised as objects. Each column has a key and its heading.
-    /// Figures have two decimals, and a dash stands for an unknown value.
-    pub(crate) fn table_by_key(&mut self, columns: &[(&str, &str)], rows: &impl Serialize) {
-        let rows = json!(rows);
-        let row = |row: &Value| columns.iter().map(|(key, _)| cell(&row[key])).collect();
-        let rows: Vec<_> = rows.as_array().into_iter().flatten().map(row).collect();
-        self.table(
-            &columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(),
-            &rows,
-        );
     }
 
     /// Adds rows below their headings: words to the left, figures to the right. If the terminal is

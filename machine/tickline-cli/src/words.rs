@@ -1,98 +1,63 @@
-//! Formats the values of the JSON as text, and makes texts of others safe for terminals.
+//! Formats figures as text, and makes texts of others safe for terminals.
 
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// The suffixes of keys, and their units.
-const UNITS: [(&str, &str); 9] = [
-    ("_ns", "ns"),
-    ("_us", "us"),
-    ("_s", "s"),
-    ("_hz", "Hz"),
-    ("_khz", "kHz"),
-    ("_mhz", "MHz"),
-    ("_ppb", "ppb"),
-    ("_percent", "percent"),
-    ("_ticks", "ticks"),
-];
-
-/// Stable codes that a reader may not know, and the text for each. They have one meaning in all keys.
-const CODES: [(&str, &str); 5] = [
-    ("vdso", "vDSO"),
-    ("system_call", "system call"),
-    ("nobody", "nobody: SIGSEGV"),
-    ("clock_bound", "clock-bound"),
-    ("kernel", "the kernel"),
-];
+use crate::measure::{as_f64, signed_f64};
 
 pub(crate) const UNKNOWN: &str = "unknown";
-
-/// A key without its unit suffix, and the unit.
-pub(crate) fn split_unit(key: &str) -> (&str, Option<&'static str>) {
-    let found = UNITS
-        .iter()
-        .find_map(|(end, unit)| Some((key.strip_suffix(end)?, Some(*unit))));
-    found.unwrap_or((key, None))
-}
 
 /// The name of an enumeration's value, as in JSON.
 pub(crate) fn code(value: impl Serialize) -> String {
     json!(value).as_str().unwrap_or_default().to_owned()
 }
 
-/// A value for a table: figures have two decimals, and a dash stands for an unknown value.
-pub(crate) fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::Number(number) if number.is_f64() => {
-            format!("{:.2}", number.as_f64().unwrap_or_default())
-        }
-        Value::Number(number) => number.to_string(),
-        other => text(other),
+/// A frequency, Hz; a large one in MHz.
+pub(crate) fn frequency(hz: u64) -> String {
+    if hz >= 1_000_000 {
+        format!("{} MHz", grouped(format!("{:.6}", as_f64(hz) / 1e6)))
+    } else {
+        format!("{} Hz", grouped(hz))
     }
 }
 
-/// A value with its unit: large frequencies in MHz, times and rates in the unit that suits them.
-pub(crate) fn with_unit(value: &Value, unit: Option<&str>) -> String {
-    let (Some(unit), Some(number)) = (unit, value.as_f64()) else {
-        return text(value);
-    };
-    match unit {
-        "Hz" if number >= 1e6 => format!("{} MHz", grouped(&format!("{:.6}", number / 1e6))),
-        "ns" => time(number),
-        "us" => time(number * 1e3),
-        "s" => time(number * 1e9),
-        "ppb" if number.abs() >= 1e7 => short(number / 1e7) + " %",
-        "ppb" if number.abs() >= 1e3 => short(number / 1e3) + " ppm",
-        _ => format!("{} {unit}", text(value)),
+/// A rate, ppb, in the unit that suits it.
+pub(crate) fn rate(ppb: i64) -> String {
+    match signed_f64(ppb) {
+        large if large.abs() >= 1e7 => short(large / 1e7) + " %",
+        middle if middle.abs() >= 1e3 => short(middle / 1e3) + " ppm",
+        _ => format!("{} ppb", grouped(ppb)),
     }
 }
 
-/// A value as text.
-pub(crate) fn text(value: &Value) -> String {
-    match value {
-        Value::Null => UNKNOWN.to_owned(),
-        Value::Bool(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
-        Value::String(text) => CODES
-            .iter()
-            .find(|(code, _)| code == text)
-            .map_or_else(|| plain(text), |(_, words)| (*words).to_owned()),
-        Value::Number(number) => grouped(&number.to_string()),
-        Value::Array(values) if values.is_empty() => "none".to_owned(),
-        Value::Array(values) => values.iter().map(text).collect::<Vec<_>>().join("; "),
-        Value::Object(inner) => {
-            let part = |(key, value): (&String, &Value)| {
-                format!("{} {}", key.replace('_', " "), text(value))
-            };
-            inner.iter().map(part).collect::<Vec<_>>().join(", ")
-        }
+/// The source of a claim about UTC, in words; `code` is the code of the library, or of another
+/// version of it.
+pub(crate) fn source_name(code: &str) -> String {
+    match code {
+        "clock_bound" => "clock-bound".to_owned(),
+        "kernel" => "the kernel".to_owned(),
+        other => plain(other),
     }
+}
+
+/// A figure for a table, with two decimals; a dash stands for an unknown figure.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    match value {
+        Some(value) if value.is_finite() => format!("{value:.2}"),
+        _ => "-".to_owned(),
+    }
+}
+
+/// A value for a table; a dash stands for an unknown value.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 /// A number with commas between groups of three digits before the decimal point.
-fn grouped(number: &str) -> String {
+pub(crate) fn grouped(number: impl ToString) -> String {
+    let number = number.to_string();
     let digits = number.trim_start_matches('-');
     let sign = &number[..number.len() - digits.len()];
     let whole = digits
@@ -158,4 +123,66 @@ fn is_steering(character: char) -> bool {
 /// The path of a file that is safe for a terminal, as [`plain`] makes it.
 pub(crate) fn plain_path(path: &Path) -> String {
     plain(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_have_commas() {
+        for (number, text) in [
+            ("1", "1"),
+            ("123", "123"),
+            ("1234", "1,234"),
+            ("-123456", "-123,456"),
+            ("2596120122.5", "2,596,120,122.5"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_time_has_the_unit_that_suits_it() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (8.84, "8.8 ns"),
+            (168.1, "168 ns"),
+            (-20.0, "-20 ns"),
+            (1_500.0, "1.5 us"),
+            (1e6, "1 ms"),
+            (1e9, "1 s"),
+            (7.1e12, "7100 s"),
+            (7.2e12, "2 h"),
+        ] {
+            assert_eq!(time(ns), text);
+        }
+    }
+
+    #[test]
+    fn a_rate_and_a_frequency_have_the_unit_that_suits_them() {
+        assert_eq!(rate(-999), "-999 ppb");
+        assert_eq!(rate(1_000), "1 ppm");
+        assert_eq!(rate(-32_670), "-32.7 ppm");
+        assert_eq!(rate(10_000_000), "1 %");
+        assert_eq!(frequency(999_999), "999,999 Hz");
+        assert_eq!(frequency(1_000_000), "1.000000 MHz");
+    }
+
+    #[test]
+    fn an_unknown_figure_is_a_dash() {
+        assert_eq!(figure(Some(1.005_9)), "1.01");
+        assert_eq!(figure(Some(f64::INFINITY)), "-");
+        assert_eq!(figure(None), "-");
+        assert_eq!(or_dash(Some(7)), "7");
+        assert_eq!(or_dash(None::<u64>), "-");
+    }
+
+    #[test]
+    fn characters_that_steer_a_terminal_are_replaced() {
+        assert_eq!(
+            plain("\u{1b}[2J\u{9b}2J\r\u{7f}\u{202e}Intel(R) é"),
+            "\u{fffd}[2J\u{fffd}2J\u{fffd}\u{fffd}\u{fffd}Intel(R) é"
+        );
+    }
 }

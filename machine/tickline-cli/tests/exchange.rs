@@ -79,7 +79,8 @@ fn child_exchanges_readings() {
     };
     let board = Board::open(Path::new(&board));
     let clock = tickline_page::open(page).expect("a clock");
-    let (mut count, mut own_ns) = (Count::default(), 0);
+    let mut count = Count::default();
+    let mut own_ns = 0;
     while board.end.load(Ordering::SeqCst) == 0 {
         let (earlier_ns, now_ns) =
             count.exchange(&board.largest_ns, || clock.now_ordered().as_nanos());
@@ -153,7 +154,8 @@ impl Game {
             assert!(status.success(), "{status}");
         }
         let found = |count: &AtomicU64| count.load(Ordering::SeqCst);
-        let (by_line, by_os) = (found(&self.board.by_line), found(&self.board.by_os));
+        let by_line = found(&self.board.by_line);
+        let by_os = found(&self.board.by_os);
         let exchanges = self.exchanges();
         eprintln!("{exchanges} exchanges; checks that found a line: {by_line}, none: {by_os}");
         assert!(exchanges > 10_000);

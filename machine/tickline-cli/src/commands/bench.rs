@@ -6,12 +6,13 @@ use std::time::Instant;
 use crate::args;
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::costs::{self, BenchSummary, CostRow};
+use crate::measure::costs::{self, BenchSummary, CostRow, LongRun};
 use crate::measure::{as_f64, calls};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::Setup;
+use crate::words::figure;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -21,7 +22,8 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let calls = setup.calls();
     let cpu_time = calls.iter().find(|call| call.name == calls::CPU_TIME);
     let cpu_ns = || cpu_time.and_then(|clock| Some(clock.read_ns.as_ref()?()));
-    let (start, before_ns) = (Instant::now(), cpu_ns());
+    let start = Instant::now();
+    let before_ns = cpu_ns();
     let costs = costs::measure(&calls, args.rounds, progress.part("costs", 0.0, 0.5));
     let long_run = costs::long_run(&calls, args.calls, progress.part("the long run", 0.5, 1.0));
     let percent =
@@ -41,18 +43,14 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
 
 /// The document as text.
 fn text(document: &Document) -> String {
-    const COSTS: [(&str, &str); 5] = [
-        ("clock", "clock"),
-        ("cost_ns", "fastest round"),
-        ("median_ns", "median"),
-        ("p90_ns", "90 % below"),
-        ("ratio_to_counter", "to counter"),
+    const COSTS: [&str; 5] = [
+        "clock",
+        "fastest round",
+        "median",
+        "90 % below",
+        "to counter",
     ];
-    const LONG_RUN: [(&str, &str); 3] = [
-        ("clock", "clock"),
-        ("mean_ns", "ns a call"),
-        ("total_s", "s in all"),
-    ];
+    const LONG_RUN: [&str; 3] = ["clock", "ns a call", "s in all"];
     let mut screen = Screen::for_stdout();
     document.show_result(&mut screen);
     let Some(BenchSummary {
@@ -67,11 +65,27 @@ fn text(document: &Document) -> String {
     screen.heading(&format!(
         "Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"
     ));
-    screen.table_by_key(&COSTS, &document.costs);
+    let cost = |row: &CostRow| {
+        vec![
+            row.clock.clone(),
+            figure(row.cost_ns),
+            figure(row.median_ns),
+            figure(row.p90_ns),
+            figure(row.ratio_to_counter),
+        ]
+    };
+    screen.table(&COSTS, &document.costs.iter().map(cost).collect::<Vec<_>>());
     screen.heading(&format!(
         "Long run: {calls} calls of each clock, with all interruptions"
     ));
-    screen.table_by_key(&LONG_RUN, long_run);
+    let run = |run: &LongRun| {
+        vec![
+            run.clock.to_owned(),
+            figure(run.mean_ns),
+            figure(run.total_s),
+        ]
+    };
+    screen.table(&LONG_RUN, &long_run.iter().map(run).collect::<Vec<_>>());
     if let Some(warning) = disturbed(&document.costs, *cpu_percent) {
         screen.line("");
         screen.say("", &warning);

@@ -1,19 +1,21 @@
 //! `tickline compare A B`: compares two machines, or one machine at two dates.
 
+mod facts;
+
 use std::io;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::args;
-use crate::diagnose::{Finding, Health, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::JsonOutput;
 use crate::screen::Screen;
-use crate::words::{cell, plain, split_unit};
+use crate::words::{figure, or_dash, plain};
+
+use facts::{Fact, FactValue, facts_of};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -59,9 +61,11 @@ struct DiffRow {
     /// The figures' unit; null for words.
     unit: Option<&'static str>,
     /// The value in the first document; null if unknown.
-    first: Value,
+    #[cfg_attr(test, schemars(with = "serde_json::Value"))]
+    first: Option<FactValue>,
     /// The value in the second document; null if unknown.
-    second: Value,
+    #[cfg_attr(test, schemars(with = "serde_json::Value"))]
+    second: Option<FactValue>,
     /// The second figure divided by the first; null for words.
     ratio: Option<f64>,
 }
@@ -84,40 +88,28 @@ fn compare(
     (second, right): (Side, Vec<Fact>),
     above_percent: f64,
 ) -> DocumentDiff {
-    let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
-    let mut differs = |fact: &Fact, first: Value, second: Value| {
-        let known = !first.is_null() && !second.is_null();
-        let ratio = first
-            .as_f64()
-            .zip(second.as_f64())
-            .map(|(first, second)| second / first);
-        let ratio = ratio.filter(|ratio| ratio.is_finite());
-        let row = DiffRow {
-            name: fact.name.clone(),
-            unit: fact.unit,
-            first,
-            second,
-            ratio,
-        };
-        if known {
-            &mut differences
-        } else {
-            &mut known_once
-        }
-        .push(row);
-    };
+    let mut differences = Vec::new();
+    let mut known_once = Vec::new();
+    let mut equal = 0;
     for fact in &left {
+        let value = Some(fact.value.clone());
         match right.iter().find(|other| other.name == fact.name) {
-            None => differs(fact, fact.value.clone(), fact.absent()),
             Some(other) if fact.equals(other) => equal += 1,
-            Some(other) => differs(fact, fact.value.clone(), other.value.clone()),
+            Some(other) => differences.push(row(fact, value, Some(other.value.clone()))),
+            None if fact.is_finding => differences.push(row(fact, value, Some(not_found()))),
+            None => known_once.push(row(fact, value, None)),
         }
     }
-    for other in right
-        .iter()
-        .filter(|other| left.iter().all(|fact| fact.name != other.name))
-    {
-        differs(other, other.absent(), other.value.clone());
+    for other in &right {
+        let value = Some(other.value.clone());
+        if left.iter().any(|fact| fact.name == other.name) {
+            continue;
+        }
+        if other.is_finding {
+            differences.push(row(other, Some(not_found()), value));
+        } else {
+            known_once.push(row(other, None, value));
+        }
     }
     DocumentDiff {
         schema: SCHEMA,
@@ -127,6 +119,25 @@ fn compare(
         differences,
         known_once,
         equal,
+    }
+}
+
+/// The value of a finding in a document without it.
+fn not_found() -> FactValue {
+    FactValue::Words("not found".to_owned())
+}
+
+/// The row of a fact, with its values in both documents.
+fn row(fact: &Fact, first: Option<FactValue>, second: Option<FactValue>) -> DiffRow {
+    let known_figure = |value: &Option<FactValue>| value.as_ref()?.figure();
+    let figures = known_figure(&first).zip(known_figure(&second));
+    let ratio = figures.map(|(first, second)| second / first);
+    DiffRow {
+        name: fact.name.clone(),
+        unit: fact.unit,
+        first,
+        second,
+        ratio: ratio.filter(|ratio| ratio.is_finite()),
     }
 }
 
@@ -162,28 +173,33 @@ fn comparison_text(found: &DocumentDiff) -> String {
             plain(taken)
         ));
     }
-    rows("Differences", &found.differences, &mut screen);
-    rows("Known on one side only", &found.known_once, &mut screen);
+    show("Differences", &found.differences, &mut screen);
+    show("Known on one side only", &found.known_once, &mut screen);
     screen.text
 }
 
 /// Adds the rows with short values as a table, then the rows with long values.
-fn rows(title: &str, differences: &[DiffRow], screen: &mut Screen) {
+fn show(title: &str, rows: &[DiffRow], screen: &mut Screen) {
     /// The longest value that fits into a column, characters.
     const SHORT: usize = 16;
-    let row = |difference: &DiffRow| {
-        let unit = difference
+    let cells = |row: &DiffRow| {
+        let unit = row
             .unit
             .map_or_else(String::new, |unit| format!(", {unit}"));
-        let [first, second] = [&difference.first, &difference.second].map(cell);
-        let ratio = difference
+        let cell = |value: &Option<FactValue>| or_dash(value.as_ref().map(FactValue::cell));
+        let ratio = row
             .ratio
-            .map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-        vec![format!("{}{unit}", difference.name), first, second, ratio]
+            .map_or_else(String::new, |ratio| figure(Some(ratio)));
+        vec![
+            format!("{}{unit}", row.name),
+            cell(&row.first),
+            cell(&row.second),
+            ratio,
+        ]
     };
     let is_short = |row: &Vec<String>| row[1..].iter().all(|value| value.chars().count() <= SHORT);
-    let (short, long): (Vec<_>, Vec<_>) = differences.iter().map(row).partition(is_short);
-    if !differences.is_empty() {
+    let (short, long): (Vec<_>, Vec<_>) = rows.iter().map(cells).partition(is_short);
+    if !rows.is_empty() {
         screen.line("");
         screen.table(&[title, "A", "B", "B/A"], &short);
     }
@@ -197,165 +213,320 @@ fn rows(title: &str, differences: &[DiffRow], screen: &mut Screen) {
     }
 }
 
-/// A fact in words, or a figure with its unit.
-#[derive(Debug, Clone, PartialEq)]
-struct Fact {
-    name: String,
-    unit: Option<&'static str>,
-    value: Value,
-    /// The largest relative difference of two figures that count as equal.
-    tolerance: f64,
-}
-
-/// The tolerance of measured rates. Two measurements of a steady counter differ by less.
-const RATE: f64 = 100e-6;
-
-/// Facts that differ from run to run, or from boot to boot.
-const SKIPPED: [&str; 5] = [
-    "kernel_log",
-    "ntp",
-    "counter_difference_ticks",
-    "clock_gettime_difference_ns",
-    "tracer_pid",
-];
-
-impl Fact {
-    /// A fact, or a figure without a tolerance.
-    fn exact(name: impl Into<String>, value: impl Serialize) -> Self {
-        Self {
-            name: name.into(),
-            unit: None,
-            value: json!(value),
-            tolerance: 0.0,
-        }
-    }
-
-    /// Whether the fact of another document is the same, within the tolerance.
-    fn equals(&self, other: &Self) -> bool {
-        match (self.value.as_f64(), other.value.as_f64()) {
-            (Some(first), Some(second)) => {
-                first.max(second) <= first.min(second) * (1.0 + self.tolerance)
-            }
-            _ => self.value == other.value,
-        }
-    }
-
-    /// The value in a document without this fact: null, or "not found" for a finding.
-    fn absent(&self) -> Value {
-        if self.name.starts_with("finding ") {
-            "not found".into()
-        } else {
-            Value::Null
-        }
-    }
-}
-
-/// Every known fact and figure of the document. This program's rules make the health and the
-/// findings, whichever version wrote the document.
-fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
-    let findings = diagnose(document);
-    let mut facts = vec![Fact::exact(
-        "health",
-        Health::new(document, &findings).level,
-    )];
-    let exact = |found: &Finding| Fact::exact(format!("finding {}", found.code), found.severity);
-    facts.extend(findings.iter().map(exact));
-    add_facts("", &json!(document.machine), &mut facts);
-    let synchronised = document.machine.ntp.as_ref().map(|ntp| ntp.synchronised);
-    facts.push(Fact::exact("NTP synchronised", synchronised));
-    facts.push(Fact::exact("counter used", document.counter_used()));
-    for gate in &document.gates {
-        let state = if gate.open {
-            Some("open")
-        } else {
-            gate.reason.as_deref()
-        };
-        facts.push(Fact::exact(format!("gate {}", gate.gate), state));
-    }
-    let rate = Fact::exact("frequency", document.clock.frequency_hz);
-    facts.push(Fact {
-        unit: Some("Hz"),
-        tolerance: RATE,
-        ..rate
-    });
-    for row in &document.costs {
-        let cost = Fact::exact(format!("cost of {}", row.clock), row.cost_ns);
-        facts.push(Fact {
-            unit: Some("ns"),
-            tolerance: above_percent / 100.0,
-            ..cost
-        });
-        facts.push(Fact::exact(
-            format!("answered by, {}", row.clock),
-            row.served_by,
-        ));
-    }
-    facts.retain(|fact| !fact.value.is_null() && fact.value != "");
-    facts
-}
-
-/// Adds the scalars of an object, and of the objects in it, named by their keys.
-fn add_facts(prefix: &str, object: &Value, facts: &mut Vec<Fact>) {
-    let entries = object.as_object().into_iter().flatten();
-    for (key, value) in entries.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
-        let (name, unit) = split_unit(key);
-        let name = format!("{prefix}{}", name.replace('_', " "));
-        match value {
-            Value::Object(_) => add_facts(&format!("{name}, "), value, facts),
-            Value::Array(_) => {}
-            _ => facts.push(Fact {
-                unit,
-                ..Fact::exact(name, value)
-            }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::GateRow;
+    use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, TimeNamespace};
+    use crate::measure::calls::MONOTONIC;
+    use crate::measure::costs::CostRow;
+    use crate::measure::served_by::ServedBy;
 
-    /// `compare_cases.json` has a document, and cases. A case has the changes that make the second
-    /// document. It lists the facts that then differ, and the facts that only one document has. For
-    /// each fact it has some keys of the result.
-    #[test]
-    fn what_differs_is_what_the_table_says() {
-        let table: Value =
-            serde_json::from_str(include_str!("../../tests/data/compare_cases.json")).unwrap();
-        let read = |document: &Value| {
-            side(
-                Path::new("x.json"),
-                &input::parse(document.to_string().as_bytes()).unwrap().1,
-                10.0,
-            )
+    /// The limit of `--above`, percent.
+    const ABOVE: f64 = 10.0;
+
+    /// A machine whose vDSO answers `clock_gettime`.
+    fn fast_machine() -> Document {
+        let mut document = Document {
+            taken_at: "2026-11-21T08:00:00Z".to_owned(),
+            machine: Machine {
+                kernel: Some("6.1.0".to_owned()),
+                clocksource: Some("tsc".to_owned()),
+                available_clocksources: Some("tsc hpet acpi_pm".to_owned()),
+                architecture: Some("x86_64".to_owned()),
+                cpuid: Some(Cpuid {
+                    invariant_tsc: Some(true),
+                    ..Cpuid::default()
+                }),
+                kernel_log: Some(vec!["tsc".to_owned()]),
+                ..Machine::default()
+            },
+            costs: vec![CostRow {
+                clock: MONOTONIC.to_owned(),
+                cost_ns: Some(25.0),
+                served_by: Some(ServedBy::Vdso),
+                ..CostRow::default()
+            }],
+            ..Document::default()
         };
-        for case in table["cases"].as_array().unwrap() {
-            let mut second = table["first"].clone();
-            for (pointer, value) in case["changes"].as_object().unwrap() {
-                *second.pointer_mut(pointer).unwrap() = value.clone();
-            }
-            let found = json!(compare(read(&table["first"]), read(&second), 10.0));
-            for list in ["differences", "known_once"] {
-                let found = found[list].as_array().unwrap();
-                let expected = case[list].as_object().cloned().unwrap_or_default();
-                let names: Vec<_> = found
-                    .iter()
-                    .map(|row| row["name"].as_str().unwrap())
-                    .collect();
-                assert_eq!(
-                    names,
-                    expected.keys().collect::<Vec<_>>(),
-                    "{case}: {found:?}"
-                );
-                for (row, parts) in found.iter().zip(expected.values()) {
-                    for (key, part) in parts.as_object().unwrap() {
-                        assert_eq!(&row[key], part, "{case}: {found:?}");
-                    }
-                }
-            }
+        document.clock.frequency_hz = Some(2_600_000_000);
+        document
+    }
+
+    /// That machine after a change, which made its clocks slow.
+    fn slow_machine() -> Document {
+        let mut document = fast_machine();
+        document.machine.clocksource = Some("hpet".to_owned());
+        document.costs[0].cost_ns = Some(1_000.0);
+        document.costs[0].served_by = Some(ServedBy::SystemCall);
+        document
+    }
+
+    fn compared(first: &Document, second: &Document) -> DocumentDiff {
+        let [first, second] =
+            [first, second].map(|document| side(Path::new("x.json"), document, ABOVE));
+        compare(first, second, ABOVE)
+    }
+
+    /// The comparison of the fast machine with itself after `change`.
+    fn after(change: impl FnOnce(&mut Document)) -> DocumentDiff {
+        let mut second = fast_machine();
+        change(&mut second);
+        compared(&fast_machine(), &second)
+    }
+
+    fn words(words: &str) -> Option<FactValue> {
+        Some(FactValue::Words(words.to_owned()))
+    }
+
+    fn names(rows: &[DiffRow]) -> Vec<&str> {
+        rows.iter().map(|row| row.name.as_str()).collect()
+    }
+
+    fn difference<'a>(found: &'a DocumentDiff, name: &str) -> &'a DiffRow {
+        let mut rows = found.differences.iter();
+        let row = rows.find(|row| row.name == name);
+        row.unwrap_or_else(|| panic!("no difference {name} in {found:?}"))
+    }
+
+    #[test]
+    fn a_document_does_not_differ_from_itself() {
+        let found = compared(&slow_machine(), &slow_machine());
+        assert_eq!(found.differences, []);
+        assert_eq!(found.known_once, []);
+        // Health, finding, five facts of the machine, frequency, cost and answerer.
+        assert_eq!(found.equal, 10);
+    }
+
+    #[test]
+    fn a_machine_that_became_slow_differs_in_its_health_its_costs_and_a_finding() {
+        let found = compared(&fast_machine(), &slow_machine());
+        assert_eq!(
+            names(&found.differences),
+            [
+                "health",
+                "clocksource",
+                "cost of clock_gettime MONOTONIC",
+                "answered by, clock_gettime MONOTONIC",
+                "finding tsc_not_chosen",
+            ]
+        );
+        assert_eq!(found.known_once, []);
+        let health = difference(&found, "health");
+        assert_eq!(health.first, words("unknown"));
+        assert_eq!(health.second, words("slow"));
+        assert_eq!(difference(&found, "clocksource").second, words("hpet"));
+        let answerer = difference(&found, "answered by, clock_gettime MONOTONIC");
+        let system_call = FactValue::AnsweredBy(ServedBy::SystemCall);
+        assert_eq!(answerer.second, Some(system_call));
+    }
+
+    #[test]
+    fn a_different_cost_has_its_unit_and_the_ratio_of_the_second_to_the_first() {
+        let found = compared(&fast_machine(), &slow_machine());
+        let cost = difference(&found, "cost of clock_gettime MONOTONIC");
+        assert_eq!((cost.unit, cost.ratio), (Some("ns"), Some(40.0)));
+    }
+
+    #[test]
+    fn a_finding_of_one_document_is_a_difference() {
+        let name = "finding tsc_not_chosen";
+        let became_slow = compared(&fast_machine(), &slow_machine());
+        let finding = difference(&became_slow, name);
+        assert_eq!(finding.first, words("not found"));
+        assert_eq!(finding.second, words("slow"));
+        let became_fast = compared(&slow_machine(), &fast_machine());
+        let finding = difference(&became_fast, name);
+        assert_eq!(finding.first, words("slow"));
+        assert_eq!(finding.second, words("not found"));
+    }
+
+    #[test]
+    fn costs_are_equal_within_the_limit_of_the_option() {
+        let noise = after(|machine| machine.costs[0].cost_ns = Some(27.4));
+        assert_eq!(noise.differences, []);
+        let slower = after(|machine| machine.costs[0].cost_ns = Some(27.6));
+        assert_eq!(
+            names(&slower.differences),
+            ["cost of clock_gettime MONOTONIC"]
+        );
+        let faster = after(|machine| machine.costs[0].cost_ns = Some(22.6));
+        assert_eq!(
+            names(&faster.differences),
+            ["cost of clock_gettime MONOTONIC"]
+        );
+    }
+
+    #[test]
+    fn rates_of_the_counter_are_equal_within_100_ppm() {
+        // 77 ppm and 115 ppm.
+        let noise = after(|machine| machine.clock.frequency_hz = Some(2_600_200_000));
+        assert_eq!(noise.differences, []);
+        let other = after(|machine| machine.clock.frequency_hz = Some(2_600_300_000));
+        let frequency = difference(&other, "frequency");
+        assert_eq!(frequency.unit, Some("Hz"));
+        assert_eq!(other.differences.len(), 1);
+    }
+
+    #[test]
+    fn a_fact_that_only_one_document_knows_is_not_a_difference() {
+        let found = after(|document| {
+            document.machine.kernel = None;
+            document.machine.vdso_mapped = Some(true);
+        });
+        assert_eq!(found.differences, []);
+        let [kernel, vdso] = &found.known_once[..] else {
+            panic!("{:?}", found.known_once);
+        };
+        assert_eq!(kernel.name, "kernel");
+        assert_eq!((&kernel.first, &kernel.second), (&words("6.1.0"), &None));
+        assert_eq!(vdso.name, "vdso mapped");
+        let is_mapped = Some(FactValue::IsSo(true));
+        assert_eq!((&vdso.first, &vdso.second), (&None, &is_mapped));
+    }
+
+    /// A machine with CPUID, a time namespace and an NTP daemon, whose facts have these values.
+    fn machine_with_parts(is_so: bool, number: u8, name: &str) -> Document {
+        let mut document = fast_machine();
+        document.machine.cpuid = Some(Cpuid {
+            invariant_tsc: Some(is_so),
+            rdtscp: Some(is_so),
+            hypervisor: Some(is_so),
+            leaf_15h_hz: Some(number.into()),
+            hypervisor_khz: Some(number.into()),
+        });
+        document.machine.time_namespace = Some(TimeNamespace {
+            monotonic_offset_ns: Some(number.into()),
+            boottime_offset_ns: Some(number.into()),
+            children_elsewhere: is_so,
+        });
+        document.machine.ntp_daemon = Some(NtpDaemon {
+            name: name.to_owned(),
+            synchronised: is_so,
+            reference: Some(name.to_owned()),
+            stratum: Some(number.into()),
+            ..NtpDaemon::default()
+        });
+        document
+    }
+
+    #[test]
+    fn the_facts_of_cpuid_a_time_namespace_and_an_ntp_daemon_are_compared() {
+        let chronyd = machine_with_parts(true, 1, "chronyd");
+        let ntpd = machine_with_parts(false, 2, "ntpd");
+        let found = compared(&chronyd, &ntpd);
+        let names = names(&found.differences);
+        for name in [
+            "cpuid, invariant tsc",
+            "cpuid, rdtscp",
+            "cpuid, hypervisor",
+            "cpuid, leaf 15h",
+            "cpuid, leaf 4000_0010h",
+            "time namespace, monotonic offset",
+            "time namespace, boottime offset",
+            "time namespace, children elsewhere",
+            "ntp daemon, name",
+            "ntp daemon, synchronised",
+            "ntp daemon, reference",
+            "ntp daemon, stratum",
+        ] {
+            assert!(names.contains(&name), "no {name} in {names:?}");
         }
-        // Symptom: a gate that unsynchronised counters have closed read "the clock is not synchronised",
-        // which are the words for that code in the row UTC.
-        assert_eq!(cell(&"unsynchronised".into()), "unsynchronised");
+    }
+
+    /// Symptom: the frequency that the hypervisor states had the name of the fact whether there is
+    /// one, so each virtual machine differed from itself.
+    #[test]
+    fn facts_of_the_same_parts_are_equal() {
+        let machine = machine_with_parts(true, 1, "chronyd");
+        assert_eq!(compared(&machine, &machine).differences, []);
+    }
+
+    /// Symptom: two documents of one machine with chronyd never were equal.
+    #[test]
+    fn the_figures_of_the_ntp_daemon_are_not_compared() {
+        let with_figures = |figure: i64| {
+            let mut document = machine_with_parts(true, 1, "chronyd");
+            document.machine.ntp_daemon.as_mut().unwrap().offset_ns = Some(figure);
+            document.machine.ntp_daemon.as_mut().unwrap().bound_ns = Some(figure);
+            document.machine.ntp_daemon.as_mut().unwrap().updated_s = Some(figure.unsigned_abs());
+            document
+        };
+        let found = compared(&with_figures(1), &with_figures(200));
+        assert_eq!(found.differences, []);
+    }
+
+    #[test]
+    fn gates_the_counters_use_and_the_kernels_synchronisation_are_compared() {
+        let machine = |open: bool| {
+            let mut document = fast_machine();
+            document.fast = open;
+            document.gates = vec![GateRow {
+                gate: "kernel".to_owned(),
+                open,
+                reason: (!open).then(|| "kernel_rejected".to_owned()),
+                ..GateRow::default()
+            }];
+            document.machine.ntp = Some(Ntp {
+                synchronised: open,
+                frequency_ppb: 0,
+                tick_us: 10_000,
+                offset_ns: 0,
+                time_constant: None,
+                maximum_error_us: 100,
+                estimated_error_us: 1,
+                flags: None,
+            });
+            document
+        };
+        let found = compared(&machine(true), &machine(false));
+        let gate = difference(&found, "gate kernel");
+        assert_eq!(gate.first, words("open"));
+        assert_eq!(gate.second, words("kernel_rejected"));
+        let used = difference(&found, "counter used");
+        assert_eq!(used.second, Some(FactValue::IsSo(false)));
+        let synchronised = difference(&found, "NTP synchronised");
+        assert_eq!(synchronised.second, Some(FactValue::IsSo(false)));
+    }
+
+    #[test]
+    fn messages_of_the_kernel_are_not_compared() {
+        let found = after(|document| document.machine.kernel_log = Some(vec!["hpet".to_owned()]));
+        assert_eq!((found.differences, found.known_once), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_side_has_its_time_and_version_if_the_document_has_them() {
+        let found = after(|document| {
+            document.taken_at = String::new();
+            document.program_version = "1.2.3".to_owned();
+        });
+        assert_eq!(found.first.file, "x.json");
+        let taken_at = found.first.taken_at.as_deref();
+        assert_eq!(taken_at, Some("2026-11-21T08:00:00Z"));
+        assert_eq!(found.first.program_version, None);
+        assert_eq!(found.second.taken_at, None);
+        let version = found.second.program_version.as_deref();
+        assert_eq!(version, Some("1.2.3"));
+    }
+
+    /// Symptom: a gate that unsynchronised counters have closed read "the clock is not
+    /// synchronised", which are the words for that code in the row UTC.
+    #[test]
+    fn the_code_of_a_closed_gate_is_shown_as_it_is() {
+        let state = FactValue::Words("unsynchronised".to_owned());
+        assert_eq!(state.cell(), "unsynchronised");
+    }
+
+    #[test]
+    fn long_values_stand_below_the_table_of_the_short_ones() {
+        let found = after(|document| {
+            document.machine.kernel = Some("6.1.0-42-cloud-amd64-unsigned".to_owned());
+            document.machine.clocksource = Some("hpet".to_owned());
+        });
+        let shown = comparison_text(&found);
+        assert!(shown.contains("\n  clocksource"), "{shown}");
+        let long = "\n  kernel\n      A: 6.1.0\n      B: 6.1.0-42-cloud-amd64-unsigned\n";
+        assert!(shown.contains(long), "{shown}");
     }
 }

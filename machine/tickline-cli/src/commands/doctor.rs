@@ -7,16 +7,16 @@ use std::io;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::Doctor;
-use crate::diagnose::{Level, worst};
-use crate::document::Document;
+use crate::document::{Document, Finding, Health, Level, worst};
 use crate::exit::Exit;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::signed_f64;
 use crate::openmetrics;
-use crate::output::{Destination, JsonOutput, to_stdout};
+use crate::output::{Destination, JsonOutput, line_to_stderr, to_stdout};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::words::plain;
@@ -47,15 +47,29 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     }
 }
 
+/// The keys that a new diagnosis replaces in a recorded document. All others stay, also those that
+/// only another version knows.
+#[derive(Serialize)]
+struct Diagnosis<'a> {
+    max_error_ns: Option<i64>,
+    health: Option<&'a Health>,
+    findings: &'a [Finding],
+}
+
 /// Diagnoses the machine of the file. The JSON output is the file's JSON with the new findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::read_document(file)?;
     let destinations = open_destinations(args)?;
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
-    json["max_error_ns"] = document.max_error_ns.into();
-    json["health"] = serde_json::to_value(&document.health)?;
-    json["findings"] = serde_json::to_value(document.findings())?;
+    let diagnosis = serde_json::to_value(Diagnosis {
+        max_error_ns: document.max_error_ns,
+        health: document.health.as_ref(),
+        findings: document.findings(),
+    })?;
+    if let (Value::Object(recorded), Value::Object(diagnosis)) = (&mut json, diagnosis) {
+        recorded.extend(diagnosis);
+    }
     let exit = if document.is_bad() {
         Exit::Negative
     } else {
@@ -148,8 +162,7 @@ pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
     let line = format!("TICKLINE UNKNOWN - {}\n", text.replace('|', "/"));
     if to_stdout(line).is_err() {
-        // If standard error cannot be written, the program has no way to report that.
-        io::Write::write_all(&mut io::stderr(), format!("tickline: {text}\n").as_bytes()).ok();
+        line_to_stderr(&format!("tickline: {text}"));
     }
     Exit::Unknown
 }

@@ -50,3 +50,56 @@ fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The text of all files in a folder below `src/`, without folders in it.
+    fn sources(folder: &str) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("src")
+            .join(folder);
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        files
+            .filter(|file| file.file_type().unwrap().is_file())
+            .map(|file| fs::read_to_string(file.path()).unwrap())
+            .collect()
+    }
+
+    /// The codes of all findings that the rules make.
+    fn codes(rules: &str) -> BTreeSet<&str> {
+        let mut codes = BTreeSet::new();
+        for constructor in ["wrong", "slow", "unsure", "note"] {
+            for after in rules.split(&format!("Finding::{constructor}(")).skip(1) {
+                let code = after.trim_start().strip_prefix('"');
+                let code = code.expect("the code of a finding is a literal");
+                codes.insert(code.split('"').next().unwrap());
+            }
+        }
+        codes
+    }
+
+    #[test]
+    fn each_code_has_its_section() {
+        let rules = sources("diagnose");
+        let explained: Vec<_> = sections().map(|(code, _)| code).collect();
+        assert_eq!(
+            explained,
+            Vec::from_iter(codes(&rules)),
+            "explain.md has a section for each, in this order"
+        );
+    }
+
+    #[test]
+    fn each_code_has_a_test() {
+        let tests = sources("diagnose/tests");
+        for (code, _) in sections() {
+            assert!(tests.contains(&format!("\"{code}\"")), "{code}");
+        }
+    }
+}

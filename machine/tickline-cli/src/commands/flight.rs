@@ -1,13 +1,13 @@
 //! `tickline flight FILE`: converts the file of a process's flight recorder into a trace.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 
 use tickline_tracing::flight;
 
 use crate::args::Flight;
 use crate::exit::Exit;
-use crate::output::{Destination, to_stdout, with_path};
+use crate::output::{Destination, line_to_stderr, to_stdout, with_path};
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let destination = Destination::find(&args.out)?;
@@ -19,20 +19,19 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
     let found = flight::convert(file, &mut trace).map_err(|error| with_path(&args.file, &error))?;
-    let (spans, open, events) = (found.intervals, found.unended_intervals, found.events);
-    let (undecided, older, damaged) = (
-        found.undecided_spans,
-        found.dropped_records,
-        found.damaged_records,
-    );
+    let spans = found.intervals;
+    let open = found.unended_intervals;
+    let events = found.events;
+    let undecided = found.undecided_spans;
+    let older = found.dropped_records;
+    let damaged = found.damaged_records;
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
          have ended, {older} older records that were overwritten, {damaged} that are damaged"
     );
     destination.save(&trace)?;
     if destination.is_stdout() {
-        // If standard error cannot be written, the program has no way to report that.
-        writeln!(io::stderr(), "{text}").ok();
+        line_to_stderr(&text);
     } else {
         to_stdout(format!("{}: {text}\n", destination.name()))?;
     }

@@ -7,6 +7,7 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::args::{Args, Completions, Man};
 use crate::exit::Exit;
+use crate::help::{self, Section};
 use crate::output::to_stdout;
 
 /// Prints completions.
@@ -40,10 +41,6 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
             }
         },
     };
-    let help = command
-        .get_after_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
     let full_name = command
         .get_display_name()
         .unwrap_or("tickline")
@@ -64,19 +61,17 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
     if name.is_none() {
         man.render_subcommands_section(&mut manual)?;
     }
-    sections(&help).to_writer(&mut manual)?;
+    sections(help::of(name)).to_writer(&mut manual)?;
     Ok(manual)
 }
 
-/// The help's paragraphs as sections, with their line breaks. A paragraph's title ends with a
-/// colon. A paragraph without a title becomes the section `NOTES`.
-fn sections(help: &str) -> Roff {
+/// The sections, with their line breaks. One without a title gets the title `NOTES`.
+fn sections(sections: &[Section]) -> Roff {
     let mut roff = Roff::new();
-    for paragraph in help.split("\n\n") {
-        let (title, text) = paragraph.split_once(":\n").unwrap_or(("Notes", paragraph));
-        roff.control("SH", [title.to_uppercase().as_str()])
-            .control("nf", []);
-        for line in text.lines() {
+    for section in sections {
+        let title = section.title.unwrap_or("Notes").to_uppercase();
+        roff.control("SH", [title.as_str()]).control("nf", []);
+        for line in section.text.lines() {
             roff.text([roman(line)]);
         }
         roff.control("fi", []);
@@ -86,7 +81,38 @@ fn sections(help: &str) -> Roff {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
+
+    #[test]
+    fn completions_of_every_shell_offer_every_command() {
+        let mut program = Args::command();
+        program.build();
+        for shell in clap_complete::Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "tickline", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in program.get_subcommands().map(Command::get_name) {
+                assert!(script.contains(command), "{shell}: no {command}");
+            }
+            assert!(script.contains("openmetrics"), "{shell}: no option");
+        }
+    }
+
+    #[test]
+    fn the_help_of_the_program_and_of_commands_that_measure_has_exit_codes() {
+        for name in [
+            None,
+            Some("doctor"),
+            Some("bench"),
+            Some("warp"),
+            Some("watch"),
+        ] {
+            let mut titles = help::of(name).iter().filter_map(|section| section.title);
+            assert!(titles.any(|title| title == "Exit codes"), "{name:?}");
+        }
+    }
 
     #[test]
     fn no_part_of_the_help_is_missing_in_the_manual() {

@@ -19,7 +19,7 @@ mod tracer;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,7 @@ use crate::exit::Exit;
 use crate::machine;
 use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
+use crate::output::line_to_stderr;
 use crate::signal::is_ignored;
 use crate::words;
 
@@ -97,12 +98,7 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
             error = command.exec();
         }
     }
-    writeln!(
-        io::stderr(),
-        "{}",
-        message(&format!("{}: {error}", reporter.name))
-    )
-    .ok();
+    line_to_stderr(&message(&format!("{}: {error}", reporter.name)));
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
@@ -386,10 +382,8 @@ impl Reporter {
 
     /// Prints why this command does not serve the program.
     fn say_why(&self, why: &str) {
-        let (name, libraries) = (
-            &self.name,
-            env::var_os(PRELOAD_VARIABLE).unwrap_or_default(),
-        );
+        let name = &self.name;
+        let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
         match self.kind {
             _ if !libraries.to_string_lossy().contains(LIBRARY) => self.say_unserved(why),
             ProgramKind::Static | ProgramKind::Foreign => {
@@ -403,7 +397,8 @@ impl Reporter {
 
     /// Prints what is known before the exec. A dynamic linker has not loaded the library yet.
     fn say_served(&self, page: &Path, reason: Option<&str>) {
-        let (name, page) = (&self.name, page.display());
+        let name = &self.name;
+        let page = page.display();
         if let Some(why) = reason {
             return self.say(&format!(
                 "{name} asks the kernel until {page} is served: {why}"
@@ -453,7 +448,8 @@ impl Reporter {
         let raised: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU]
             .into_iter()
             .collect();
-        let (before, mask) = (pending(), raised.thread_swap_mask(SigmaskHow::SIG_BLOCK));
+        let before = pending();
+        let mask = raised.thread_swap_mask(SigmaskHow::SIG_BLOCK);
         nix::unistd::write(&stderr, &text).ok();
         let is_new = |signal: &Signal| pending().contains(*signal) && !before.contains(*signal);
         for signal in raised.iter().filter(is_new) {

@@ -116,10 +116,8 @@ fn text(document: &Document) -> String {
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else {
         return screen.text;
     };
-    let (hz, resolution_ns) = (
-        warp.frequency_hz.unwrap_or_default(),
-        warp.resolution_ns.unwrap_or_default(),
-    );
+    let hz = warp.frequency_hz.unwrap_or_default();
+    let resolution_ns = warp.resolution_ns.unwrap_or_default();
     let counter = format!(
         "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
         hz / 1e6
@@ -224,6 +222,20 @@ pub(crate) mod tests {
             pairs: (1..=pairs).map(pair).collect(),
             ..WarpTest::default()
         }
+    }
+
+    #[test]
+    fn all_pairs_are_compared_of_few_cpus_or_of_many_on_request() {
+        assert_eq!(pattern(None, 64).unwrap(), Pattern::All);
+        assert_eq!(pattern(None, 65).unwrap(), Pattern::Star);
+        let all = Some(Pattern::All);
+        assert_eq!(pattern(all, MAX_COMPARED_CPUS).unwrap(), Pattern::All);
+        assert_eq!(pattern(Some(Pattern::Star), 8_192).unwrap(), Pattern::Star);
+        let error = pattern(all, MAX_COMPARED_CPUS + 1).unwrap_err().to_string();
+        assert!(
+            error.contains("takes 1024 CPUs at most, and these are 1025"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
 use crate::measure::watch::{Ending, Sampler, WatchSample, WatchSummary};
-use crate::output::{JsonOutput, is_stdout};
+use crate::output::{JsonOutput, is_stdout, line_to_stderr};
 use crate::screen::{self, Screen};
 use crate::setup::Setup;
 use crate::signal;
@@ -44,8 +44,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let summary = text::summary(&document);
     if csv.is_some_and(is_stdout) {
         output.emit(&document, "")?;
-        // If standard error cannot be written, the program has no way to report that.
-        write!(io::stderr(), "{summary}").ok();
+        line_to_stderr(summary.trim_end());
     } else {
         output.emit(&document, &summary)?;
     }

@@ -129,10 +129,8 @@ impl CallCounts {
     }
 
     fn into_summary(self, facts: &Document) -> WhoSummary {
-        let (seconds, every) = (
-            self.who.counted_s.unwrap_or(1.0),
-            self.who.sampled_every.unwrap_or(1),
-        );
+        let seconds = self.who.counted_s.unwrap_or(1.0);
+        let every = self.who.sampled_every.unwrap_or(1);
         let callers = self
             .samples
             .into_iter()

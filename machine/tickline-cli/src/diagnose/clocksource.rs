@@ -1,389 +1,369 @@
 //! Explains a slow clock by the kernel's clocksource, and by whether the vDSO can read it.
+//! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC.
 
-use super::facts::{is_counter, is_slow};
-use super::finding::Finding;
-use super::fix::Fix;
-use super::{fix, steps, texts};
-use crate::document::Document;
+use super::{Rule, fix, hosts, steps, tsc};
+use crate::document::facts::{is_counter, is_plain_counter, is_slow};
+use crate::document::{Document, Finding, Fix};
 use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
+/// The rules of this file.
+pub(super) const RULES: [Rule; 2] = [slow, paravirtual_dearer];
+
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
 /// Any other is a finding only if a system call answers, or if its name is unreadable.
-pub(super) fn slow(facts: &Document) -> Option<Finding> {
-    let current = facts.clocksource();
-    let served = facts.precise_served_by();
-    let is_slow = current.is_some_and(is_slow);
-    let by_call = matches!(served, Some((_, ServedBy::SystemCall)));
-    if !is_slow && !by_call {
+fn slow(facts: &Document) -> Option<Finding> {
+    let clocksource = facts.clocksource();
+    let is_slow = clocksource.is_some_and(is_slow);
+    let called_clock = match facts.precise_served_by() {
+        Some((clock, ServedBy::SystemCall)) => Some(clock),
+        _ => None,
+    };
+    if !is_slow && called_clock.is_none() {
         return unknown_clocksource(facts);
     }
     let bypassed = if is_slow { None } else { vdso_bypassed(facts) };
-    let finding = match (bypassed, current) {
-        (Some(finding), _) => finding,
-        (None, current) => slow_clocksource(current, facts),
-    };
-    let asked = served
-        .filter(|_| by_call)
-        .map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
-    let words = facts
-        .clocksource_parameters()
-        .map(|word| format!("the kernel's command line has {word}"));
-    Some(
-        finding
-            .with_evidence(words)
-            .with_evidence(asked)
-            .with_evidence(fix::provider(facts))
-            .with_gain(facts),
-    )
+    let mut finding = bypassed.unwrap_or_else(|| slow_clocksource(clocksource, facts));
+    for word in facts.clocksource_parameters() {
+        finding = finding.seen(format!("the kernel's command line has {word}"));
+    }
+    if let Some(clock) = called_clock {
+        finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
+    }
+    Some(with_gain(finding.seen_all(fix::provider(facts)), facts))
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
-pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
-    let name = facts
-        .paravirtual_clock()
-        .filter(|_| facts.is_answered_by_vdso())?;
-    if facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
+fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
+    let name = facts.paravirtual_clock()?;
+    if !facts.is_answered_by_vdso() || !facts.may_use_tsc() {
         return None;
     }
-    let finding = named("paravirtual_clock_dearer", name).with_fix(fix::use_tsc(facts));
-    Some(finding.with_gain(facts).with_evidence(fix::provider(facts)))
+    facts.avoidable_cost_ns()?;
+    let finding = Finding::note(
+        "paravirtual_clock_dearer",
+        format!("the vDSO reads {name}, which takes longer than the TSC would"),
+    )
+    .seen(format!("current_clocksource is {name}"))
+    .seen("available_clocksource has tsc")
+    .fix(fix::use_tsc(facts));
+    Some(with_gain(finding, facts).seen_all(fix::provider(facts)))
 }
 
-/// Whether the kernel accepts the TSC, and no comparison has found unsynchronised counters.
-fn may_use_tsc(facts: &Document) -> bool {
-    facts.accepts_tsc() == Some(true) && !facts.are_unsynchronised()
+/// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
+/// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
+fn with_gain(finding: Finding, facts: &Document) -> Finding {
+    let steps = finding.fix.steps.as_ref();
+    let target = steps.and_then(|steps| steps.clocksource.as_deref());
+    // After the fix of such a finding, the kernel uses the TSC.
+    let is_about_tsc = finding.code.starts_with("tsc_");
+    let reads_counter = match target.or(facts.clocksource()) {
+        Some("xen") => facts.invariant() != Some(false),
+        Some(name) => is_plain_counter(name),
+        None => true,
+    };
+    let Some((now_ns, then_ns)) = facts.avoidable_cost_ns() else {
+        return finding;
+    };
+    if !is_about_tsc && !reads_counter {
+        return finding;
+    }
+    let mut finding = finding.seen(format!(
+        "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is \
+         attainable"
+    ));
+    if !finding.fix.is_none {
+        finding.gain_ratio = Some(now_ns / then_ns);
+    }
+    finding
 }
 
 /// The finding that the vDSO could read another clocksource on offer. A switch to it is the fix.
-fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
+pub(super) fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
     let other = facts.other_for_vdso()?;
-    let finding = Finding::new(
-        "clocksource_not_chosen",
-        &[("clocksource", &name), ("other", &other)],
-    );
-    Some(finding.with_fix(fix::switch_to(other, facts)))
-}
-
-/// A finding whose text names the clocksource.
-fn named(key: &'static str, name: &str) -> Finding {
-    Finding::new(key, &[("clocksource", &name)])
+    Some(
+        Finding::slow(
+            "clocksource_not_chosen",
+            format!(
+                "the kernel keeps time with {name}, though it offers {other}, which the vDSO reads"
+            ),
+        )
+        .seen(format!("current_clocksource is {name}"))
+        .seen(format!("available_clocksource has {other}"))
+        .fix(fix::switch_to(other, facts)),
+    )
 }
 
 /// The finding about a clocksource that is slow, or that the vDSO does not read.
-fn slow_clocksource(current: Option<&str>, facts: &Document) -> Finding {
-    match current {
+fn slow_clocksource(clocksource: Option<&str>, facts: &Document) -> Finding {
+    match clocksource {
         Some(name) if is_counter(name) => vdso_unused(name, facts),
         Some("kvm-clock") => kvm_clock(facts),
         Some("xen") => xen(facts),
         Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
-        Some(name) if facts.is_x86() => without_tsc(name, facts),
+        Some(name) if facts.is_x86() => tsc::not_used(name, facts),
         Some(name) => not_chosen(name, facts).unwrap_or_else(|| slow_elsewhere(name, facts)),
-        None if facts.hypervisor() == "gvisor" => unreadable("clocksource_unknown/gvisor"),
-        None => unreadable("clocksource_unknown/system_call"),
+        None => unreadable_and_slow(facts),
     }
 }
 
 /// A slow clocksource on a machine that is not x86 and offers no better clocksource.
 fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
     // Before ARMv7, Linux lets programs read no processor's counter.
-    let is_armv6 = facts
-        .machine
-        .cpu
-        .as_deref()
-        .is_some_and(|cpu| cpu.contains("ARMv6"));
-    named(
-        if is_armv6 {
-            "clocksource_slow/no_counter"
-        } else {
-            "clocksource_slow"
-        },
-        name,
+    let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
+    let fix = if cpu.contains("ARMv6") {
+        Fix::none(
+            "a processor of ARMv6, such as that of the first Raspberry Pi, has no counter that \
+             programs may read",
+        )
+    } else {
+        "describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it"
+            .into()
+    };
+    Finding::slow(
+        "clocksource_slow",
+        format!("the kernel keeps time with {name}, which the vDSO does not read"),
     )
+    .seen(format!("current_clocksource is {name}"))
+    .fix(fix)
 }
 
-fn unreadable(key: &'static str) -> Finding {
-    Finding::new(key, &[("folder", &CLOCKSOURCE)])
-}
-
-/// The finding that the clocksource's name is unreadable, a note if no clock is slow.
+/// The finding that the clocksource's name is unreadable, although no clock is slow.
 fn unknown_clocksource(facts: &Document) -> Option<Finding> {
     // Without a kernel release, no facts were collected, or the system is not Linux.
     if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
         return None;
     }
-    let served = match facts.precise_served_by() {
-        Some((clock, ServedBy::Vdso)) => Some(format!("the vDSO answers {clock} all the same")),
-        _ => None,
-    };
-    Some(unreadable("clocksource_unknown").with_evidence(served))
+    let mut finding = Finding::note(
+        "clocksource_unknown",
+        "the name of the kernel's clocksource is unreadable",
+    )
+    .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
+    .fix(UNMASK);
+    if let Some((clock, ServedBy::Vdso)) = facts.precise_served_by() {
+        finding = finding.seen(format!("the vDSO answers {clock} all the same"));
+    }
+    Some(finding)
 }
+
+/// The finding that a system call answers, and the clocksource's name is unreadable.
+fn unreadable_and_slow(facts: &Document) -> Finding {
+    let what = if facts.hypervisor() == "gvisor" {
+        "each call for the time is a call into gVisor, which hides the host's clocksource"
+    } else {
+        "each call for the time is a system call, and the name of the kernel's clocksource is \
+         unreadable"
+    };
+    Finding::slow("clocksource_unknown", what)
+        .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
+        .fix(UNMASK)
+}
+
+/// Makes the clocksource's name readable.
+const UNMASK: &str = "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs \
+    /sys), or run tickline outside of the container";
 
 /// The finding that the process does not use the vDSO. `None` if the vDSO answers the coarse clock.
 fn vdso_bypassed(facts: &Document) -> Option<Finding> {
-    let coarse = facts.coarse_served_by();
-    if coarse == Some(ServedBy::Vdso) {
+    let coarse_served_by = facts.coarse_served_by();
+    if coarse_served_by == Some(ServedBy::Vdso) {
         return None;
     }
-    // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
-    let words = ["vdso=0", "vdso32=0"]
-        .into_iter()
-        .filter(|word| *word == "vdso=0" || facts.is_x86_32());
     // If the vDSO is mapped in spite of the parameter, it is not off.
-    let word = words.into_iter().find(|word| facts.has_parameter(word));
-    if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
-        return Some(parameter_finding("vdso_off", word));
+    if let Some(word) = vdso_parameter(facts)
+        && facts.machine.vdso_mapped != Some(true)
+    {
+        return Some(
+            Finding::slow(
+                "vdso_off",
+                "the vDSO is switched off, so each call for the time is a system call",
+            )
+            .seen(format!("the kernel's command line has {word}"))
+            .fix(without_vdso_parameter(word)),
+        );
     }
     // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
     // from the vDSO if the vDSO cannot read a counter (PLATFORM.md).
-    let name = facts
-        .clocksource()
-        .filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
-    (coarse == Some(ServedBy::SystemCall))
-        .then(|| named("vdso_unused", name).with_evidence(mapping(facts)))
+    let name = facts.clocksource()?;
+    let is_arm_32 = facts.machine.architecture.as_deref() == Some("arm");
+    if is_arm_32 || coarse_served_by != Some(ServedBy::SystemCall) {
+        return None;
+    }
+    Some(
+        Finding::slow(
+            "vdso_unused",
+            "this process does not use the vDSO, so each call for the time is a system call",
+        )
+        .seen(format!("current_clocksource is {name}"))
+        .seen(
+            "a system call answers clock_gettime MONOTONIC_COARSE, which a vDSO in use answers \
+             with any clocksource",
+        )
+        .seen_all(mapping(facts))
+        .fix(LOOK_BETWEEN),
+    )
 }
 
-/// The finding that a parameter of the kernel's command line, to be removed, disables the vDSO.
-fn parameter_finding(key: &'static str, word: &'static str) -> Finding {
-    Finding::new(key, &[("word", &word)]).with_steps(steps::remove_parameter(word))
+/// Finds what keeps a process from the vDSO.
+const LOOK_BETWEEN: &str = "look for what stands between program and vDSO: an interposed libc \
+    (LD_PRELOAD), a recorder or debugger (rr, valgrind), a sandbox, a libc without vDSO";
+
+/// The parameter on the kernel's command line that switches the vDSO off.
+fn vdso_parameter(facts: &Document) -> Option<&'static str> {
+    if facts.has_parameter("vdso=0") {
+        return Some("vdso=0");
+    }
+    // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
+    if facts.is_x86_32() && facts.has_parameter("vdso32=0") {
+        return Some("vdso32=0");
+    }
+    None
+}
+
+/// The removal of a parameter that keeps the kernel's clocks from the vDSO.
+fn without_vdso_parameter(word: &str) -> Fix {
+    Fix::new(
+        format!("take `{word}` off the kernel's command line"),
+        Some(steps::remove_parameter(word)),
+    )
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
 fn vdso_unused(name: &str, facts: &Document) -> Finding {
-    let arm = if facts.is_x86() {
+    let finding = Finding::slow(
+        "vdso_unused",
+        format!("the kernel keeps time with {name}, which the vDSO can read, but does not here"),
+    )
+    .seen(format!("current_clocksource is {name}"));
+    let erratum = if facts.is_x86() {
         ""
     } else {
         ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)"
     };
-    let finding = |key| Finding::new(key, &[("clocksource", &name), ("arm", &arm)]);
-    match facts.coarse_served_by() {
-        // The vDSO answers the coarse clock, so the process uses the vDSO.
-        Some(ServedBy::Vdso) => finding("vdso_unused/in_use"),
-        _ => finding("vdso_unused/readable").with_evidence(mapping(facts)),
+    let old_kernel = format!("a kernel too old for its vDSO to read that clocksource{erratum}");
+    // The vDSO answers the coarse clock, so the process uses the vDSO.
+    if facts.coarse_served_by() == Some(ServedBy::Vdso) {
+        return finding
+            .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
+            .fix(format!("look for {old_kernel}"));
     }
+    finding
+        .seen_all(mapping(facts))
+        .fix(format!("{LOOK_BETWEEN}; {old_kernel}"))
 }
 
+/// Whether the kernel has mapped its vDSO, in words.
 fn mapping(facts: &Document) -> Option<String> {
-    Some(match facts.machine.vdso_mapped? {
-        false => "/proc/self/maps has no [vdso]".to_owned(),
-        true => "/proc/self/maps has a [vdso], so the callers bypass it".to_owned(),
-    })
+    let text = if facts.machine.vdso_mapped? {
+        "/proc/self/maps has a [vdso], so the callers bypass it"
+    } else {
+        "/proc/self/maps has no [vdso]"
+    };
+    Some(text.to_owned())
 }
 
+/// The vDSO does not read KVM's clock.
 fn kvm_clock(facts: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
     if facts.has_parameter(NO_VSYSCALL) {
-        return parameter_finding("vdso_off/kvm_clock", NO_VSYSCALL);
+        return Finding::slow(
+            "vdso_off",
+            "the kernel's command line keeps kvm-clock from the vDSO",
+        )
+        .seen("current_clocksource is kvm-clock")
+        .seen(format!("the kernel's command line has {NO_VSYSCALL}"))
+        .fix(without_vdso_parameter(NO_VSYSCALL));
     }
     // A 64-bit vDSO reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT (PLATFORM.md).
-    let in_use = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
-    let key = if in_use {
-        "kvm_clock_unstable/in_use"
+    let lacks_bit = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
+    let finding = if lacks_bit {
+        Finding::slow(
+            "kvm_clock_unstable",
+            "the vDSO cannot read kvm-clock here: the host does not guarantee a stable TSC \
+             (PVCLOCK_TSC_STABLE_BIT)",
+        )
+        .seen("current_clocksource is kvm-clock")
+        .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
     } else {
-        "kvm_clock_unstable"
-    };
-    let finding = Finding::new(key, &[]).with_evidence(rejection_evidence(facts));
-    if may_use_tsc(facts) {
+        Finding::slow(
+            "kvm_clock_unstable",
+            "the kernel keeps time with kvm-clock, which the vDSO does not read here; usually the \
+             host does not guarantee a stable TSC",
+        )
+        .seen("current_clocksource is kvm-clock")
+    }
+    .seen_all(tsc::rejection_evidence(facts));
+    if facts.may_use_tsc() {
         return with_switch_to_tsc(finding, facts);
     }
     let host = fix::host_fix(facts)
-        .or_else(|| fix::fix_for_hypervisor("kvm", facts))
+        .or_else(|| hosts::trusted_tsc("kvm", facts))
         .unwrap_or_default();
-    finding.with_fix(host.reworded(|host| {
-        format!("{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself")
+    finding.fix(host.reworded(|host| {
+        format!(
+            "{host}; the host's kernel must not have marked its TSC unstable; after that the \
+             guest may use tsc itself"
+        )
     }))
 }
 
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
 fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
-    let evidence = "available_clocksource has tsc".to_owned();
     finding
-        .with_evidence([evidence])
-        .with_fix(fix::use_tsc(facts))
+        .seen("available_clocksource has tsc")
+        .fix(fix::use_tsc(facts))
 }
 
+/// The vDSO does not read Xen's clock.
 fn xen(facts: &Document) -> Finding {
-    let finding = Finding::new("xen_clocksource", &[]);
+    let finding = Finding::slow(
+        "xen_clocksource",
+        "the kernel keeps time with xen's clock, which the vDSO cannot read here",
+    )
+    .seen("current_clocksource is xen");
     if facts.are_unsynchronised() {
-        return finding.with_fix(Fix::none(
+        return finding.fix(Fix::none(
             "the counters are unsynchronised; use another type of instance",
         ));
     }
-    let finding = finding.with_evidence(rejection_evidence(facts));
-    if facts.accepts_tsc() == Some(true) {
+    let finding = finding.seen_all(tsc::rejection_evidence(facts));
+    let accepts_tsc = facts.accepts_tsc();
+    if accepts_tsc == Some(true) {
         return with_switch_to_tsc(finding, facts);
     }
     if facts.rejection().is_some() || facts.lists("tsc") {
-        return finding.with_fix(tsc_fix(facts));
+        return finding.fix(tsc::fix_for_rejected(facts));
     }
-    finding.with_fix(match (facts.accepts_tsc(), facts.invariant()) {
-        (_, Some(false)) => fix::host_fix_or(fix::trust_tsc, facts),
-        (None, _) => {
-            let then = fix::use_tsc(facts).text;
-            format!(
-                "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, {then}"
-            )
-            .into()
-        }
-        _ => fix::trust_tsc(facts),
-    })
+    if facts.invariant() == Some(false) {
+        return finding.fix(fix::host_fix_or(fix::trust_tsc, facts));
+    }
+    if accepts_tsc.is_none() {
+        let switch = fix::use_tsc(facts).text;
+        return finding.fix(format!(
+            "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, \
+             {switch}"
+        ));
+    }
+    finding.fix(fix::trust_tsc(facts))
 }
 
+/// The vDSO does not read Hyper-V's clock without the reference TSC page.
 fn hyperv(name: &str, facts: &Document) -> Finding {
-    let finding = named("hyperv_without_page", name).with_evidence(rejection_evidence(facts));
-    if may_use_tsc(facts) {
+    let finding = Finding::slow(
+        "hyperv_without_page",
+        "each call for the time is a call of Hyper-V: the kernel does not use the page that has \
+         the TSC's rate",
+    )
+    .seen(format!("current_clocksource is {name}"))
+    .seen_all(tsc::rejection_evidence(facts))
+    .fix(
+        "use a host that offers the reference TSC page (privilege AccessPartitionReferenceTsc), \
+         and a kernel with CONFIG_HYPERV_TIMER: the clocksource is then \
+         hyperv_clocksource_tsc_page, which the vDSO reads",
+    );
+    if facts.may_use_tsc() {
         return with_switch_to_tsc(finding, facts);
     }
     not_chosen(name, facts).unwrap_or(finding)
-}
-
-/// The finding for an x86 machine whose clocksource is not the TSC.
-fn without_tsc(name: &str, facts: &Document) -> Finding {
-    if facts.accepts_tsc() == Some(true) {
-        let fix = match facts.are_unsynchronised() {
-            true => Fix::none("the counters are unsynchronised"),
-            false => fix::use_tsc(facts),
-        };
-        return named("tsc_not_chosen", name).with_fix(fix);
-    }
-    if let Some(finding) = not_chosen(name, facts) {
-        return finding;
-    }
-    if let Some(word) = ["notsc", "tsc=unstable"]
-        .into_iter()
-        .find(|word| facts.has_parameter(word))
-    {
-        return Finding::new(
-            "tsc_switched_off",
-            &[("clocksource", &name), ("word", &word)],
-        )
-        .with_fix(remove_parameter(word, facts));
-    }
-    let offered = facts.machine.available_clocksources.as_deref();
-    let missing = offered.map(|list| match facts.lists("tsc") {
-        true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
-        false => format!("available_clocksource has no tsc: {list}"),
-    });
-    let Some(rejection) = facts.rejection() else {
-        return unexplained(name, missing, facts);
-    };
-    let finding = Finding::new(
-        rejection.key,
-        &[("clocksource", &name), ("reason", &rejection.reason)],
-    );
-    // The kernel's verdict may be old, so also show the present comparison.
-    let today = facts.counters();
-    let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding
-        .with_evidence(missing.into_iter().chain(rejection.messages).chain(today))
-        .with_fix(tsc_fix(facts))
-}
-
-/// The finding if the log does not say why the kernel does not use the TSC.
-fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding {
-    let then = match facts.lists("tsc") {
-        true => tsc_fix(facts),
-        false => missing_tsc_fix(facts),
-    };
-    let has_log = facts.machine.kernel_log.is_some();
-    let why = match has_log {
-        true => "the kernel's log does not say why, or no longer does",
-        false => "the kernel's log, which says why, may not be read by this user",
-    };
-    // If there is no fix, the log cannot change that.
-    let then = if has_log || then.is_none {
-        then
-    } else {
-        format!(
-            "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}",
-            then.text
-        )
-        .into()
-    };
-    if missing.is_none() {
-        return offer_unknown(name, facts, then);
-    }
-    let key = if facts.lists("tsc") {
-        "tsc_unstable"
-    } else {
-        "tsc_missing"
-    };
-    named(key, name)
-        .with_evidence(missing)
-        .with_evidence([why.to_owned()])
-        .with_fix(then)
-}
-
-/// The kernel's messages about its rejection of the TSC. Without a message, the position of the TSC
-/// at the end of the list of clocksources may show the rejection.
-fn rejection_evidence(facts: &Document) -> Vec<String> {
-    match facts.rejection() {
-        Some(rejection) => rejection.messages,
-        None if facts.lists("tsc") && facts.accepts_tsc() == Some(false) => {
-            vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
-        }
-        None => Vec::new(),
-    }
-}
-
-/// The fix for a TSC that the kernel does not offer, for an unknown reason.
-fn missing_tsc_fix(facts: &Document) -> Fix {
-    match fix::host_fix(facts) {
-        Some(host) => host,
-        None if facts.are_unsynchronised() => texts::phrase("firmware").into(),
-        None => fix::trust_tsc(facts),
-    }
-}
-
-/// The finding that the clocksource is slow, if it is unknown which others the kernel accepts.
-/// `then` is the fix if the kernel does not accept the TSC.
-fn offer_unknown(name: &str, facts: &Document, then: Fix) -> Finding {
-    let finding = named("clocksource_slow/offer_unknown", name);
-    if !facts.may_have_good_tsc() {
-        return finding.with_fix(then);
-    }
-    let (switch, then) = (fix::use_tsc(facts).text, then.text);
-    finding.with_fix(format!(
-        "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, {switch}; if not, {then}"
-    ))
-}
-
-/// The fix for a TSC that the kernel has rejected. Without a message, the watchdog has probably
-/// rejected it, because the kernel had registered the TSC before.
-fn tsc_fix(facts: &Document) -> Fix {
-    match facts
-        .rejection()
-        .map_or("tsc_watchdog", |rejection| rejection.key)
-    {
-        // A comparison agrees with the kernel, so do not override the kernel's verdict.
-        _ if facts.are_unsynchronised() => fix::host_or_firmware_fix(facts),
-        "tsc_warp" if fix::host_fix(facts).is_none() => texts::phrase("firmware").into(),
-        "tsc_skew" | "tsc_watchdog" => fix::check_tsc(facts),
-        // Only the watchdog's measurement has failed, so the TSC may be good.
-        "tsc_watchdog_delay" => fix::host_fix_or(fix::no_watchdog, facts),
-        // The text names a parameter for each of the two idle drivers, one of which is in use.
-        "tsc_halts" => texts::phrase("halts").into(),
-        "tsc_switched_off/by_log" => remove_parameter("tsc=unstable", facts),
-        _ => fix::host_fix_or(fix::trust_tsc, facts),
-    }
-}
-
-/// The fix for a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
-/// stays.
-fn remove_parameter(word: &str, facts: &Document) -> Fix {
-    if facts.are_unsynchronised() {
-        return fix::host_or_firmware_fix(facts);
-    }
-    if !facts.may_have_good_tsc() {
-        return fix::invariant_tsc(facts);
-    }
-    let steps = facts
-        .has_parameter(word)
-        .then(|| steps::remove_parameter(word));
-    Fix {
-        text: format!("take `{word}` off the kernel's command line"),
-        steps,
-        is_none: false,
-    }
 }

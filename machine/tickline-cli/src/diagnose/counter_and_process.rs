@@ -2,20 +2,35 @@
 //! its tracer, and a library that replaces its clocks. A finding about the process says nothing
 //! about other processes.
 
-use serde_json::json;
-
-use super::facts::is_counter;
-use super::finding::Finding;
-use super::texts::{self, TEXTS};
-use super::{fix, log};
-use crate::document::Document;
+use super::{Rule, fix, hosts};
+use crate::document::facts::is_counter;
+use crate::document::{Document, Finding, Fix};
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
-use crate::words::with_unit;
+use crate::words::frequency;
+
+/// The rules before those about the clocksource: why readings of a clock fail or mislead.
+pub(super) const BEFORE_CLOCKSOURCE: [Rule; 4] = [
+    counter_denied,
+    counters_unsynchronised,
+    clock_interposed,
+    counter_trapped,
+];
+
+/// The rules between those about the clocksource and those about Unix time.
+pub(super) const BEFORE_UNIX_TIME: [Rule; 3] = [traced, no_thread, not_invariant];
+
+/// The rules after all others. A new rule goes here.
+pub(super) const LAST: [Rule; 4] = [
+    frequency_implausible,
+    firmware_writes_tsc,
+    switched_off,
+    environment_unrecognised,
+];
 
 /// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
-pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
+fn counter_denied(facts: &Document) -> Option<Finding> {
     if facts.machine.counter_readable != Some(false) {
         return None;
     }
@@ -24,16 +39,30 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
         .iter()
         .filter(|row| row.served_by == Some(ServedBy::Nobody))
         .count();
-    let key = if killed > 0 {
-        "counter_denied/deadly"
-    } else {
-        "counter_denied"
-    };
-    Some(Finding::new(key, &[("killed", &killed)]))
+    let finding =
+        if killed > 0 {
+            Finding::wrong(
+            "counter_denied",
+            "this process may not read the counter, and a call of a libc clock kills the process \
+             with SIGSEGV",
+        )
+        .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
+        .seen(format!("calls of these clocks killed the calling process: {killed}"))
+        } else {
+            Finding::note(
+            "counter_denied",
+            "this process may not read the counter, so no code in this process can use the counter",
+        )
+        .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
+        };
+    Some(finding.fix(
+        "find the parent process that calls prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children \
+         inherit; it must call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program",
+    ))
 }
 
 /// The counters of two CPUs differ.
-pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
+fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     if !facts.are_unsynchronised() {
         return None;
     }
@@ -41,85 +70,116 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // because the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and
     // `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses its own
     // CPU's parameters.
-    let used = facts.clocksource().is_some_and(is_counter)
+    let kernel_uses_them = facts.clocksource().is_some_and(is_counter)
         || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
-    let key = if used {
-        "counters_unsynchronised/used"
-    } else {
-        "counters_unsynchronised"
-    };
     let host = fix::host_or_firmware_fix(facts);
-    let others = facts
-        .machine
-        .available_clocksources
-        .as_deref()
-        .unwrap_or_default();
-    let is_other = |name: &&str| !is_counter(name) && facts.clocksource() != Some(name);
-    let other = others.split_whitespace().find(is_other).filter(|_| used);
-    let fix = match other {
-        Some(other) => {
-            fix::switch_to(other, facts).reworded(|switch| format!("{switch}; then {}", host.text))
-        }
-        None => host,
+    let mut finding = if kernel_uses_them {
+        let fix = match other_timer(facts) {
+            Some(timer) => fix::switch_to(timer, facts)
+                .reworded(|switch| format!("{switch}; then {}", host.text)),
+            None => host,
+        };
+        Finding::wrong(
+            "counters_unsynchronised",
+            "the counters of two CPUs differ, and the kernel keeps time with them: threads see \
+             time step back",
+        )
+        .fix(fix)
+    } else {
+        Finding::note(
+            "counters_unsynchronised",
+            "the counters of two CPUs differ: programs that read them directly see time step back",
+        )
+        .fix(host)
     };
-    let evidence =
-        facts
-            .are_unsynchronised_by_clock()
-            .then(|| match facts.machine.counters.as_str() {
-                // Facts that a person has written may lack this text.
-                "" => "a comparison of the CPUs' counters".to_owned(),
-                words => words.to_owned(),
-            });
-    let forced = facts.has_parameter("tsc=reliable").then(|| {
-        "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
-    });
-    let evidence = evidence
-        .into_iter()
-        .chain(facts.unsynchronised_pairs())
-        .chain(forced);
-    Some(Finding::new(key, &[]).with_evidence(evidence).with_fix(fix))
+    if facts.are_unsynchronised_by_clock() {
+        finding = finding.seen(match facts.machine.counters.as_str() {
+            // Facts that a person has written may lack this text.
+            "" => "a comparison of the CPUs' counters",
+            words => words,
+        });
+    }
+    finding = finding.seen_all(facts.unsynchronised_pairs());
+    if facts.has_parameter("tsc=reliable") {
+        finding = finding.seen(
+            "the kernel's command line has tsc=reliable, so the kernel has not compared the \
+             counters",
+        );
+    }
+    Some(finding)
+}
+
+/// The first clocksource on offer that does not read the counter.
+fn other_timer(facts: &Document) -> Option<&str> {
+    let offered = facts.machine.available_clocksources.as_deref()?;
+    offered
+        .split_whitespace()
+        .find(|name| !is_counter(name) && facts.clocksource() != Some(name))
 }
 
 /// A read of the counter takes longer than a system call that reads no clock. Only a trapped
 /// instruction is that slow.
-pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
-    let ((name, counter), call) = (facts.counter()?, facts.cost_ns(GETPPID)?);
-    if counter <= call {
+fn counter_trapped(facts: &Document) -> Option<Finding> {
+    let (name, counter_ns) = facts.counter()?;
+    let call_ns = facts.cost_ns(GETPPID)?;
+    if counter_ns <= call_ns {
         return None;
     }
-    // On Arm, Linux itself may trap the instruction as a workaround for an erratum
-    // (`drivers/clocksource/arm_arch_timer.c`).
-    let key = match name {
-        "cntvct_el0" => "counter_trapped/arm",
-        "rdtime" => "counter_trapped/riscv",
-        _ => "counter_trapped",
+    let finding = match name {
+        // Linux itself may trap the instruction as a workaround for an erratum
+        // (`drivers/clocksource/arm_arch_timer.c`).
+        "cntvct_el0" => Finding::slow(
+            "counter_trapped",
+            "reading the counter takes longer than a system call: kernel or hypervisor emulates \
+             the instruction",
+        )
+        .fix(
+            "see whether the kernel works around an erratum of the counter (dmesg | grep -i \
+             erratum); if so, only another processor helps",
+        ),
+        "rdtime" => Finding::slow(
+            "counter_trapped",
+            "reading the counter takes longer than a system call: the firmware emulates rdtime",
+        )
+        .fix(Fix::none(
+            "the processor or the hypervisor has no register `time`, so the firmware (OpenSBI) \
+             emulates the register",
+        )),
+        _ => Finding::slow(
+            "counter_trapped",
+            "reading the counter takes longer than a system call: the hypervisor emulates the \
+             instruction",
+        )
+        .fix(hosts::untrapped_tsc(facts.hypervisor()).unwrap_or(
+            "on the host: use a processor that scales the guest's TSC (tsc_scaling, or VMX TSC \
+             scaling), or restart the guest, if it was moved from a host with another frequency",
+        )),
     };
-    let finding = Finding::new(key, &[]);
-    let host = TEXTS
-        .hosts
-        .get(facts.hypervisor())
-        .filter(|_| key == "counter_trapped");
-    let fix = host
-        .and_then(|host| host.untrapped.clone())
-        .map_or_else(|| finding.fix.clone(), Into::into);
-    let evidence = format!(
-        "{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns"
-    );
-    let clock = facts.precise_ns().zip(facts.precise_served_by());
-    let clock =
-        clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
-    Some(
-        finding
-            .with_evidence([evidence])
-            .with_evidence(clock)
-            .with_fix(fix),
-    )
+    let mut finding = finding.seen(format!(
+        "{name} takes {counter_ns:.0} ns, a system call that reads no clock (getppid) \
+         {call_ns:.0} ns"
+    ));
+    if let (Some(ns), Some((clock, _))) = (facts.precise_ns(), facts.precise_served_by()) {
+        finding = finding.seen(format!(
+            "{clock}, which reads the counter, takes {ns:.0} ns"
+        ));
+    }
+    Some(finding)
 }
 
 /// CPUID does not state that the counter runs at a constant rate.
-pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
-    (!facts.invariant()?)
-        .then(|| Finding::new("counter_not_invariant", &[]).with_fix(fix::invariant_tsc(facts)))
+fn not_invariant(facts: &Document) -> Option<Finding> {
+    if facts.invariant() != Some(false) {
+        return None;
+    }
+    Some(
+        Finding::note(
+            "counter_not_invariant",
+            "CPUID does not say that the counter runs at one rate in all power states",
+        )
+        .seen("CPUID 8000_0007h, EDX bit 8 is 0")
+        .fix(fix::invariant_tsc(facts)),
+    )
 }
 
 /// The largest plausible difference between the measured and the nominal frequency, ppm. Crystals
@@ -127,38 +187,82 @@ pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
-pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
-    let (nominal, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
+fn frequency_implausible(facts: &Document) -> Option<Finding> {
+    let nominal_hz = facts.clock.nominal_frequency_hz?;
+    let measured_hz = facts.clock.frequency_hz?;
     // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its own.
     let rate_ppb = facts.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
     if rate_ppb.unsigned_abs() / 1_000 > PLAUSIBLE_PPM {
         return None;
     }
-    let differs = nominal.abs_diff(measured) > nominal / 1_000_000 * PLAUSIBLE_PPM;
-    let hz = |hz: u64| with_unit(&json!(hz), Some("Hz"));
-    let values: texts::Values<'_> = &[("nominal", &hz(nominal)), ("measured", &hz(measured))];
-    differs.then(|| Finding::new("frequency_implausible", values))
+    if nominal_hz.abs_diff(measured_hz) <= nominal_hz / 1_000_000 * PLAUSIBLE_PPM {
+        return None;
+    }
+    let nominal = frequency(nominal_hz);
+    let measured = frequency(measured_hz);
+    Some(
+        Finding::unsure(
+            "frequency_implausible",
+            "the counter's frequency differs from the one that the processor or the hypervisor \
+             reports: the kernel's clocks may run at a wrong rate",
+        )
+        .seen(format!(
+            "nominal {nominal}, measured {measured} against CLOCK_MONOTONIC"
+        ))
+        .fix(
+            "see whether the kernel has calibrated the counter wrongly (dmesg | grep -i 'tsc:'; \
+             compare after a restart), or the guest was moved to a host with another frequency \
+             (restart the guest)",
+        ),
+    )
 }
 
 /// Firmware writes to the TSC.
-pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
-    let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
-    let values: texts::Values<'_> = &[("times", &lines.len()), ("first", lines.first()?)];
-    Some(Finding::new("firmware_writes_tsc", values).with_fix(texts::phrase("firmware")))
+fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
+    let messages = facts.firmware_writes()?;
+    let first = *messages.first()?;
+    Some(
+        Finding::note(
+            "firmware_writes_tsc",
+            format!(
+                "the firmware writes to the counter of a CPU; the kernel has undone such writes \
+                 {} times",
+                messages.len()
+            ),
+        )
+        .seen(first)
+        .fix(fix::FIRMWARE),
+    )
 }
 
 /// `TICKLINE=off` switches the counter off.
-pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
-    (facts.reason.as_deref() == Some("disabled_by_environment"))
-        .then(|| Finding::new("switched_off", &[]))
+fn switched_off(facts: &Document) -> Option<Finding> {
+    if facts.reason.as_deref() != Some("disabled_by_environment") {
+        return None;
+    }
+    Some(
+        Finding::note(
+            "switched_off",
+            "the user has switched off the counter for tickline",
+        )
+        .seen("the environment variable TICKLINE is off")
+        .fix("unset TICKLINE"),
+    )
 }
 
 /// `TICKLINE` is neither `on` nor `off`.
-pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
-    facts
-        .clock
-        .environment_unrecognised
-        .then(|| Finding::new("environment_unrecognised", &[]))
+fn environment_unrecognised(facts: &Document) -> Option<Finding> {
+    if !facts.clock.environment_unrecognised {
+        return None;
+    }
+    Some(
+        Finding::note(
+            "environment_unrecognised",
+            "the environment variable TICKLINE has a value that is ignored",
+        )
+        .seen("TICKLINE is neither on nor off")
+        .fix("unset TICKLINE"),
+    )
 }
 
 /// The beginnings of the file names of libraries that provide `clock_gettime`: glibc (up to 2.16 in
@@ -177,40 +281,69 @@ const LIBRARIES: [&str; 6] = [
 const FAKED_NS: u64 = 1_000_000_000;
 
 /// A library such as libfaketime replaces libc's `clock_gettime`.
-pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
+fn clock_interposed(facts: &Document) -> Option<Finding> {
     let file = facts.machine.clock_gettime_file.as_deref()?;
     let name = file.rsplit('/').next().unwrap_or(file);
     if LIBRARIES.iter().any(|library| name.starts_with(library)) {
         return None;
     }
+    let seen_file = format!("the dynamic linker has clock_gettime from {file}");
     let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
-    let faked = difference_ns.unsigned_abs() > FAKED_NS;
-    let key = if faked {
-        "clock_interposed/faked"
+    let finding = if difference_ns.unsigned_abs() > FAKED_NS {
+        let difference_s = difference_ns / 1_000_000_000;
+        Finding::wrong(
+            "clock_interposed",
+            format!("{name} replaces libc's clock_gettime, and gives this process another time"),
+        )
+        .seen(seen_file)
+        .seen(format!(
+            "Unix time by clock_gettime minus that by the system call: {difference_s} s"
+        ))
     } else {
-        "clock_interposed"
+        Finding::note(
+            "clock_interposed",
+            format!("{name} replaces libc's clock_gettime in this process"),
+        )
+        .seen(seen_file)
     };
-    let difference_s = difference_ns / 1_000_000_000;
-    Some(Finding::new(
-        key,
-        &[
-            ("name", &name),
-            ("file", &file),
-            ("difference_s", &difference_s),
-        ],
-    ))
+    Some(
+        finding
+            .fix("start the program without that library: see LD_PRELOAD and /etc/ld.so.preload"),
+    )
 }
 
 /// A tracer, such as a debugger, stops the process at system calls or signals.
-pub(super) fn traced(facts: &Document) -> Option<Finding> {
-    let pid = facts.machine.tracer_pid.filter(|pid| *pid != 0)?;
-    Some(Finding::new("traced", &[("pid", &pid)]))
+fn traced(facts: &Document) -> Option<Finding> {
+    let pid = facts.machine.tracer_pid?;
+    if pid == 0 {
+        return None;
+    }
+    Some(
+        Finding::note(
+            "traced",
+            "another process traces this one, so its system calls may take many times as long as \
+             usual",
+        )
+        .seen(format!("/proc/self/status: TracerPid is {pid}"))
+        .fix(format!(
+            "measure without strace, gdb or other tracers: ps -p {pid} names the tracer"
+        )),
+    )
 }
 
 /// tickline's clock could not start its thread.
-pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
-    Some(Finding::new(
-        "no_thread",
-        &[("error", facts.clock.thread_error.as_ref()?)],
-    ))
+fn no_thread(facts: &Document) -> Option<Finding> {
+    let error = facts.clock.thread_error.as_ref()?;
+    Some(
+        Finding::note(
+            "no_thread",
+            "tickline's clock has no thread, so the readers renew its lines, and the CPUs' \
+             counters are not compared",
+        )
+        .seen(format!("starting it failed: {error}"))
+        .fix(
+            "allow the user more processes (ulimit -u, prlimit --nproc), or the container more \
+             tasks (pids.max)",
+        ),
+    )
 }

@@ -1,65 +1,12 @@
 //! A fix as commands, one for each step, for this machine or for its host. A fix has no steps if an
 //! administrator must decide, or if the commands for the host are unknown.
 
-use serde::{Deserialize, Serialize};
-
-use super::log;
-use crate::document::Document;
+use crate::document::kernel_log::ANY_REJECTION;
+use crate::document::{Document, Place, Steps};
 use crate::machine::CLOCKSOURCE;
 
-/// The machine on which the user runs the commands of a fix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Place {
-    /// On the machine that the finding is about.
-    #[default]
-    Here,
-    /// On the host, below the hypervisor.
-    Host,
-}
-
-/// The commands of a fix, for a POSIX shell.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Steps {
-    /// The machine on which the user runs the commands: `here`, the machine itself, or `host`, the
-    /// host of a guest.
-    pub(crate) place: Place,
-    /// The command that must succeed first; null if no check is necessary.
-    pub(crate) check: Option<String>,
-    /// The command that mends the fault until the next restart; null if only a restart mends it.
-    pub(crate) now: Option<String>,
-    /// The command that mends the fault from the next restart on; null if the kernel's command line
-    /// has the parameter already.
-    pub(crate) keep: Option<String>,
-    /// The command that undoes `now` at once.
-    pub(crate) undo: Option<String>,
-    /// The command that undoes `keep`.
-    pub(crate) undo_keep: Option<String>,
-    /// The clocksource to which `now` switches. `doctor --fix` makes this switch itself.
-    #[serde(skip)]
-    pub(crate) clocksource: Option<String>,
-}
-
-impl Steps {
-    /// The name and the command of each step.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let steps = [
-            ("check", &self.check),
-            ("now", &self.now),
-            ("undo", &self.undo),
-            ("keep", &self.keep),
-            ("undo keep", &self.undo_keep),
-        ];
-        steps
-            .into_iter()
-            .filter_map(|(name, command)| Some((name, command.as_deref()?)))
-    }
-}
-
 /// The command that switches to a clocksource until the machine restarts.
-pub(crate) fn switch_command(clocksource: &str) -> String {
+pub(super) fn switch_command(clocksource: &str) -> String {
     format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource")
 }
 
@@ -75,9 +22,10 @@ fn is_name(name: &str) -> bool {
 /// The switch of the kernel to another clocksource that it accepts. `None` if the present
 /// clocksource is unknown, because no command could undo the switch.
 pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
-    let present = facts
-        .clocksource()
-        .filter(|name| is_name(name) && is_name(clocksource))?;
+    let present = facts.clocksource()?;
+    if !is_name(present) || !is_name(clocksource) {
+        return None;
+    }
     let word = format!("clocksource={clocksource}");
     let kept = match facts.parameter_of("clocksource=") {
         // The command line names this clocksource already.
@@ -86,19 +34,32 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
         Some(former) if !former.strip_prefix("clocksource=").is_some_and(is_name) => return None,
         former => replace_parameter(former, Some(&word)),
     };
+    // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the TSC.
+    // Any other timer has only one counter, and needs no check.
+    let check = match &facts.machine.kernel_log {
+        _ if clocksource != "tsc" => None,
+        Some(_) => Some("tickline warp".to_owned()),
+        None => Some(unless_rejected("tickline warp")),
+    };
     Some(Steps {
         place: Place::Here,
-        // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the
-        // TSC. Any other timer has only one counter, and needs no check.
-        check: (clocksource == "tsc").then(|| match facts.machine.kernel_log {
-            Some(_) => "tickline warp".to_owned(),
-            None => log::check("tickline warp"),
-        }),
+        check,
         now: Some(switch_command(clocksource)),
         undo: Some(switch_command(present)),
         clocksource: Some(clocksource.to_owned()),
         ..kept
     })
+}
+
+/// A shell command that fails in three cases:
+///
+/// - The log has a message about a rejection of the TSC.
+/// - The log is empty, or the user may not read it.
+/// - `then` fails.
+fn unless_rejected(then: &str) -> String {
+    format!(
+        "log=$(sudo dmesg) && [ -n \"$log\" ] && ! printf '%s\\n' \"$log\" | grep -iE '{ANY_REJECTION}' && {then}"
+    )
 }
 
 /// The removal of a parameter from the kernel's command line.
@@ -118,10 +79,9 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
 /// The commands that replace a parameter of the kernel's command line, and that undo this, for the
 /// next start.
 fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
-    let (keep, undo_keep) = (replace_command(former, new), replace_command(new, former));
     Steps {
-        keep: Some(keep),
-        undo_keep: Some(undo_keep),
+        keep: Some(replace_command(former, new)),
+        undo_keep: Some(replace_command(new, former)),
         ..Steps::default()
     }
 }
@@ -130,23 +90,21 @@ fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
 /// form, or be in another file: the command changes nothing unless it finds what it edits.
 fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
-    let part = |word: Option<&str>, text: &str| {
-        word.map(|word| text.replace("WORD", word))
-            .unwrap_or_default()
-    };
-    let options = part(former, " --remove-args=WORD") + &part(new, " --args=WORD");
-    let checks = part(former, " && grep -q '^GRUB.*\\bWORD\\b' /etc/default/grub")
-        + &part(
-            new,
-            " && grep -q '^GRUB_CMDLINE_LINUX=\"[^\"]*\"' /etc/default/grub",
-        );
-    let edits = part(former, " -e 's/ *\\bWORD\\b//'")
-        + &part(
-            new,
-            " -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 WORD\"/'",
-        );
+    let mut grubby = String::new();
+    let mut checks = String::new();
+    let mut edits = String::new();
+    if let Some(word) = former {
+        grubby += &format!(" --remove-args={word}");
+        checks += &format!(r" && grep -q '^GRUB.*\b{word}\b' /etc/default/grub");
+        edits += &format!(r" -e 's/ *\b{word}\b//'");
+    }
+    if let Some(word) = new {
+        grubby += &format!(" --args={word}");
+        checks += r#" && grep -q '^GRUB_CMDLINE_LINUX="[^"]*"' /etc/default/grub"#;
+        edits += &format!(r#" -e 's/^\(GRUB_CMDLINE_LINUX="[^"]*\)"/\1 {word}"/'"#);
+    }
     format!(
-        "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{options}; \
+        "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{grubby}; \
          elif test -f /etc/default/grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
          sudo update-grub; else echo 'not done: edit the command line of the kernel by hand' >&2; false; fi"
     )
@@ -157,7 +115,9 @@ fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use super::super::hosts;
     use super::*;
+    use crate::document::kernel_log::rejection;
 
     /// One message of each kind.
     const REJECTIONS: [&str; 7] = [
@@ -254,13 +214,10 @@ mod tests {
             !passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]),
             "refused, and empty"
         );
-        for rejection in REJECTIONS {
-            assert!(
-                log::rejection(&[rejection.to_owned()]).is_some(),
-                "{rejection}"
-            );
-            let log = format!("{GOOD}\n{rejection}\n{GOOD}");
-            assert!(!passes(&[("LOG", &log), ("WARP", "0")]), "{rejection}");
+        for message in REJECTIONS {
+            assert!(rejection(&[message.to_owned()]).is_some(), "{message}");
+            let log = format!("{GOOD}\n{message}\n{GOOD}");
+            assert!(!passes(&[("LOG", &log), ("WARP", "0")]), "{message}");
         }
     }
 
@@ -317,8 +274,7 @@ mod tests {
     /// Without the guest's name, each command fails and names the command that lists the guests.
     #[test]
     fn the_commands_for_virtualbox_ask_for_the_machines_name() {
-        let host = &super::super::texts::TEXTS.hosts["virtualbox"];
-        for (name, command) in host.steps.as_ref().unwrap().named() {
+        for (name, command) in hosts::virtualbox_steps().named() {
             let mut shell = std::process::Command::new("sh");
             let output = shell
                 .args(["-c", command])

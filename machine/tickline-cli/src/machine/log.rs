@@ -28,6 +28,11 @@ const KEPT: usize = 100;
 /// read it.
 pub(super) fn read() -> Option<Vec<String>> {
     let log = read_all().filter(|log| !log.is_empty())?;
+    Some(messages_about_clocks(&log))
+}
+
+/// The messages about clocks; of very many, those of the boot and the newest.
+fn messages_about_clocks(log: &str) -> Vec<String> {
     let mut messages: Vec<String> = log
         .lines()
         .map(without_level)
@@ -37,7 +42,7 @@ pub(super) fn read() -> Option<Vec<String>> {
     if messages.len() > 2 * KEPT {
         messages.drain(KEPT..messages.len() - KEPT);
     }
-    Some(messages)
+    messages
 }
 
 /// The whole kernel log, by syslog(2).
@@ -65,5 +70,42 @@ fn without_level(line: &str) -> &str {
     match line.split_once('>') {
         Some((level, rest)) if level.starts_with('<') => rest,
         _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_clocks_are_kept_without_their_level() {
+        let log = "\
+<6>[    0.370933] clocksource: Switched to clocksource tsc
+<6>[    0.400000] EXT4-fs (vda): mounted filesystem
+<4>[    0.500000] tsc: Marking TSC unstable due to boot parameter
+<6>[    0.600000] hpet0: 3 comparators
+[    0.700000] Hypervisor detected: KVM
+";
+        let expected = [
+            "[    0.370933] clocksource: Switched to clocksource tsc",
+            "[    0.500000] tsc: Marking TSC unstable due to boot parameter",
+            "[    0.600000] hpet0: 3 comparators",
+            "[    0.700000] Hypervisor detected: KVM",
+        ];
+        assert_eq!(messages_about_clocks(log), expected);
+    }
+
+    #[test]
+    fn of_very_many_messages_those_of_the_boot_and_the_newest_are_kept() {
+        let log: String = (0..300).map(|number| format!("tsc {number}\n")).collect();
+        let kept = messages_about_clocks(&log);
+        assert_eq!(kept.len(), 200);
+        assert_eq!((kept[0].as_str(), kept[99].as_str()), ("tsc 0", "tsc 99"));
+        assert_eq!(
+            (kept[100].as_str(), kept[199].as_str()),
+            ("tsc 200", "tsc 299")
+        );
+        let all: String = (0..200).map(|number| format!("tsc {number}\n")).collect();
+        assert_eq!(messages_about_clocks(&all).len(), 200);
     }
 }

@@ -49,7 +49,8 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
     const UNIX_EPOCH_S: u32 = 2_208_988_800;
     let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
     let reference = *reply.get(12..)?.first_chunk()?;
-    let (first, stratum) = (reply.first()?, reply.get(1)?);
+    let first = reply.first()?;
+    let stratum = reply.get(1)?;
     let updated_s = word(16)?.wrapping_sub(UNIX_EPOCH_S);
     let is_reply = reply.len() >= CLIENT_BYTES && first & 7 == 4;
     // These fields have 16 binary places. BOUND: below 3 * 2^32 * 2^29.

@@ -72,11 +72,10 @@ pub(super) fn count_readers() -> Option<usize> {
 /// All readers except `server` and this process, and the number of processes not readable.
 pub(crate) fn readers(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>, usize)> {
     let file = fs::metadata(page)?;
-    let (device, inode) = (
-        format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev())),
-        file.ino().to_string(),
-    );
-    let (mut readers, mut unreadable) = (Vec::new(), 0);
+    let device = format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev()));
+    let inode = file.ino().to_string();
+    let mut readers = Vec::new();
+    let mut unreadable = 0;
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?
             .file_name()

@@ -5,8 +5,23 @@
 //! gVisor the host's signature, and VirtualBox offers KVM's interface. The texts of firmware and
 //! kernel are more exact, so they take precedence.
 
-/// A stable code, and for each named text the words that it must contain.
-type Sign = (&'static str, &'static [(&'static str, &'static str)]);
+/// A text of the firmware or of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Text {
+    /// The kernel's name, release and build.
+    KernelVersion,
+    /// The kernel's messages.
+    KernelLog,
+    /// The names of the devices in the ACPI tables.
+    AcpiDevices,
+    /// The vendor and the product that the firmware names.
+    VendorAndProduct,
+    /// The field of the DMI tables with this name.
+    Dmi(&'static str),
+}
+
+/// A stable code, and for each text the words that it must contain.
+type Sign = (&'static str, &'static [(Text, &'static str)]);
 
 /// Signs of hypervisors:
 ///
@@ -18,39 +33,54 @@ type Sign = (&'static str, &'static [(&'static str, &'static str)]);
 pub(super) const HYPERVISORS: [Sign; 8] = [
     (
         "gvisor",
-        &[("version", "#1 SMP Sun Jan 10 15:06:54 PST 2016")],
+        &[(Text::KernelVersion, "#1 SMP Sun Jan 10 15:06:54 PST 2016")],
     ),
-    ("gvisor", &[("log", "Starting gVisor")]),
-    ("firecracker", &[("log", "FIRECK")]),
-    ("firecracker", &[("acpi", "FCVMGID:")]),
-    ("virtualbox", &[("product", "VirtualBox")]),
-    ("vmware", &[("product", "VMware")]),
+    ("gvisor", &[(Text::KernelLog, "Starting gVisor")]),
+    ("firecracker", &[(Text::KernelLog, "FIRECK")]),
+    ("firecracker", &[(Text::AcpiDevices, "FCVMGID:")]),
+    ("virtualbox", &[(Text::VendorAndProduct, "VirtualBox")]),
+    ("vmware", &[(Text::VendorAndProduct, "VMware")]),
     (
         "hyper_v",
-        &[("product", "Microsoft Corporation Virtual Machine")],
+        &[(
+            Text::VendorAndProduct,
+            "Microsoft Corporation Virtual Machine",
+        )],
     ),
-    ("xen", &[("product", "Xen HVM domU")]),
+    ("xen", &[(Text::VendorAndProduct, "Xen HVM domU")]),
 ];
 
 /// Signs of clouds. On EC2 with Nitro the vendor is Amazon EC2. On EC2 with Xen the vendor is Xen,
 /// and the BIOS version ends in `.amazon` (Amazon EC2 User Guide, "Detect whether a host is an EC2
 /// instance"). Azure's tag is `AZURE_CHASSIS_ASSET_TAG` in cloud-init's `DataSourceAzure.py`.
 pub(super) const CLOUDS: [Sign; 4] = [
-    ("ec2_nitro", &[("sys_vendor", "Amazon EC2")]),
+    ("ec2_nitro", &[(Text::Dmi("sys_vendor"), "Amazon EC2")]),
     (
         "ec2_xen",
-        &[("sys_vendor", "Xen"), ("bios_version", "amazon")],
+        &[
+            (Text::Dmi("sys_vendor"), "Xen"),
+            (Text::Dmi("bios_version"), "amazon"),
+        ],
     ),
-    ("google", &[("product_name", "Google Compute Engine")]),
+    (
+        "google",
+        &[(Text::Dmi("product_name"), "Google Compute Engine")],
+    ),
     (
         "azure",
-        &[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")],
+        &[(
+            Text::Dmi("chassis_asset_tag"),
+            "7783-7084-3265-9085-8269-3286-77",
+        )],
     ),
 ];
 
-/// The code of the first sign whose words are all found. `text` returns the text of a name.
-pub(super) fn first_match(signs: &[Sign], text: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let has = |(name, word): &(&str, &str)| text(name).is_some_and(|text| text.contains(word));
+/// The code of the first sign whose words are all found.
+pub(super) fn first_match(
+    signs: &[Sign],
+    text_of: impl Fn(Text) -> Option<String>,
+) -> Option<String> {
+    let has = |(text, word): &(Text, &str)| text_of(*text).is_some_and(|text| text.contains(word));
     signs
         .iter()
         .find(|(_, words)| words.iter().all(has))
@@ -67,39 +97,88 @@ mod tests {
 
     #[test]
     fn the_most_exact_sign_names_the_hypervisor_or_the_cloud() {
-        let firmware = |vendor, version| vec![("sys_vendor", vendor), ("bios_version", version)];
+        let firmware = |vendor, version| {
+            vec![
+                (Text::Dmi("sys_vendor"), vendor),
+                (Text::Dmi("bios_version"), version),
+            ]
+        };
         for (signs, texts, expected) in [
             (
                 &HYPERVISORS[..],
-                vec![("product", "QEMU Standard PC"), ("acpi", "VMGENCTR:00")],
+                vec![
+                    (Text::VendorAndProduct, "QEMU Standard PC"),
+                    (Text::AcpiDevices, "VMGENCTR:00"),
+                ],
                 None,
             ),
             (
                 &HYPERVISORS,
-                vec![("log", "ACPI: RSDP (v02 FIRECK)")],
+                vec![(Text::KernelLog, "ACPI: RSDP (v02 FIRECK)")],
                 Some("firecracker"),
             ),
             // This user may not read the log.
             (
                 &HYPERVISORS,
-                vec![("acpi", "ACPI0013:00\nFCVMGID:00")],
+                vec![(Text::AcpiDevices, "ACPI0013:00\nFCVMGID:00")],
                 Some("firecracker"),
             ),
             (
                 &HYPERVISORS,
-                vec![("product", "innotek GmbH VirtualBox")],
+                vec![(Text::VendorAndProduct, "innotek GmbH VirtualBox")],
                 Some("virtualbox"),
             ),
             (
                 &HYPERVISORS,
-                vec![("version", GVISOR), ("product", "VMware")],
+                vec![
+                    (Text::KernelVersion, GVISOR),
+                    (Text::VendorAndProduct, "VMware"),
+                ],
+                Some("gvisor"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![(Text::VendorAndProduct, "VMware, Inc. VMware7,1")],
+                Some("vmware"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![(
+                    Text::VendorAndProduct,
+                    "Microsoft Corporation Virtual Machine",
+                )],
+                Some("hyper_v"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![(Text::VendorAndProduct, "Xen HVM domU")],
+                Some("xen"),
+            ),
+            (
+                &HYPERVISORS,
+                vec![(Text::KernelLog, "Starting gVisor...")],
                 Some("gvisor"),
             ),
             (&CLOUDS, firmware("Xen", "4.11.amazon"), Some("ec2_xen")),
             (&CLOUDS, firmware("Xen", "4.17"), None),
+            (&CLOUDS, firmware("Amazon EC2", "1.0"), Some("ec2_nitro")),
+            (
+                &CLOUDS,
+                vec![(Text::Dmi("product_name"), "Google Compute Engine")],
+                Some("google"),
+            ),
+            (
+                &CLOUDS,
+                vec![(
+                    Text::Dmi("chassis_asset_tag"),
+                    "7783-7084-3265-9085-8269-3286-77",
+                )],
+                Some("azure"),
+            ),
+            (&CLOUDS, firmware("Microsoft Corporation", "1.0"), None),
         ] {
             let texts = BTreeMap::from_iter(texts);
-            let found = first_match(signs, |name| texts.get(name).map(ToString::to_string));
+            let found = first_match(signs, |text| texts.get(&text).map(ToString::to_string));
             assert_eq!(found.as_deref(), expected, "{texts:?}");
         }
     }

@@ -66,6 +66,14 @@ pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 /// A call that enters the kernel and reads no counter.
 pub(crate) const GETPPID: &str = "system call getppid";
 
+/// The loop of `rdtscp`; `None` on a processor without it.
+#[cfg(target_arch = "x86_64")]
+fn rdtscp() -> Option<Loop> {
+    use tickline_core::counter::{CpuCounter, HardwareCpuCounter};
+    let counter = HardwareCpuCounter::if_present()?;
+    Some(repeat(move || counter.now_ordered()))
+}
+
 /// Every call, in the order of the table. `counter` is `None` if the process may not read it.
 pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
     let ticks = |name, run: Option<Loop>| Call {
@@ -88,14 +96,7 @@ pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
         ),
     ];
     #[cfg(target_arch = "x86_64")]
-    calls.push(ticks(
-        "rdtscp",
-        tickline_core::counter::HardwareCpuCounter::if_present()
-            .filter(|_| counter.is_some())
-            .map(|counter| {
-                repeat(move || tickline_core::counter::CpuCounter::now_ordered(&counter))
-            }),
-    ));
+    calls.push(ticks("rdtscp", counter.and_then(|_admitted| rdtscp())));
     calls.extend([
         call("std::time::Instant", Instant::now),
         call("std::time::SystemTime", SystemTime::now),
@@ -173,10 +174,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// targets.
 #[cfg(unix)]
 fn ns(seconds: impl TryInto<u64>, part: impl TryInto<u64>, unit_ns: u64) -> u64 {
-    let (seconds, part) = (
-        seconds.try_into().unwrap_or(0),
-        part.try_into().unwrap_or(0),
-    );
+    let seconds = seconds.try_into().unwrap_or(0);
+    let part = part.try_into().unwrap_or(0);
     seconds
         .wrapping_mul(1_000_000_000)
         .wrapping_add(part.wrapping_mul(unit_ns))

@@ -54,7 +54,8 @@ impl ChangeDetector {
     /// The changes since the last call. `frequency_hz` is the counter's frequency by the clock's
     /// present status.
     pub(crate) fn since_last(&mut self, at_s: f64, frequency_hz: Option<u64>) -> Vec<Change> {
-        let (now, before) = (clocksource(), self.clocksource.take());
+        let now = clocksource();
+        let before = self.clocksource.take();
         self.clocksource.clone_from(&now);
         let name = |name: Option<String>| name.unwrap_or_else(|| "unknown".to_owned());
         let clocksource_change = (now != before).then(|| Change {
@@ -131,6 +132,21 @@ mod tests {
         };
         assert_eq!(hour(HZ + HZ / 2_000), None);
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));
+    }
+
+    #[test]
+    fn another_clocksource_is_a_change_once() {
+        let mut detector = ChangeDetector::new(None);
+        assert_eq!(detector.since_last(1.0, Some(HZ)), []);
+        detector.clocksource = Some("another".to_owned());
+        let changes = detector.since_last(2.0, Some(HZ));
+        let [change] = &changes[..] else {
+            panic!("{changes:?}");
+        };
+        assert_eq!((change.kind, change.at_s), ("clocksource", 2.0));
+        let words = "the kernel's clocksource was another and is ";
+        assert!(change.what.starts_with(words), "{}", change.what);
+        assert_eq!(detector.since_last(3.0, Some(HZ)), []);
     }
 
     /// Seen in the guest `migrated_hpet`: after a jump the clock's status has no frequency, and

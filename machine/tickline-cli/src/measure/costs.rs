@@ -189,7 +189,70 @@ fn time_calls(call: &Call, count: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
     use super::*;
+
+    /// A call that counts itself.
+    fn counted(name: &'static str, count: &Rc<Cell<u32>>) -> Call {
+        let count = Rc::clone(count);
+        Call {
+            name,
+            run: Some(Box::new(move |calls| {
+                count.set(count.get() + calls);
+                thread::sleep(Duration::from_millis(1));
+            })),
+            read_ns: None,
+        }
+    }
+
+    fn missing(name: &'static str) -> Call {
+        Call {
+            name,
+            run: None,
+            read_ns: None,
+        }
+    }
+
+    #[test]
+    fn every_clock_that_exists_has_a_cost_and_a_ratio_to_the_counter() {
+        let count = Rc::default();
+        let calls = [
+            counted(calls::COUNTER, &count),
+            counted(MONOTONIC, &count),
+            missing("no such clock"),
+        ];
+        let mut shares = Vec::new();
+        let rows = measure(&calls, 2, |share| shares.push(share));
+        assert_eq!(shares, [0.5, 1.0]);
+        let [counter, monotonic, missing] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        assert_eq!(counter.ratio_to_counter, Some(1.0));
+        let ratio = monotonic.cost_ns.unwrap() / counter.cost_ns.unwrap();
+        assert_eq!(monotonic.ratio_to_counter, Some(ratio));
+        assert_eq!((missing.cost_ns, missing.ratio_to_counter), (None, None));
+    }
+
+    #[test]
+    fn the_long_run_makes_every_call() {
+        let count = Rc::default();
+        let mut last_share = 0.0;
+        let calls = [counted(MONOTONIC, &count)];
+        let runs = long_run(&calls, TURN_CALLS + 7, |share| last_share = share);
+        assert_eq!(count.get(), TURN_CALLS + 7);
+        assert_eq!(last_share, 1.0);
+        assert_eq!(runs.len(), LONG_RUN.len());
+        let is_monotonic = |run: &&LongRun| run.clock == MONOTONIC;
+        let monotonic = runs.iter().find(is_monotonic).unwrap();
+        let total_s = monotonic.mean_ns.unwrap() * f64::from(TURN_CALLS + 7) / 1e9;
+        assert!((monotonic.total_s.unwrap() - total_s).abs() < 1e-9);
+        // The other clocks are not among the calls.
+        for run in runs.iter().filter(|run| !is_monotonic(run)) {
+            assert_eq!((run.mean_ns, run.total_s), (None, None), "{run:?}");
+        }
+    }
 
     #[test]
     fn a_cost_is_the_least_the_median_and_the_90th_percentile_of_the_rounds() {

@@ -30,7 +30,9 @@ pub(crate) fn measure(rows: &mut [CostRow], calls: &[Call]) {
 
 fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
     let start = Instant::now();
-    let (mut last, mut steps, mut smallest) = (read_ns(), 0, None);
+    let mut last = read_ns();
+    let mut steps = 0;
+    let mut smallest = None;
     while steps < STEPS && start.elapsed() < if steps < FEW { MAX_TIME } else { PATIENCE } {
         // A check of the elapsed time between two readings would hide steps that are smaller than
         // the cost of the check.
@@ -45,7 +47,7 @@ fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
         }
     }
     // One step alone may be longer than the resolution, such as after an interruption.
-    smallest.filter(|_| steps > 1)
+    if steps > 1 { smallest } else { None }
 }
 
 #[cfg(test)]

@@ -33,6 +33,17 @@ pub(crate) enum ServedBy {
     Nobody,
 }
 
+impl ServedBy {
+    /// The answerer in a table.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Vdso => "vDSO",
+            Self::SystemCall => "system call",
+            Self::Nobody => "nobody: SIGSEGV",
+        }
+    }
+}
+
 /// The answerer of each clock for which there is a proof.
 pub(crate) type ServedByClock = BTreeMap<&'static str, ServedBy>;
 
@@ -65,7 +76,8 @@ pub(crate) fn find() -> Result<ServedByClock, String> {
     let program = std::env::current_exe()
         .map_err(|error| format!("the program cannot find itself: {error}"))?;
     let clocks = tested_clocks();
-    let (mut served, mut from) = (ServedByClock::new(), 0);
+    let mut served = ServedByClock::new();
+    let mut from = 0;
     while from < clocks.len() {
         let output = Command::new(&program)
             .args([FILTERED_COMMAND, &from.to_string()])
@@ -134,11 +146,10 @@ pub(crate) fn run_filtered(from: usize) -> io::Result<Exit> {
         // Only the C library sets errno. In glibc on x86_64, gettimeofday and time are the vDSO's
         // own functions. If their system call fails, they do not set errno, and leave a time of
         // zero.
-        let reading = call
-            .read_ns
-            .as_ref()
-            .filter(|_| outcome.is_ok() && errno == 0)
-            .map(|read_ns| read_ns());
+        let reading = match &call.read_ns {
+            Some(read_ns) if outcome.is_ok() && errno == 0 => Some(read_ns()),
+            _ => None,
+        };
         served_by(outcome.is_ok().then_some(errno), reading)
     };
     // Without an effective filter, the vDSO would seem to answer every clock.

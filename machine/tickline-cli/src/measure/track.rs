@@ -175,6 +175,46 @@ fn offset_sample(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::report::example;
+
+    #[test]
+    fn a_summary_has_the_extremes_of_its_samples_and_their_counts() {
+        let usual = example::offset_sample(0.0, 5.0);
+        let mut summary = OffsetSummary::default();
+        summary.add(&OffsetSample {
+            state: ClockState::Calibrating,
+            ..usual
+        });
+        summary.add(&OffsetSample {
+            offset_ns: -9.0,
+            bound_before_ns: 30,
+            bound_after_ns: 40,
+            inside_bracket: false,
+            bound_violated: true,
+            ..usual
+        });
+        let expected = OffsetSummary {
+            samples: 2,
+            fast_samples: 1,
+            least_offset_ns: -9.0,
+            most_offset_ns: 5.0,
+            largest_offset_ns: 9.0,
+            largest_bound_ns: 40,
+            outside_bracket: 1,
+            bound_violated: 1,
+        };
+        assert_eq!(summary, expected);
+    }
+
+    /// Symptom: the lowest offset was 0, which was never seen.
+    #[test]
+    fn a_summary_of_positive_offsets_has_no_0() {
+        let mut summary = OffsetSummary::default();
+        summary.add(&example::offset_sample(0.0, 5.0));
+        summary.add(&example::offset_sample(1.0, 9.0));
+        let ends = (summary.least_offset_ns, summary.most_offset_ns);
+        assert_eq!(ends, (5.0, 9.0));
+    }
 
     #[test]
     fn a_sample_places_the_reading_in_its_bracket() {

@@ -306,6 +306,39 @@ mod tests {
         assert_eq!(still.slope_ppb(), None, "points at one time make no line");
     }
 
+    #[test]
+    fn the_summary_has_each_cpu_once_and_in_order() {
+        let mut watch = WatchSummary::default();
+        for cpu in [3, 1, 2, 1] {
+            watch.add(&OffsetSample {
+                cpu: Some(cpu),
+                ..offset_sample(0.0, f64::from(cpu))
+            });
+        }
+        let cpus = watch.cpus.iter();
+        let found: Vec<_> = cpus.map(|cpu| (cpu.cpu, cpu.offsets.samples)).collect();
+        assert_eq!(found, [(1, 2), (2, 1), (3, 1)]);
+    }
+
+    #[test]
+    fn only_samples_by_the_counter_count_for_the_skew() {
+        let mut watch = WatchSummary::default();
+        for (at_s, offset_ns, state) in [
+            (0.0, 0.0, ClockState::Fast),
+            (1.0, 900.0, ClockState::Calibrating),
+            (2.0, 10.0, ClockState::Fast),
+            (4.0, 20.0, ClockState::Fast),
+        ] {
+            watch.add(&OffsetSample {
+                state,
+                ..offset_sample(at_s, offset_ns)
+            });
+        }
+        assert_eq!((watch.all.samples, watch.all.fast_samples), (4, 3));
+        let skew_ppb = watch.skew_ppb.unwrap();
+        assert!((skew_ppb - 5.0).abs() < 1e-6, "{skew_ppb}");
+    }
+
     /// Symptom: at its end `watch --secs 2` reported "calibrating" for every CPU, although the
     /// counter served. Cause: it lost the CPUs' samples after the main thread's last sample.
     #[test]

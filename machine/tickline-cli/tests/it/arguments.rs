@@ -6,44 +6,185 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 
+use tempfile::TempDir;
+
 use crate::common::{assert_fails, entries, text, tickline};
 
-/// Each line has a command line, and parts of the expected message.
-const REFUSED: &str = include_str!("refused.txt");
-
-#[test]
-fn bad_arguments_are_named_with_their_limits() {
+/// A folder with a file `x`, a folder `taken`, a link to that folder, and a link to a missing file.
+fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let taken = folder.path().join("taken");
-    std::fs::create_dir(&taken).unwrap();
+    std::fs::create_dir(folder.path().join("taken")).unwrap();
     std::fs::write(folder.path().join("x"), "of value").unwrap();
-    for (link, target) in [("link", "taken"), ("dangling", "missing")] {
-        symlink(target, folder.path().join(link)).unwrap();
-    }
-    for line in REFUSED.lines().filter(|line| !line.starts_with('#')) {
-        let (words, parts) = line
-            .split_once(" => ")
-            .expect("a command line, and what it says");
-        // The command must fail before the measurement, which would take an hour.
-        let words: Vec<&str> = words
-            .split(' ')
-            .map(|word| word.trim_matches('"'))
-            .collect();
-        let output = tickline(&words)
+    symlink("taken", folder.path().join("link")).unwrap();
+    symlink("missing", folder.path().join("dangling")).unwrap();
+    folder
+}
+
+/// Checks that the program refuses each command line before it measures, which would take an hour
+/// for some, that its message has each of these parts, and that it writes nothing else.
+fn assert_refused(cases: &[(&str, &[&str])]) {
+    let folder = folder();
+    for (line, parts) in cases {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = tickline(&arguments)
             .current_dir(folder.path())
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
         assert_eq!(text(&output.stdout), "", "{line}");
         let error = text(&output.stderr);
-        assert!(
-            parts.split(" & ").all(|part| error.contains(part)),
-            "{line}: {error}"
-        );
+        for part in *parts {
+            assert!(error.contains(part), "{line}: no {part} in {error}");
+        }
     }
     assert_eq!(entries(folder.path()), ["dangling", "link", "taken", "x"]);
-    assert_eq!(entries(&taken), [""; 0]);
+    assert_eq!(entries(&folder.path().join("taken")), [""; 0]);
     assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
+}
+
+#[test]
+fn a_figure_outside_its_limits_is_refused_with_the_limits() {
+    assert_refused(&[
+        ("--secs 0", &["1 to 3600"]),
+        ("--secs x", &["1 to 3600"]),
+        ("watch --secs 0", &["1 to 31536000"]),
+        (
+            "watch --interval 0.01",
+            &["0.01", "seconds from 0.05 to 3600"],
+        ),
+        ("watch --interval NaN", &["NaN", "0.05 to 3600"]),
+        ("bench --rounds 0", &["1 to 100000"]),
+        ("bench --rounds 100001", &["100001", "1 to 100000"]),
+        (
+            "bench --calls 1000000001",
+            &["1000000001", "1 to 1000000000"],
+        ),
+        (
+            "report --secs 3601 --out a.html",
+            &["3601 is not a whole number from 1 to 3600"],
+        ),
+        ("compare --above NaN x x", &["0 to 10000"]),
+        ("compare --above 10%% x x", &["10%%", "0 to 10000"]),
+        ("compare --above 10001% x x", &["0 to 10000"]),
+    ]);
+}
+
+#[test]
+fn a_list_of_cpus_that_cannot_be_compared_is_refused() {
+    assert_refused(&[
+        ("warp --cpus 3-1", &["3-1", "0-3,8"]),
+        ("warp --cpus 9000", &["9000", "8191"]),
+        (
+            "warp --cpus 8191",
+            &["no thread could be started on CPU 8191: choose from"],
+        ),
+        ("warp --pairs some", &["some", "all", "star"]),
+        (
+            "watch --cpus 8191",
+            &["no thread could be started on CPU 8191: choose from"],
+        ),
+    ]);
+}
+
+#[test]
+fn an_empty_list_of_cpus_is_refused() {
+    let output = tickline(&["warp", "--cpus", ""]).output().unwrap();
+    assert_fails(&output, 2, "is not a list of CPUs");
+}
+
+#[test]
+fn an_unknown_or_missing_word_is_refused_with_the_known_ones() {
+    assert_refused(&[
+        ("--nonsense", &["--nonsense"]),
+        ("--json=", &["a value is required for '--json <FILE>'"]),
+        ("report", &["--out"]),
+        ("report --out=", &["a value is required for '--out <FILE>'"]),
+        (
+            "explain tsc_skwe",
+            &[
+                "not the code of a finding; all: clock_interposed",
+                "tsc_skew",
+            ],
+        ),
+        ("man nonsense", &["nonsense is not a command; all: doctor"]),
+        ("completions nonsense", &["bash"]),
+        (
+            "run --typo -- plugin --check",
+            &["unexpected argument", "--typo"],
+        ),
+    ]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_measurement() {
+    assert_refused(&[
+        (
+            "--secs 3600 --json no/such/folder/a.json",
+            &["no/such/folder/a.json: No such file"],
+        ),
+        ("--secs 3600 --json taken", &["taken: is a directory"]),
+        // Symptom: each made a file called new.
+        ("bench --json new/", &["new/: not a directory"]),
+        ("bench --json new/.", &["new/.: not a directory"]),
+        (
+            "watch --csv no/such/folder/a.csv",
+            &["no/such/folder/a.csv: No such file"],
+        ),
+        (
+            "bench --json no/such/folder/a.json",
+            &["no/such/folder/a.json: No such file"],
+        ),
+        (
+            "report --secs 3600 --out no/such/folder/a.html",
+            &["no/such/folder/a.html"],
+        ),
+        // Symptom: the program created the missing file that the link names, which `cp` never does.
+        (
+            "bench --json dangling",
+            &["dangling: it is a link to a missing file"],
+        ),
+        (
+            "watch --secs 1 --csv dangling",
+            &["dangling: it is a link to a missing file"],
+        ),
+    ]);
+}
+
+#[test]
+fn two_outputs_to_one_place_are_refused() {
+    for line in [
+        "--openmetrics - --json -",
+        "--openmetrics a --json ./a",
+        "watch --csv - --json -",
+        "watch --csv - --json /dev/stdout",
+        "watch --secs 3600 --csv x --json ./x",
+        "report --secs 3600 --out - --json -",
+        "report --secs 3600 --out - --json /dev/stdout",
+        "report --secs 3600 --out /dev/stdout --json -",
+        "report --secs 3600 --out a --json ./a",
+        // Neither file exists yet, and their folder has two names.
+        "report --secs 1 --out taken/a --json link/a",
+    ] {
+        assert_refused(&[(line, &["name one place: choose two"])]);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_by_its_name() {
+    assert_refused(&[
+        ("compare no/such.json x", &["no/such.json: No such file"]),
+        (
+            "compare x x",
+            &["x: it is not a document that --json writes: expected value at line 1"],
+        ),
+        ("--facts -", &["standard input: it is empty"]),
+        ("flight no/such/file", &["no/such/file: No such file"]),
+        ("flight x", &["x: it is not the file of a flight recorder"]),
+        (
+            "flight x --out ./x",
+            &["./x: the trace would replace the recorder's file: choose another --out"],
+        ),
+    ]);
 }
 
 /// Symptom: no call was seen of a thread that made 650,000 a second.

@@ -117,7 +117,8 @@ fn a_link_is_followed_and_its_file_replaced() {
         tempfile::tempdir()
     }
     .unwrap();
-    let (link, file) = (folder.path().join("link"), folder.path().join("data/file"));
+    let link = folder.path().join("link");
+    let file = folder.path().join("data/file");
     fs::create_dir(folder.path().join("data")).unwrap();
     fs::write(&file, "what was there before").unwrap();
     symlink("data/file", &link).unwrap();

@@ -10,6 +10,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+use crate::common::filter::{filter, put_under};
 use crate::common::{assert_fails, copy_program, is_root, text, tickline};
 
 /// A folder that every user may enter, with a copy of the program. Other users may not be able to
@@ -144,6 +150,88 @@ fn doctor_ends_well_without_any_standard_stream() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
+/// The system calls that set a clock, rename, remove, link or create a file, change modes, owners or
+/// times, mount, send a signal, or change the kernel.
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+const CHANGES: [&str; 24] = [
+    "settimeofday",
+    "clock_settime",
+    "unlinkat",
+    "renameat2",
+    "linkat",
+    "symlinkat",
+    "mkdirat",
+    "mknodat",
+    "fchmod",
+    "fchmodat",
+    "fchown",
+    "fchownat",
+    "truncate",
+    "ftruncate",
+    "utimensat",
+    "mount",
+    "umount2",
+    "sethostname",
+    "reboot",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "kill",
+    "bpf",
+];
+
+/// Older forms of these calls, some of which newer architectures lack, and which musl uses.
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+const OLDER_CHANGES: [&str; 14] = [
+    "creat", "unlink", "rename", "renameat", "link", "symlink", "mkdir", "rmdir", "mknod", "chmod",
+    "chown", "lchown", "utime", "utimes",
+];
+
+/// The flags with which `open` may write. `O_RDONLY` is 0.
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+const OPEN_FOR_WRITING: [i32; 4] = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+
+/// The rules of seccompiler for all of these calls that the architecture has.
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+fn rules_of_changes() -> Vec<Value> {
+    let calls = CHANGES.iter().chain(&OLDER_CHANGES);
+    let mut rules: Vec<Value> = calls.map(|call| json!({ "syscall": call })).collect();
+    let mut add_open = |call: &str, flags_index: u8| {
+        for flag in OPEN_FOR_WRITING {
+            let has_flag = json!({
+                "index": flags_index,
+                "type": "dword",
+                "op": { "masked_eq": flag },
+                "val": flag,
+            });
+            rules.push(json!({ "syscall": call, "args": [has_flag] }));
+        }
+    };
+    add_open("openat", 2);
+    add_open("open", 1);
+    // x86_64 has all of them, so a name that seccompiler does not know there is a mistake.
+    if cfg!(not(target_arch = "x86_64")) {
+        rules.retain(|rule| filter(&"kill_process".into(), &json!([rule])).is_ok());
+    }
+    rules
+}
+
 /// A filter kills the program and its child processes at a system call that
 ///
 /// - opens a file for writing,
@@ -161,16 +249,12 @@ fn doctor_ends_well_without_any_standard_stream() {
 fn doctor_makes_no_system_call_that_changes_the_system() {
     use std::os::unix::process::ExitStatusExt;
 
-    use crate::common::filter::{filter, put_under};
-    let compiled = |rules: &Value| filter(&"kill_process".into(), rules);
-    let mut rules: Value = serde_json::from_str(include_str!("changes.json")).unwrap();
-    // Newer architectures lack the older forms of some calls, which musl uses.
-    let is_known = |rule: &Value| cfg!(target_arch = "x86_64") || compiled(&json!([rule])).is_ok();
-    rules.as_array_mut().unwrap().retain(is_known);
+    let rules = Value::from(rules_of_changes());
     let folder = tempfile::tempdir().unwrap();
     let run = |target: &str| {
         let mut command = tickline(&["--json", target]);
-        put_under(command.current_dir(&folder), compiled(&rules).unwrap());
+        let kills = filter(&"kill_process".into(), &rules).unwrap();
+        put_under(command.current_dir(&folder), kills);
         command.output().unwrap()
     };
     // First check the filter: it must kill a program that writes a file.

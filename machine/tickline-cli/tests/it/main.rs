@@ -19,4 +19,6 @@ mod recorded;
 mod run;
 mod serve;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod units;
 mod watch;

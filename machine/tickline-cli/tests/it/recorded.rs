@@ -1,12 +1,10 @@
 //! Tests of the program's findings on recorded machines.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::common::{entries, text, tickline};
@@ -39,16 +37,387 @@ pub(crate) fn diagnosed(facts: &Value) -> (Value, Option<i32>) {
     )
 }
 
-/// A row of `recorded.json`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Expected {
-    /// The findings' codes.
-    codes: Vec<String>,
+/// A recorded machine, and what the program must find.
+struct Recorded {
+    /// The name of its file in `tests/facts`.
+    name: &'static str,
+    /// The codes of the findings, the most severe first.
+    findings: &'static [&'static str],
     /// A part of the first finding's fix.
-    fix: String,
-    /// Parts of the text.
-    parts: Vec<String>,
+    fix: &'static str,
+}
+
+/// A machine without findings.
+const fn well(name: &'static str) -> Recorded {
+    found(name, &[], "")
+}
+
+const fn found(
+    name: &'static str,
+    findings: &'static [&'static str],
+    fix: &'static str,
+) -> Recorded {
+    Recorded {
+        name,
+        findings,
+        fix,
+    }
+}
+
+const MACHINES: [Recorded; 31] = [
+    found(
+        "an-hour-off",
+        &["ntp_unsynchronised"],
+        "sudo timedatectl set-ntp true",
+    ),
+    found(
+        "arm-chosen-timer",
+        &["clocksource_not_chosen"],
+        "echo arch_sys_counter",
+    ),
+    found(
+        "bare-metal-watchdog",
+        &["tsc_skew"],
+        "the kernel may be right",
+    ),
+    found("chrony-plain", &["ntp_flag"], "chronyc tracking"),
+    well("chrony-rtcsync"),
+    found("chrony-slewing", &["ntp_slewing", "ntp_flag"], "makestep"),
+    found("chronyd-alone", &["ntp_unsynchronised"], "chronyc sources"),
+    well("chronyd-phc"),
+    found(
+        "container-masked",
+        &["clocksource_unknown"],
+        "mount -t sysfs",
+    ),
+    found(
+        "daemon-dead",
+        &["utc_error_large"],
+        "timedatectl timesync-status",
+    ),
+    found("guest-hpet", &["tsc_not_chosen"], "echo tsc | sudo tee"),
+    found("hpet-listed-tsc", &["tsc_skew"], "the kernel may be right"),
+    found(
+        "hyperv-chosen-acpi-pm",
+        &["clocksource_not_chosen", "counter_not_invariant"],
+        "echo hyperv_clocksource_tsc_page",
+    ),
+    found(
+        "hyperv-msr",
+        &["hyperv_without_page"],
+        "hyperv_clocksource_tsc_page",
+    ),
+    well("hyperv-page"),
+    well("kvm-clickhouse"),
+    found(
+        "nominal-11000-ppm",
+        &["frequency_implausible"],
+        "restart the guest",
+    ),
+    found(
+        "numa-watchdog",
+        &["tsc_watchdog_delay"],
+        "tsc=nowatchdog clocksource=tsc",
+    ),
+    found("pll-480-ms", &["ntp_slewing"], "chronyc tracking"),
+    found(
+        "raspberry-pi-1",
+        &["clocksource_slow"],
+        "none: a processor of ARMv6",
+    ),
+    well("raspberry-pi-4"),
+    found(
+        "riscv64-emulated",
+        &["counter_trapped"],
+        "none: the processor",
+    ),
+    found(
+        "slew-8-percent",
+        &["ntp_slewing", "ntp_flag"],
+        "wait until the NTP daemon",
+    ),
+    found(
+        "virtualbox-chosen-acpi-pm",
+        &["clocksource_not_chosen", "ntp_unsynchronised"],
+        "echo kvm-clock",
+    ),
+    found(
+        "virtualbox-debian7",
+        &["tsc_warp"],
+        "VBoxManage modifyvm NAME --paravirtprovider kvm",
+    ),
+    well("vmware-debian7"),
+    found(
+        "vmware-no-log",
+        &["tsc_missing"],
+        "monitor_control.virtual_rdtsc = \"FALSE\"",
+    ),
+    found("wsl2", &["ntp_unsynchronised"], "sudo hwclock -s"),
+    found(
+        "xen-aws-p3",
+        &["xen_clocksource"],
+        "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    ),
+    found("xen-emulated", &["counter_trapped"], "tsc_mode"),
+    found(
+        "xen-pv",
+        &["xen_clocksource", "counter_not_invariant"],
+        "nomigrate=1",
+    ),
+];
+
+/// The text of the machine's file.
+fn facts(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts");
+    fs::read_to_string(folder.join(name).with_extension("json")).unwrap()
+}
+
+/// The document that the program makes from the machine's facts, and its exit code.
+fn diagnosed_machine(name: &str) -> (Value, Option<i32>) {
+    diagnosed(&serde_json::from_str(&facts(name)).unwrap())
+}
+
+/// The text of `tickline doctor` about the machine.
+fn shown(name: &str) -> String {
+    text(&output(&[], &facts(name)).stdout)
+}
+
+fn findings(document: &Value) -> &[Value] {
+    document["findings"].as_array().unwrap()
+}
+
+#[test]
+fn each_recorded_machine_is_in_the_table() {
+    let files: Vec<_> = MACHINES
+        .iter()
+        .map(|machine| format!("{}.json", machine.name))
+        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts");
+    assert_eq!(entries(&folder), files);
+}
+
+#[test]
+fn a_recorded_machine_has_the_keys_of_the_schema_and_names_its_source() {
+    let schema = document_schema();
+    for Recorded { name, .. } in MACHINES {
+        let recorded: Value = serde_json::from_str(&facts(name)).unwrap();
+        assert_eq!(faults(&schema, &recorded), [""; 0], "{name}");
+        let source = recorded["source"].as_str().unwrap_or_default();
+        assert!(source.len() > 20, "{name}: its source is '{source}'");
+    }
+}
+
+#[test]
+fn the_findings_about_a_recorded_machine_are_those_of_the_table() {
+    for Recorded { name, findings, .. } in MACHINES {
+        let (document, _) = diagnosed_machine(name);
+        let found: Vec<_> = self::findings(&document)
+            .iter()
+            .map(|finding| finding["code"].as_str().unwrap())
+            .collect();
+        assert_eq!(found, findings, "{name}: {document}");
+    }
+}
+
+#[test]
+fn the_first_finding_has_evidence_and_the_fix_of_the_table() {
+    for Recorded { name, fix, .. } in MACHINES {
+        let (document, _) = diagnosed_machine(name);
+        let Some(finding) = findings(&document).first() else {
+            continue;
+        };
+        let shown = finding["fix"].as_str().unwrap();
+        assert!(shown.contains(fix), "{name}: no {fix} in {shown}");
+        let evidence = finding["evidence"].as_array().unwrap();
+        assert!(!evidence.is_empty(), "{name}: {finding}");
+    }
+}
+
+#[test]
+fn the_exit_code_is_1_if_a_finding_is_wrong_or_slow() {
+    for Recorded { name, .. } in MACHINES {
+        let (document, code) = diagnosed_machine(name);
+        let is_bad = findings(&document)
+            .iter()
+            .any(|finding| finding["severity"] == "wrong" || finding["severity"] == "slow");
+        assert_eq!(code, Some(i32::from(is_bad)), "{name}: with --json");
+        let code = output(&[], &facts(name)).status.code();
+        assert_eq!(code, Some(i32::from(is_bad)), "{name}: as text");
+    }
+}
+
+/// A monitoring system takes the first line, and the exit code.
+#[test]
+fn a_check_is_one_line_whose_exit_code_agrees_with_the_findings() {
+    for Recorded { name, .. } in MACHINES {
+        let (document, _) = diagnosed_machine(name);
+        let has_only_notes = findings(&document)
+            .iter()
+            .all(|finding| finding["severity"] == "note");
+        let check = output(&["--check"], &facts(name));
+        let line = text(&check.stdout);
+        assert_eq!(line.lines().count(), 1, "{name}: {line}");
+        let code = check.status.code().unwrap();
+        let status = ["OK", "WARNING", "CRITICAL", "UNKNOWN"][usize::try_from(code).unwrap()];
+        let start = format!("TICKLINE {status} - ");
+        assert!(line.starts_with(&start), "{name}: {code}: {line}");
+        // Without a finding the NTP state, or the answerer of the clocks, may still be unknown.
+        let allowed = if has_only_notes { [0, 3] } else { [1, 2] };
+        assert!(allowed.contains(&code), "{name}: {code}: {line}");
+    }
+}
+
+#[test]
+fn a_check_has_the_costs_and_the_error_of_unix_time_as_performance_data() {
+    let line = text(
+        &output(
+            &["--check", "--max-error", "100ms"],
+            &facts("arm-chosen-timer"),
+        )
+        .stdout,
+    );
+    let (_, figures) = line.split_once(" | ").unwrap();
+    assert_eq!(
+        figures,
+        "clock_gettime=0.9800us;;;0 possible=0.0530us;;;0 utc_error=0.014900s;0.100000;;0\n"
+    );
+}
+
+/// The commands that users run on the host, not on the machine itself.
+#[test]
+fn only_the_fix_of_virtualbox_has_commands_for_the_host() {
+    for Recorded { name, .. } in MACHINES {
+        let (document, _) = diagnosed_machine(name);
+        let has_host = findings(&document)
+            .iter()
+            .any(|finding| finding["steps"]["place"] == "host");
+        assert_eq!(has_host, name == "virtualbox-debian7", "{name}");
+    }
+}
+
+#[test]
+fn commands_for_the_host_are_shown_with_their_check_and_their_undoing() {
+    let shown = shown("virtualbox-debian7");
+    for part in [
+        "run:  the following commands on the host",
+        "check: VBoxManage showvminfo ",
+        "--paravirtprovider kvm && VBoxManage setextradata ",
+        "undo keep: VBoxManage modifyvm ",
+        "3.2.0-4-amd64), which",
+        "\n         fix:  2. or boot with tsc=reliable",
+    ] {
+        assert!(shown.contains(part), "no {part} in {shown}");
+    }
+}
+
+#[test]
+fn a_fix_of_several_steps_is_numbered_and_its_code_is_explained() {
+    let shown = shown("hpet-listed-tsc");
+    for part in [
+        "\n         fix:  1. run `tickline warp` when idle",
+        "\n         fix:  2. ",
+        "\n         fix:  3. only if the rate is steady then: boot with",
+        "\n  What a code in brackets means: tickline explain tsc_skew\n",
+    ] {
+        assert!(shown.contains(part), "no {part} in {shown}");
+    }
+}
+
+#[test]
+fn a_kernels_error_that_no_daemon_has_set_is_not_shown_as_a_claim() {
+    for (name, row) in [
+        ("chronyd-alone", "synchronised, no claim of its error"),
+        (
+            "raspberry-pi-4",
+            "synchronised, no claim of its error, rate corrected",
+        ),
+    ] {
+        let shown = shown(name);
+        assert!(shown.contains(row), "no {row} in {shown}");
+    }
+}
+
+#[test]
+fn the_error_of_unix_time_by_a_hardware_clock_is_shown() {
+    let shown = shown("chronyd-phc");
+    assert!(shown.contains("Unix time is off by 3.7 us at"), "{shown}");
+}
+
+/// Symptom: the figure 0, for machines on which tickline has not run.
+#[test]
+fn metrics_say_whether_the_counter_is_used_only_if_the_gates_were_recorded() {
+    for Recorded { name, .. } in MACHINES {
+        let recorded: Value = serde_json::from_str(&facts(name)).unwrap();
+        let metrics = metrics(name);
+        assert_eq!(
+            metrics.contains("\ntickline_fast "),
+            recorded["gates"].is_array(),
+            "{name}: {metrics}"
+        );
+    }
+}
+
+/// Symptom: an unknown source, for machines on which tickline has not run.
+#[test]
+fn metrics_name_the_source_of_utc_only_if_one_was_asked() {
+    for Recorded { name, .. } in MACHINES {
+        let recorded: Value = serde_json::from_str(&facts(name)).unwrap();
+        let clock = &recorded["clock"];
+        let is_asked = clock["utc_source"].is_string() || clock["utc_unknown"].is_string();
+        let metrics = metrics(name);
+        assert_eq!(
+            metrics.contains("\ntickline_utc_info{"),
+            is_asked,
+            "{name}: {metrics}"
+        );
+    }
+}
+
+#[test]
+fn metrics_have_each_finding() {
+    for Recorded { name, findings, .. } in MACHINES {
+        let metrics = metrics(name);
+        for code in findings {
+            let sample = format!("tickline_finding{{code=\"{code}\"");
+            assert!(metrics.contains(&sample), "{name}: {metrics}");
+        }
+    }
+}
+
+/// The figures for a metrics collector.
+fn metrics(name: &str) -> String {
+    text(&output(&["--openmetrics", "-"], &facts(name)).stdout)
+}
+
+/// `TICKLINE_WRITE_MACHINES=1 cargo test -p tickline-cli --test it recorded` rewrites the table of
+/// the first line and the exit codes of each machine.
+#[test]
+fn the_table_of_recorded_machines_is_up_to_date() {
+    const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/machines.md");
+    /// The folder of the facts as the table links to it.
+    const FACTS: &str = "../tickline-cli/tests/facts";
+    const HEAD: &str = "|---|---|---|---|\n";
+    let row = |machine: &Recorded| {
+        let Recorded { name, .. } = machine;
+        let facts = facts(name);
+        let doctor = output(&[], &facts);
+        let [code, check] = [&doctor, &output(&["--check"], &facts)]
+            .map(|output| output.status.code().expect("an exit code"));
+        let result = first_line(&text(&doctor.stdout));
+        format!("| [`{name}`]({FACTS}/{name}.json) | {result} | {code} | {check} |\n")
+    };
+    let rows: String = MACHINES.iter().map(row).collect();
+    let stored = fs::read_to_string(TABLE).unwrap();
+    let (before, _) = stored.split_once(HEAD).expect("a table at its end");
+    let now = format!("{before}{HEAD}{rows}");
+    if std::env::var_os("TICKLINE_WRITE_MACHINES").is_some() {
+        fs::write(TABLE, &now).unwrap();
+    } else {
+        assert!(
+            stored == now,
+            "TICKLINE_WRITE_MACHINES=1 rewrites {TABLE}:\n{rows}"
+        );
+    }
 }
 
 /// The sentence about the machine: the wrapped first lines of the text.
@@ -57,120 +426,6 @@ fn first_line(shown: &str) -> String {
         .find("\nThis machine was recorded")
         .expect("what follows");
     shown[..rest].replace('\n', " ")
-}
-
-/// The folder of the facts as the table links to it, and the table with the first line and the exit
-/// codes of each machine. `TICKLINE_WRITE_MACHINES=1 cargo test -p tickline-cli --test it recorded`
-/// rewrites the table.
-const FACTS: &str = "../machine/tickline-cli/tests/facts";
-const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/machines.md");
-
-#[test]
-fn recorded_machines_are_diagnosed() {
-    let all: BTreeMap<String, Expected> =
-        serde_json::from_str(include_str!("recorded.json")).unwrap();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts");
-    let files: Vec<_> = all.keys().map(|name| format!("{name}.json")).collect();
-    assert_eq!(
-        entries(&folder),
-        files,
-        "each recorded machine has its row in recorded.json"
-    );
-    let (mut rows, schema) = (String::new(), document_schema());
-    for (name, Expected { codes, fix, parts }) in all {
-        let facts = fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
-        let recorded: Value = serde_json::from_str(&facts).unwrap();
-        assert_eq!(faults(&schema, &recorded), [""; 0], "{name}");
-        assert!(
-            recorded["source"]
-                .as_str()
-                .is_some_and(|source| source.len() > 20),
-            "{name}: its source"
-        );
-        let (document, code) = diagnosed(&recorded);
-        let findings = document["findings"].as_array().unwrap();
-        let found: Vec<_> = findings
-            .iter()
-            .map(|finding| finding["code"].as_str().unwrap())
-            .collect();
-        assert_eq!(found, codes, "{name}: {document}");
-        let is_well = findings.iter().all(|finding| finding["severity"] == "note");
-        let is_bad = findings.iter().any(|finding| {
-            ["wrong", "slow"]
-                .map(Value::from)
-                .contains(&finding["severity"])
-        });
-        assert_eq!(code, Some(i32::from(is_bad)), "{name}");
-        if let Some(finding) = findings.first() {
-            assert!(
-                finding["fix"].as_str().unwrap().contains(&fix),
-                "{name}: {finding}"
-            );
-            assert!(
-                !finding["evidence"].as_array().unwrap().is_empty(),
-                "{name}: {finding}"
-            );
-        }
-        let is_host = findings
-            .iter()
-            .any(|finding| finding["steps"]["place"] == "host");
-        assert_eq!(
-            is_host,
-            name == "virtualbox-debian7",
-            "{name}: commands for the host"
-        );
-        let shown = output(&[], &facts);
-        assert_eq!(shown.status.code(), code, "{name}");
-        let shown = text(&shown.stdout);
-        assert!(
-            parts.iter().all(|part| shown.contains(part)),
-            "{name}: {shown}"
-        );
-        let check = output(&["--check"], &facts);
-        let line = text(&check.stdout);
-        assert_eq!(line.lines().count(), 1, "{name}: {line}");
-        let (result, check) = (first_line(&shown), check.status.code().unwrap());
-        let known: &[i32] = if is_well { &[0, 3] } else { &[1, 2] };
-        assert!(known.contains(&check), "{name}: {check}");
-        rows += &format!(
-            "| [`{name}`]({FACTS}/{name}.json) | {result} | {} | {check} |\n",
-            code.unwrap()
-        );
-        let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
-        // Symptoms: the figure 0 and an unknown source, for machines on which tickline has not run.
-        assert_eq!(
-            metrics.contains("\ntickline_fast "),
-            recorded["gates"].is_array(),
-            "{name}: {metrics}"
-        );
-        let is_utc_asked = ["utc_source", "utc_unknown"]
-            .iter()
-            .any(|key| recorded["clock"][key].is_string());
-        assert_eq!(
-            metrics.contains("\ntickline_utc_info{"),
-            is_utc_asked,
-            "{name}: {metrics}"
-        );
-        for code in codes {
-            assert!(
-                metrics.contains(&format!("tickline_finding{{code=\"{code}\"")),
-                "{name}: {metrics}"
-            );
-        }
-    }
-    let table = fs::read_to_string(TABLE).unwrap();
-    let (head, _) = table
-        .split_once("|---|---|---|---|\n")
-        .expect("a table at its end");
-    let now = format!("{head}|---|---|---|---|\n{rows}");
-    if std::env::var_os("TICKLINE_WRITE_MACHINES").is_some() {
-        fs::write(TABLE, &now).unwrap();
-    }
-    let table = fs::read_to_string(TABLE).unwrap();
-    assert!(
-        table == now,
-        "TICKLINE_WRITE_MACHINES=1 rewrites {TABLE}:\n{rows}"
-    );
 }
 
 /// A wrong argument must not look like a wrong clock.

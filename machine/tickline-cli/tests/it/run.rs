@@ -140,7 +140,8 @@ fn a_library_that_cannot_be_used_is_refused() {
     let file = |name: &str| folder.path().join(name);
     std::fs::write(file("empty"), "").unwrap();
     std::fs::write(file("begun"), b"\x7fELF\x02\x01").unwrap();
-    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+    let kind = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::RUSR;
     rustix::fs::mknodat(rustix::fs::CWD, file("pipe"), kind, mode, 0).unwrap();
     std::fs::File::create(file("large"))
         .unwrap()

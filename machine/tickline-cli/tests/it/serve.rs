@@ -101,6 +101,37 @@ fn a_server_that_fails_to_start_leaves_no_file() {
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
     assert_fails(&run(&page, &[]), 2, "777, of which 022 must be clear");
     assert_eq!(entries(folder), [""; 0]);
+}
+
+/// Symptom: the terminal did what the name of a folder says.
+#[test]
+fn the_name_of_a_page_does_not_steer_the_terminal() {
+    let (_folder, page) = folder();
+    let odd = page.parent().unwrap().join("\u{1b}[2J");
+    DirBuilder::new().mode(0o755).create(&odd).unwrap();
+    let page = odd.join("page");
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    let mut shown = vec![
+        text(&run(&page, &["status"]).stdout),
+        // A second server.
+        text(&run(&page, &[]).stderr),
+    ];
+    server.signal(libc::SIGTERM);
+    shown.push(server.ended().1);
+    for word in ["off", "off", "on", "on"] {
+        shown.push(text(&run(&page, &[word]).stdout));
+    }
+    shown.push(text(&run(&odd.join("none"), &["off"]).stderr));
+    for shown in shown {
+        assert!(shown.contains("/\u{fffd}[2J/"), "{shown:?}");
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+}
+
+#[test]
+fn json_is_for_the_status_of_a_page() {
+    let (_folder, page) = folder();
     assert_fails(&run(&page, &["--json", "-"]), 2, "--json is for status");
     assert_fails(&run(&page, &["status"]), 2, "there is no page");
 }
@@ -119,7 +150,8 @@ fn off_needs_no_server_and_stays_until_on() {
             text(&output.stdout)
         );
         let words = text(&run(&page, &["status"]).stdout);
-        let (shown, is_off) = (status(&page).unwrap(), word == "off");
+        let shown = status(&page).unwrap();
+        let is_off = word == "off";
         assert_eq!(
             (&shown["phase"], &shown["switched_off"]),
             (&"off".into(), &is_off.into()),

@@ -52,7 +52,8 @@ fn a_signal_ends_watch_with_whole_rows_and_a_summary_if_it_can() {
         let path = folder.path().join("samples.csv");
         let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
         let mut child = command.arg(&path).stdout(Stdio::piped()).spawn().unwrap();
-        let (mut lines, mut text) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
         for _ in 0..4 {
             lines.read_line(&mut text).unwrap();
         }

@@ -29,7 +29,8 @@ fn child_of(prefix: &[&str], role: &str, page: &Path) {
         .env(ROLE, role)
         .env(PAGE, page);
     let output = served::behind(prefix, &child).output().unwrap();
-    let (shown, failed) = (text(&output.stdout), text(&output.stderr));
+    let shown = text(&output.stdout);
+    let failed = text(&output.stderr);
     assert!(
         output.status.success() && shown.contains("1 passed"),
         "{role}: {output:?}\n{shown}{failed}"
@@ -68,11 +69,9 @@ fn is_served(clock: &Clock) -> bool {
     let kernel_ns = || system_call_ns(libc::CLOCK_MONOTONIC);
     let mut is_ahead = false;
     for _ in 0..100 {
-        let (before_ns, own_ns, after_ns) = (
-            kernel_ns(),
-            i64::try_from(clock.now_ordered().as_nanos()).unwrap(),
-            kernel_ns(),
-        );
+        let before_ns = kernel_ns();
+        let own_ns = i64::try_from(clock.now_ordered().as_nanos()).unwrap();
+        let after_ns = kernel_ns();
         assert!(before_ns <= own_ns, "{} ns below", before_ns - own_ns);
         assert!(
             own_ns <= after_ns + 4 * AHEAD_NS,

@@ -56,10 +56,8 @@ fn the_environment_stays_as_it_was() {
         let prefix = ["env", "-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"];
         output(&mut served::behind(&prefix, command))
     };
-    let (plain, run) = (
-        with(&served::program(&program)),
-        with(&served.run(&program)),
-    );
+    let plain = with(&served::program(&program));
+    let run = with(&served.run(&program));
     let found = text(&run.stdout);
     let is_kept = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
     let kept: Vec<_> = found.lines().filter(is_kept).collect();
@@ -94,7 +92,8 @@ fn a_variable_that_is_there_twice_is_set() {
                 .chain([ptr::null()])
                 .collect()
         };
-        let (words, twice) = (pointers(&words), pointers(&twice));
+        let words = pointers(&words);
+        let twice = pointers(&twice);
         // SAFETY: both lists end with null, and their strings live until the call.
         unsafe { libc::execve(words[0], words.as_ptr(), twice.as_ptr()) };
         Err(io::Error::last_os_error())
@@ -120,10 +119,8 @@ fn a_program_in_another_namespace_of_processes_is_not_traced() {
     let prefix = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
     for prefix in [&prefix[..4], &prefix] {
         let with = |command: &Command| output(&mut served::behind(prefix, command));
-        let (plain, run) = (
-            with(&served::program(&program)),
-            with(&served.run(&program)),
-        );
+        let plain = with(&served::program(&program));
+        let run = with(&served.run(&program));
         if !plain.status.success() {
             println!(
                 "SKIPPED: no namespace of processes: {}",
@@ -153,7 +150,8 @@ fn the_line_before_the_exec_says_only_what_is_known() {
     let Some(served) = ServedPage::new() else {
         return;
     };
-    let (page, library) = (served.page.display(), served.library.to_str().unwrap());
+    let page = served.page.display();
+    let library = served.library.to_str().unwrap();
     let others = "dynamic programs that it starts with LD_PRELOAD have it, too";
     let gives = format!("LD_PRELOAD gives true the clock of {page}; {others}");
     let has = |program: &str| format!("{program} has the clock of {page}; {others}");
@@ -174,10 +172,8 @@ fn the_line_before_the_exec_says_only_what_is_known() {
         command.env("TICKLINE_SERVE", serve).env("TICKLINE", switch);
         command
     };
-    let (run, traced) = (
-        || served.run(&["true"]),
-        || served.run_traced(&["/bin/true"]),
-    );
+    let run = || served.run(&["true"]);
+    let traced = || served.run_traced(&["/bin/true"]);
     let mut cases = vec![
         ("a dynamic program", run(), gives.clone()),
         ("a traced program", traced(), has(served::TRACED)),

@@ -186,11 +186,9 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
         return;
     }
     let folder = served.folder.path();
-    let (interpreter, script, second) = (
-        folder.join("interpreter"),
-        folder.join("script"),
-        folder.join("second"),
-    );
+    let interpreter = folder.join("interpreter");
+    let script = folder.join("script");
+    let second = folder.join("second");
     copy_program(Path::new("/bin/cat"), &interpreter);
     for (path, first) in [(&script, &interpreter), (&second, &script)] {
         fs::write(path, format!("#! {} /proc/self/status\n", first.display())).unwrap();
@@ -203,10 +201,8 @@ fn a_script_with_a_privileged_interpreter_is_executed_plainly() {
             .collect::<String>()
     };
     let check = |path: &Path, reason: Option<&str>| {
-        let (plain, run) = (
-            output(&mut Command::new(path)),
-            output(&mut served.run(&[path.to_str().unwrap()])),
-        );
+        let plain = output(&mut Command::new(path));
+        let run = output(&mut served.run(&[path.to_str().unwrap()]));
         assert_eq!(ids(&run), ids(&plain), "{}", path.display());
         let message = text(&run.stderr);
         match reason {

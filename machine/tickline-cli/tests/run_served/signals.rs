@@ -44,10 +44,8 @@ fn signals_are_as_the_caller_has_set_them() {
     let sets: [fn(libc::c_int) -> io::Result<()>; 3] = [|_| Ok(()), blocked, ignored];
     for (index, set) in sets.into_iter().enumerate() {
         for (program, says) in [(&program[..], "has the clock of"), (&program[1..], "gives")] {
-            let (plain, run) = (
-                with(served::program(program), set),
-                with(served.run(program), set),
-            );
+            let plain = with(served::program(program), set);
+            let run = with(served.run(program), set);
             assert_eq!(text(&run.stdout), text(&plain.stdout), "set {index}");
             assert!(text(&run.stderr).contains(says), "{}", text(&run.stderr));
         }

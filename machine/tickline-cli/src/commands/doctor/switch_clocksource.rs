@@ -8,8 +8,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use crate::args::Doctor;
-use crate::diagnose::{Severity, Steps};
-use crate::document::Document;
+use crate::document::{Document, Severity, Steps};
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
@@ -127,7 +126,10 @@ fn cost() -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::Args;
 
     #[test]
     fn the_clocksource_is_written_or_the_error_names_the_command() {
@@ -136,6 +138,19 @@ mod tests {
         assert_eq!(fs::read_to_string(path.path()).unwrap(), "tsc");
         let denied = refused(path.path(), &io::ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named() {
+        let error = write_clocksource(Path::new("/no/such/file"), "tsc").unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"), "{error}");
+    }
+
+    #[test]
+    fn without_a_finding_nothing_is_changed() {
+        let args = Args::parse_from(["tickline", "--fix", "--yes"]).doctor;
+        let document = Document::default();
+        assert_eq!(fix(&document, &args).unwrap(), Exit::Negative);
     }
 
     /// The root user of a container may be allowed to switch the clocksource, but not to read the

@@ -1,9 +1,11 @@
 //! Formats the document as text: the result, the findings, then the facts.
 
-use crate::diagnose::{Detail, Finding, Severity};
-use crate::document::{Document, machine_rows};
+use crate::document::{CpuRow, Detail, Document, Finding, Severity};
+use crate::machine_rows::machine_rows;
+use crate::measure::costs::CostRow;
+use crate::measure::served_by::ServedBy;
 use crate::screen::{BAD, SLOW, Screen};
-use crate::words::{code, plain};
+use crate::words::{code, figure, or_dash, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
@@ -40,10 +42,8 @@ fn findings(document: &Document, screen: &mut Screen) {
 }
 
 fn show(finding: &Finding, screen: &mut Screen) {
-    let (first, text) = (
-        format!("  {:<6} ", code(finding.severity)),
-        format!("{} [{}]", finding.what, finding.code),
-    );
+    let first = format!("  {:<6} ", code(finding.severity));
+    let text = format!("{} [{}]", finding.what, finding.code);
     match finding.severity {
         Severity::Wrong => screen.say_painted(&first, &text, first.len(), BAD),
         Severity::Slow | Severity::Unsure => screen.say_painted(&first, &text, first.len(), SLOW),
@@ -66,27 +66,38 @@ fn machine(document: &Document, screen: &mut Screen) {
 }
 
 fn per_cpu(document: &Document, screen: &mut Screen) {
-    const COLUMNS: [(&str, &str); 6] = [
-        ("cpu", "CPU"),
-        ("state", "state"),
-        ("frequency_hz", "frequency Hz"),
-        ("offset_ns", "offset ns"),
-        ("age_ns", "age ns"),
-        ("failures", "failures"),
+    const COLUMNS: [&str; 6] = [
+        "CPU",
+        "state",
+        "frequency Hz",
+        "offset ns",
+        "age ns",
+        "failures",
     ];
-    if !document.clock.per_cpu.is_empty() {
+    let row = |row: &CpuRow| {
+        vec![
+            row.cpu.to_string(),
+            row.state.to_owned(),
+            or_dash(row.frequency_hz),
+            or_dash(row.offset_ns),
+            or_dash(row.age_ns),
+            row.failures.to_string(),
+        ]
+    };
+    let rows: Vec<_> = document.clock.per_cpu.iter().map(row).collect();
+    if !rows.is_empty() {
         screen.heading("CPUs, each with a line of its own");
-        screen.table_by_key(&COLUMNS, &document.clock.per_cpu);
+        screen.table(&COLUMNS, &rows);
     }
 }
 
 fn clocks(document: &Document, screen: &mut Screen) {
-    const COLUMNS: [(&str, &str); 5] = [
-        ("clock", "clock"),
-        ("cost_ns", "cost ns"),
-        ("ratio_to_counter", "to counter"),
-        ("resolution_ns", "resolution ns"),
-        ("served_by", "answered by"),
+    const COLUMNS: [&str; 5] = [
+        "clock",
+        "cost ns",
+        "to counter",
+        "resolution ns",
+        "answered by",
     ];
     if document.costs.is_empty() {
         return screen.line("\nClocks: none was measured");
@@ -94,7 +105,17 @@ fn clocks(document: &Document, screen: &mut Screen) {
     screen.heading(
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers",
     );
-    screen.table_by_key(&COLUMNS, &document.costs);
+    let row = |row: &CostRow| {
+        vec![
+            row.clock.clone(),
+            figure(row.cost_ns),
+            figure(row.ratio_to_counter),
+            or_dash(row.resolution_ns),
+            or_dash(row.served_by.map(ServedBy::words)),
+        ]
+    };
+    let rows: Vec<_> = document.costs.iter().map(row).collect();
+    screen.table(&COLUMNS, &rows);
     if let Some(reason) = &document.served_unknown {
         screen.say("  ", &format!("it is unknown who answers: {reason}"));
     }
@@ -122,4 +143,70 @@ fn track(document: &Document, screen: &mut Screen) {
     let Some(track) = &document.track else { return };
     screen.heading("Offset from CLOCK_MONOTONIC, and claimed bound");
     screen.say("", &track.summary());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::GateRow;
+
+    #[test]
+    fn each_cpu_with_a_line_of_its_own_has_a_row() {
+        let row = |cpu, frequency_hz, age_ns| CpuRow {
+            cpu,
+            state: "fast",
+            frequency_hz,
+            offset_ns: Some(-12),
+            age_ns,
+            failures: 3,
+        };
+        let mut document = Document::default();
+        document.clock.per_cpu = vec![
+            row(0, Some(2_596_120_122), Some(5_000)),
+            row(127, None, None),
+        ];
+        let shown = text(&document);
+        let rows: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        for row in [
+            ["0", "fast", "2596120122", "-12", "5000", "3"],
+            ["127", "fast", "-", "-12", "-", "3"],
+        ] {
+            assert!(
+                rows.iter().any(|shown| *shown == row),
+                "no {row:?} in {shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_gate_is_open_closed_or_open_with_a_doubt() {
+        let row = |gate: &str, open, reason: Option<&str>, warning: Option<&str>| GateRow {
+            gate: gate.to_owned(),
+            open,
+            reason: reason.map(str::to_owned),
+            warning: warning.map(str::to_owned),
+            text: reason
+                .or(warning)
+                .map(|code| format!("the words for {code}")),
+        };
+        let document = Document {
+            gates: vec![
+                row("user", true, None, None),
+                row("kernel", false, Some("kernel_rejected"), None),
+                row("rate", true, None, Some("untested")),
+            ],
+            ..Document::default()
+        };
+        let shown = text(&document);
+        for line in [
+            "  user            open\n",
+            "  kernel          closed: the words for kernel_rejected [kernel_rejected]\n",
+            "  rate            open, but the words for untested [untested]\n",
+        ] {
+            assert!(shown.contains(line), "no {line} in {shown}");
+        }
+    }
 }

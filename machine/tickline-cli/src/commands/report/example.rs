@@ -31,13 +31,16 @@ pub(crate) const fn offset_sample(at_s: f64, offset_ns: f64) -> OffsetSample {
 /// 20 s with a bound that grows and shrinks, an outlier, and a violation.
 fn track() -> TrackSummary {
     let made = |index: u32| {
-        let (at_s, bound_ns) = (f64::from(index) * 0.02, u64::from(20 + index % 25));
+        let at_s = f64::from(index) * 0.02;
+        let bound_ns = u64::from(20 + index % 25);
         let offset_ns = if index == 7 {
             -551.0
         } else {
             f64::from(index % 13) - 6.0
         };
-        let (bound_before_ns, bound_after_ns, bound_violated) = (bound_ns, bound_ns, index == 7);
+        let bound_before_ns = bound_ns;
+        let bound_after_ns = bound_ns;
+        let bound_violated = index == 7;
         OffsetSample {
             bound_before_ns,
             bound_after_ns,

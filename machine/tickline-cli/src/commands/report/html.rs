@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::offset;
 use crate::commands::warp;
-use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{Document, GateRow, machine_rows};
+use crate::document::{Detail, Document, Finding, GateRow, Level, Severity};
+use crate::machine_rows::machine_rows;
 use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
-use crate::words::{UNKNOWN, code, text, time};
+use crate::words::{UNKNOWN, code, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
@@ -74,7 +74,8 @@ pub(super) fn html(document: &Document) -> String {
 }
 
 fn head(document: &Document) -> Markup {
-    let (call, os) = (document.cost_ns(NOW_NS), document.cost_ns(MONOTONIC));
+    let call = document.cost_ns(NOW_NS);
+    let os = document.cost_ns(MONOTONIC);
     let unsynchronised = document.unsynchronised().is_some();
     let level = document
         .health
@@ -168,10 +169,7 @@ fn costs(rows: &[CostRow]) -> Markup {
             .cost_ns
             .map(|ns| html! { div class={ "bar " (bar_class(row)) } style=(width(ns)) {} });
         let cost = row.cost_ns.map_or("not available".to_owned(), time);
-        let served_by = row
-            .served_by
-            .map(|served_by| text(&json!(served_by)))
-            .unwrap_or_default();
+        let served_by = row.served_by.map(ServedBy::words).unwrap_or_default();
         vec![
             html! { (row.clock) },
             bar.unwrap_or_default(),
@@ -244,7 +242,7 @@ fn pairs(warp: &WarpTest) -> Markup {
     )
 }
 
-fn fact((name, text): (String, String)) -> Vec<Markup> {
+fn fact((name, text): (&str, String)) -> Vec<Markup> {
     let class = (text == UNKNOWN).then_some("quiet");
     vec![html! { (name) }, html! { span class=[class] { (text) } }]
 }
@@ -273,53 +271,70 @@ mod tests {
 
     /// `TICKLINE_WRITE_REPORT=FILE` stores the report.
     #[test]
-    fn hostile_facts_are_shown_and_not_run_and_nothing_is_loaded() {
+    fn hostile_facts_are_shown_and_not_run() {
         let report = html(&example::document());
         if let Some(path) = std::env::var_os("TICKLINE_WRITE_REPORT") {
             std::fs::write(path, &report).unwrap();
         }
-        let none = "No call for the time is slow";
-        for part in [
-            none,
-            "<script>alert",
-            "<!--",
-            "http:",
-            "https:",
-            "url(",
-            "@import",
-            " src=",
-            "<img",
-            "fetch(",
-        ] {
-            assert!(!report.contains(part), "{part}");
-        }
+        assert!(!report.contains("<script>alert"));
+        assert!(!report.contains("<!--"));
         assert_eq!(
             report.matches("</script>").count(),
             2,
             "the data and the script"
         );
-        let data = report
-            .split("type=\"application/json\">")
-            .nth(1)
-            .unwrap()
-            .split("</script>")
-            .next()
-            .unwrap();
+        assert!(report.contains("&lt;/script&gt;"), "it is shown as text");
+    }
+
+    #[test]
+    fn the_data_have_the_facts_as_they_are() {
+        let report = html(&example::document());
+        let (_, data) = report.split_once("type=\"application/json\">").unwrap();
+        let (data, _) = data.split_once("</script>").unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["machine"]["cpu"], example::HOSTILE);
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_anywhere() {
+        let report = html(&example::document());
         for part in [
-            "&lt;/script&gt;",
-            "long/long",
+            "http:", "https:", "url(", "@import", " src=", "<img", "fetch(",
+        ] {
+            assert!(!report.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn findings_are_shown_with_their_gain_and_fix() {
+        let report = html(&example::document());
+        for part in [
             "hpet, though it would accept tsc",
+            "long/long",
             "11.2 times as fast",
             "echo tsc | sudo tee",
-            "bound violated at 0.14 s",
+        ] {
+            assert!(report.contains(part), "{part} is not shown");
+        }
+        assert!(!report.contains("No call for the time is slow"));
+    }
+
+    #[test]
+    fn costs_have_bars_by_their_logarithm() {
+        let report = html(&example::document());
+        for part in [
             "not available",
             "class=\"bar call\" style=\"width: 100.0%\"",
             "class=\"bar tickline\" style=\"width: 40.5%\"",
         ] {
             assert!(report.contains(part), "{part} is not shown");
         }
+    }
+
+    #[test]
+    fn a_violated_bound_is_marked_in_the_plot() {
+        let report = html(&example::document());
+        assert!(report.contains("bound violated at 0.14 s"));
     }
 
     #[test]

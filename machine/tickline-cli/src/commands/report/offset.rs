@@ -93,10 +93,8 @@ fn limit(points: &[OffsetSample]) -> f64 {
     };
     let mut extents: Vec<f64> = points.iter().map(extent).collect();
     extents.sort_by(f64::total_cmp);
-    let (largest, usual) = (
-        extents[extents.len() - 1],
-        extents[(extents.len() - 1) * 98 / 100],
-    );
+    let largest = extents[extents.len() - 1];
+    let usual = extents[(extents.len() - 1) * 98 / 100];
     1.1 * if largest > 4.0 * usual {
         usual
     } else {

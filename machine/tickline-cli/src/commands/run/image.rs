@@ -69,7 +69,8 @@ impl Image {
     }
 
     fn parse(path: &Path, file: &Elf<'_>) -> Option<Self> {
-        let (mut bytes, mut code) = (Vec::new(), 0..0);
+        let mut bytes = Vec::new();
+        let mut code = 0..0;
         for header in file
             .segments()?
             .iter()
@@ -80,10 +81,8 @@ impl Image {
                 .checked_next_multiple_of(MEMORY_PAGE_BYTES)
                 .filter(|end| *end <= MAX_BYTES)?;
             bytes.resize(bytes.len().max(usize::try_from(end).ok()?), 0);
-            let (data, at) = (
-                file.segment_data(&header).ok()?,
-                usize::try_from(header.p_vaddr).ok()?,
-            );
+            let data = file.segment_data(&header).ok()?;
+            let at = usize::try_from(header.p_vaddr).ok()?;
             bytes
                 .get_mut(at..)?
                 .get_mut(..data.len())?
@@ -119,7 +118,8 @@ impl Image {
             *word(&mut bytes, *at)? = base.wrapping_add_signed(*addend).to_le_bytes();
         }
         let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
-        let (start, resume) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
+        let start = entry(self.entries)?;
+        let resume = entry(self.entries.checked_add(8)?)?;
         Some(RelocatedImage {
             bytes,
             start,

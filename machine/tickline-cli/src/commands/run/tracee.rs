@@ -142,7 +142,8 @@ impl Tracee {
 
     /// Resumes the process, and delivers this signal if it is not 0.
     fn resume(&self, signal: libc::c_int) -> io::Result<()> {
-        let (pid, signal) = (self.pid.as_raw(), libc::c_long::from(signal));
+        let pid = self.pid.as_raw();
+        let signal = libc::c_long::from(signal);
         // SAFETY: this request takes no pointer.
         resumed(unsafe {
             libc::ptrace(
@@ -156,7 +157,8 @@ impl Tracee {
 
     /// Leaves the process stopped until SIGCONT comes.
     fn listen(&self) -> io::Result<()> {
-        let (pid, nothing) = (self.pid.as_raw(), ptr::null_mut::<libc::c_void>());
+        let pid = self.pid.as_raw();
+        let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: this request takes no pointer.
         resumed(unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid, nothing, nothing) })
     }

@@ -1,6 +1,6 @@
 //! The server's loop, and its log on standard error.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,7 @@ use tickline::{Clock, ClockState, LinePerCpu};
 use tickline_page::{LeasePhase, Publisher};
 
 use crate::exit::Exit;
+use crate::output::line_to_stderr;
 use crate::setup::with_cause;
 use crate::signal;
 use crate::words::{plain, plain_path};
@@ -70,14 +71,8 @@ struct ServerLog<'a> {
 
 impl ServerLog<'_> {
     fn line(&self, text: &str) {
-        // If standard error cannot be written, the server has no way to report that.
-        writeln!(
-            io::stderr(),
-            "tickline: {}: {}",
-            plain_path(self.page),
-            plain(text)
-        )
-        .ok();
+        let page = plain_path(self.page);
+        line_to_stderr(&format!("tickline: {page}: {}", plain(text)));
     }
 
     fn log_start(&self, publisher: &Publisher) {

@@ -44,10 +44,11 @@ pub(super) struct PageReport {
 impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
         let attached = AttachedFile::open(page).map_err(super::page_error)?;
-        let counter = HardwareCounter::if_present()
-            .filter(|_| machine::kernel_admits_counter() != Some(false));
-        let counter = counter
-            .ok_or_else(|| io::Error::other("there is no counter that this process may read"))?;
+        let none = || io::Error::other("there is no counter that this process may read");
+        if machine::kernel_admits_counter() == Some(false) {
+            return Err(none());
+        }
+        let counter = HardwareCounter::if_present().ok_or_else(none)?;
         let ahead = LineLead::measure(&attached.page(), counter);
         let snapshot = attached.file.snapshot(&counter);
         let excess_ns = ahead
@@ -63,8 +64,13 @@ impl PageReport {
             Err(error) => (None, Some(error.to_string())),
         };
         let (readers, readers_unknown) = machine::page::readers(page, server_pid)?;
-        // If the line is doubted, the OS clock has left the line, and the lead has no known limit.
-        let is_known = snapshot.phase != LeasePhase::Doubted;
+        let known_lead_ns = |stated_ns: Option<i64>| {
+            if snapshot.phase == LeasePhase::Doubted {
+                // The OS clock has left the line, so the lead has no known limit.
+                return None;
+            }
+            Some(stated_ns?.saturating_add(excess_ns))
+        };
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
@@ -78,14 +84,8 @@ impl PageReport {
             age_ns: snapshot.age_ns,
             lease_ns: snapshot.lease_ns,
             lease_left_ns: snapshot.lease_left_ns,
-            lead_ns: snapshot
-                .lead_ns
-                .map(|ns| ns.saturating_add(excess_ns))
-                .filter(|_| is_known),
-            unix_lead_ns: snapshot
-                .unix_lead_ns
-                .map(|ns| ns.saturating_add(excess_ns))
-                .filter(|_| is_known),
+            lead_ns: known_lead_ns(snapshot.lead_ns),
+            unix_lead_ns: known_lead_ns(snapshot.unix_lead_ns),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers,
@@ -128,7 +128,9 @@ impl PageReport {
             };
             say("lease", &format!("{lease}; {end}"));
         }
-        if let Some(lead_ns) = self.lead_ns.filter(|_| self.serving) {
+        if let Some(lead_ns) = self.lead_ns
+            && self.serving
+        {
             let unix = match self.unix_lead_ns {
                 Some(unix_ns) => format!("Unix time at most {unix_ns} ns"),
                 None => "Unix time comes from the OS".to_owned(),
@@ -142,7 +144,9 @@ impl PageReport {
             let side = if ahead_ns < 0 { "below" } else { "above" };
             say("now", &format!("{} ns {side} it", ahead_ns.unsigned_abs()));
         }
-        if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
+        if let Some(rate_ppb) = self.rate_ppb
+            && rate_ppb != 0
+        {
             let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
             let then = if is_fast {
                 ": no line is published while that is above 1,000 ppm"

@@ -1,6 +1,7 @@
 //! Formats the output of `watch`: a line for each sample, and the summary.
 
-use crate::document::{self, Document, utc_width_ns};
+use crate::document::{Document, utc_width_ns};
+use crate::machine_rows;
 use crate::measure::as_f64;
 use crate::measure::watch::{CountsByCode, CpuSummary, Ending, WatchSample, WatchSummary};
 use crate::screen::Screen;
@@ -115,12 +116,7 @@ pub(crate) fn summary(document: &Document) -> String {
             "unknown: less than three samples are by the counter",
         ),
     }
-    if let Some((name, text)) = document::machine_rows(document)
-        .iter()
-        .find(|(name, _)| name == "UTC")
-    {
-        fact(name, text);
-    }
+    fact("UTC", &machine_rows::utc(&document.clock));
     for change in &watch.changes {
         fact(
             "changed",

@@ -160,7 +160,9 @@ impl<'a> SampledTracepoint<'a> {
                 .zip(self.tracepoint.clock_at)
                 .and_then(|(raw, at)| clock_id(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
-            if let Some(call) = TimeCall::new(self.tracepoint.call, clock).filter(|_| wanted) {
+            if let Some(call) = TimeCall::new(self.tracepoint.call, clock)
+                && wanted
+            {
                 counted.add(pid, call, machine::process_name);
             }
         }

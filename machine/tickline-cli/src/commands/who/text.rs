@@ -1,13 +1,11 @@
 //! Formats the callers as text.
 
-use serde_json::json;
-
 use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::measure::who::{Caller, WhoSummary};
 use crate::screen::Screen;
-use crate::words::cell;
+use crate::words::figure;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
@@ -41,8 +39,9 @@ pub(super) fn text(document: &Document) -> String {
     rows(&who.callers, &mut screen);
     screen.line("");
     screen.say("", &unseen(document, who.callers.len()));
-    if let Some(headline) = document.headline().filter(|_| who.core_percent() > 0.0) {
-        let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
+    if let Some(headline) = document.headline_with("`tickline doctor` names the fix.")
+        && who.core_percent() > 0.0
+    {
         screen.say("", &format!("The machine: {headline}"));
     }
     screen.text
@@ -106,12 +105,9 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
         let cost = caller
             .cost_ns
             .map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
-        let (pid, calls) = (
-            caller.pid.to_string(),
-            format!("{:.0}", caller.calls_per_second),
-        );
-        let shares =
-            [caller.core_percent, caller.fixed_core_percent].map(|share| cell(&json!(share)));
+        let pid = caller.pid.to_string();
+        let calls = format!("{:.0}", caller.calls_per_second);
+        let shares = [caller.core_percent, caller.fixed_core_percent].map(figure);
         [
             vec![pid, name, caller.clock.clone(), calls, cost],
             shares.into(),
@@ -174,52 +170,107 @@ mod tests {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    #[test]
-    fn the_sum_and_the_costliest_caller_come_first() {
-        let written = |callers: &[(u32, i32, u32)]| {
-            let (counted_s, sampled_every) = (Some(2.0), Some(11));
-            let who = WhoSummary {
-                counted_s,
-                sampled_every,
+    /// The text about calls that were counted for 2 s, one in 11: process, clock, number of samples.
+    fn written(callers: &[(u32, i32, u32)]) -> String {
+        let mut counted = CallCounts {
+            who: WhoSummary {
+                counted_s: Some(2.0),
+                sampled_every: Some(11),
                 lost_calls: 22,
                 ..WhoSummary::default()
-            };
-            let mut counted = CallCounts {
-                who,
-                ..CallCounts::default()
-            };
-            for (pid, clock, samples) in callers {
-                for sample in 0..*samples {
-                    // The name must be read only once, at the first sample.
-                    let name = |pid| (pid != 0).then(|| format!("\u{1b}[2J{sample}"));
-                    counted.add(*pid, TimeCall::ClockGettime(*clock), name);
-                }
-            }
-            lines(counted.into_summary(&facts("system_call", "6.1.0")))
+            },
+            ..CallCounts::default()
         };
-        let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
+        for (pid, clock, samples) in callers {
+            for sample in 0..*samples {
+                // The name must be read only once, at the first sample.
+                let name = |pid| (pid != 0).then(|| format!("\u{1b}[2J{sample}"));
+                counted.add(*pid, TimeCall::ClockGettime(*clock), name);
+            }
+        }
+        lines(counted.into_summary(&facts("system_call", "6.1.0")))
+    }
+
+    #[test]
+    fn the_sum_of_all_calls_comes_first() {
         // The calls take 900 ns now, and 25 ns after the fix.
+        let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
         let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a CPU now, 0.01 % after the fix.";
         assert!(text.starts_with(sum), "{text}");
-        let rows = "2 \u{fffd}[2J0 clock_gettime MONOTONIC 5500 900 0.50 0.01 1 \u{fffd}[2J0 clock_gettime MONOTONIC 6";
-        for part in ["one call in 11", "dropped the samples of 22 calls", rows] {
-            assert!(text.contains(part), "no {part} in {text}");
-        }
-        // The CPU time of another process has no known cost, so its row comes last.
-        let unknown = written(&[(1, -6, 9_000), (2, 1, 1)]);
-        assert!(unknown.contains("% fixed 2 "), "{unknown}");
-        // The cost of this coarse clock by the vDSO is unknown.
-        assert!(written(&[(1, 1, 1), (2, 5, 1)]).contains("an unknown share after the fix"));
-        let many = (1..=25).map(|pid| (pid, 1, 1)).collect::<Vec<_>>();
-        assert!(written(&many).contains("5 more rows are in the JSON"));
-        // Symptom: the row of a running program said "(ended)".
-        assert!(written(&[(0, 1, 1)]).contains(" 0 (outside this PID namespace) clock_gettime"));
         assert!(written(&[]).starts_with("No system call for the time was seen"));
     }
 
     #[test]
+    fn the_costliest_caller_has_the_first_row() {
+        let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
+        let rows = "2 \u{fffd}[2J0 clock_gettime MONOTONIC 5500 900 0.50 0.01 1 \u{fffd}[2J0 clock_gettime MONOTONIC 6";
+        assert!(text.contains(rows), "no {rows} in {text}");
+    }
+
+    #[test]
+    fn a_caller_whose_cost_is_unknown_has_the_last_row() {
+        // The CPU time of another process.
+        let text = written(&[(1, -6, 9_000), (2, 1, 1)]);
+        assert!(text.contains("% fixed 2 "), "{text}");
+    }
+
+    #[test]
+    fn sampled_and_lost_calls_are_named() {
+        let text = written(&[(1, 1, 1)]);
+        assert!(text.contains("one call in 11"), "{text}");
+        assert!(text.contains("dropped the samples of 22 calls"), "{text}");
+    }
+
+    #[test]
+    fn a_share_after_the_fix_may_be_unknown() {
+        // The cost of this coarse clock by the vDSO is unknown.
+        let text = written(&[(1, 1, 1), (2, 5, 1)]);
+        assert!(text.contains("an unknown share after the fix"), "{text}");
+    }
+
+    #[test]
+    fn of_many_callers_the_text_has_some_and_the_json_all() {
+        let many: Vec<_> = (1..=25).map(|pid| (pid, 1, 1)).collect();
+        let text = written(&many);
+        assert!(text.contains("5 more rows are in the JSON"), "{text}");
+    }
+
+    /// Symptom: the row of a running program said "(ended)".
+    #[test]
+    fn a_caller_of_another_pid_namespace_has_no_number() {
+        let text = written(&[(0, 1, 1)]);
+        let row = " 0 (outside this PID namespace) clock_gettime";
+        assert!(text.contains(row), "{text}");
+    }
+
+    /// The doctor's "Fix below" would be wrong, because `who` shows no fix.
+    #[test]
+    fn the_sentence_about_the_machine_names_the_command_that_has_the_fix() {
+        let mut document = facts("system_call", "6.1.0");
+        document.machine.clocksource = Some("hpet".to_owned());
+        document.machine.available_clocksources = Some("hpet tsc".to_owned());
+        document.machine.architecture = Some("x86_64".to_owned());
+        document.diagnose();
+        document.who = Some(WhoSummary {
+            counted_s: Some(2.0),
+            sampled_every: Some(1),
+            callers: vec![Caller {
+                core_percent: Some(1.0),
+                ..Caller::default()
+            }],
+            ..WhoSummary::default()
+        });
+        let text = text(&document);
+        assert!(text.contains("The machine: SLOW"), "{text}");
+        assert!(!text.contains("Fix below"), "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("`tickline doctor` names the fix."), "{text}");
+    }
+
+    #[test]
     fn who_follows_an_obstacle_by_commands() {
-        let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
+        let obstacle = Some("no".to_owned());
+        let instead = vec!["sudo it".to_owned()];
         let text = lines(WhoSummary {
             obstacle,
             instead,

@@ -1,15 +1,13 @@
-//! The questions that the rules ask about a document of this machine or of a recorded machine. A
-//! missing fact is unknown.
+//! What rules and texts ask about a document of this machine or of a recorded machine. A missing
+//! fact is unknown.
 
 use tickline_core::gate::Clocksource;
 
-use super::log::{self, Rejection};
+use super::Document;
 use crate::cpu_list::{self, ranges};
-use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
-use crate::measure::warp::WarpTest;
 
 /// The clocks from which programs read the precise time, the most frequent first.
 const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
@@ -29,7 +27,7 @@ fn by_name(name: &str) -> Clocksource {
 }
 
 /// Whether this clocksource is the counter, read directly.
-pub(super) fn is_plain_counter(name: &str) -> bool {
+pub(crate) fn is_plain_counter(name: &str) -> bool {
     matches!(
         by_name(name),
         Clocksource::Tsc | Clocksource::ArchSysCounter | Clocksource::Riscv
@@ -38,7 +36,7 @@ pub(super) fn is_plain_counter(name: &str) -> bool {
 
 /// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it, and
 /// it has the counter's differences between CPUs.
-pub(super) fn is_counter(name: &str) -> bool {
+pub(crate) fn is_counter(name: &str) -> bool {
     is_plain_counter(name)
         || matches!(
             by_name(name),
@@ -48,7 +46,7 @@ pub(super) fn is_counter(name: &str) -> bool {
 
 /// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
 /// the timer tick.
-pub(super) fn is_slow(name: &str) -> bool {
+pub(crate) fn is_slow(name: &str) -> bool {
     matches!(
         by_name(name),
         Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Jiffies
@@ -65,7 +63,7 @@ impl Document {
     }
 
     /// The name and the cost, ns, of the bare read of the counter.
-    pub(super) fn counter(&self) -> Option<(&'static str, f64)> {
+    pub(crate) fn counter(&self) -> Option<(&'static str, f64)> {
         BARE.into_iter()
             .find_map(|name| Some((name, self.cost_ns(name)?)))
     }
@@ -78,13 +76,13 @@ impl Document {
     }
 
     /// Whether the vDSO answers a precise clock.
-    pub(super) fn is_answered_by_vdso(&self) -> bool {
+    pub(crate) fn is_answered_by_vdso(&self) -> bool {
         self.precise_served_by()
             .is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
     }
 
     /// The answerer of the coarse clock: the vDSO if the process uses it, whatever the clocksource.
-    pub(super) fn coarse_served_by(&self) -> Option<ServedBy> {
+    pub(crate) fn coarse_served_by(&self) -> Option<ServedBy> {
         self.row(COARSE)?.served_by
     }
 
@@ -92,43 +90,46 @@ impl Document {
     /// clock plus the cost of an ordered counter read, because the coarse clock does all the work
     /// of a precise clock except the read of the counter. Both costs were measured on the machine.
     pub(crate) fn attainable_ns(&self) -> Option<f64> {
-        let coarse = self
-            .row(COARSE)
-            .filter(|row| row.served_by == Some(ServedBy::Vdso))?;
-        let counter = ORDERED
+        if self.coarse_served_by() != Some(ServedBy::Vdso) {
+            return None;
+        }
+        let counter_ns = ORDERED
             .into_iter()
             .find_map(|counter| self.cost_ns(counter))?;
-        Some(coarse.cost_ns? + counter)
+        Some(self.cost_ns(COARSE)? + counter_ns)
     }
 
     /// The cost of the precise clock, ns.
-    pub(super) fn precise_ns(&self) -> Option<f64> {
+    pub(crate) fn precise_ns(&self) -> Option<f64> {
         PRECISE.into_iter().find_map(|clock| self.cost_ns(clock))
     }
 
     /// The present cost of a call, and its attainable cost, ns; `None` if a measurement error may
     /// explain the difference.
-    pub(super) fn avoidable_cost_ns(&self) -> Option<(f64, f64)> {
+    pub(crate) fn avoidable_cost_ns(&self) -> Option<(f64, f64)> {
         /// The least ratio of two costs that counts.
         const DEARER: f64 = 1.5;
-        self.precise_ns()
-            .zip(self.attainable_ns())
-            .filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
+        let now_ns = self.precise_ns()?;
+        let then_ns = self.attainable_ns()?;
+        if now_ns <= DEARER * then_ns {
+            return None;
+        }
+        Some((now_ns, then_ns))
     }
 
-    pub(super) fn clocksource(&self) -> Option<&str> {
+    pub(crate) fn clocksource(&self) -> Option<&str> {
         self.machine.clocksource.as_deref()
     }
 
     /// The clocksource, if it is the hypervisor's clock.
-    pub(super) fn paravirtual_clock(&self) -> Option<&str> {
+    pub(crate) fn paravirtual_clock(&self) -> Option<&str> {
         self.clocksource()
             .filter(|name| matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen))
     }
 
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
     /// may still name a TSC that it has rejected.
-    pub(super) fn accepts_tsc(&self) -> Option<bool> {
+    pub(crate) fn accepts_tsc(&self) -> Option<bool> {
         let list = self.machine.available_clocksources.as_deref()?;
         Some(
             Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true)
@@ -136,8 +137,13 @@ impl Document {
         )
     }
 
+    /// Whether the kernel accepts the TSC, and no comparison has found unsynchronised counters.
+    pub(crate) fn may_use_tsc(&self) -> bool {
+        self.accepts_tsc() == Some(true) && !self.are_unsynchronised()
+    }
+
     /// Whether the list of available clocksources names this clocksource, accepted or not.
-    pub(super) fn lists(&self, clocksource: &str) -> bool {
+    pub(crate) fn lists(&self, clocksource: &str) -> bool {
         let list = self
             .machine
             .available_clocksources
@@ -148,15 +154,18 @@ impl Document {
 
     /// The best clocksource on offer that the vDSO reads, except the TSC and the present
     /// clocksource.
-    pub(super) fn other_for_vdso(&self) -> Option<&'static str> {
+    pub(crate) fn other_for_vdso(&self) -> Option<&'static str> {
         const READ: [&str; 4] = [
             "arch_sys_counter",
             "riscv_clocksource",
             "hyperv_clocksource_tsc_page",
             "kvm-clock",
         ];
-        let mut offered = READ.into_iter().filter(|name| self.lists(name));
-        offered.find(|name| self.clocksource() != Some(name) && !self.are_unsynchronised())
+        if self.are_unsynchronised() {
+            return None;
+        }
+        READ.into_iter()
+            .find(|name| self.lists(name) && self.clocksource() != Some(name))
     }
 
     /// The words of the kernel's command line.
@@ -169,18 +178,12 @@ impl Document {
     }
 
     /// The words of the kernel's command line that keep the kernel from another clocksource.
-    pub(super) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
-        let chosen = |word: &str| {
-            word.strip_prefix("clocksource=")
-                .is_some_and(|name| self.clocksource() == Some(name))
-        };
+    pub(crate) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
         self.parameters()
-            .filter(move |word| chosen(word) || *word == "no-kvmclock")
-    }
-
-    /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
-    pub(super) fn rejection(&self) -> Option<Rejection> {
-        log::rejection(self.machine.kernel_log.as_deref()?)
+            .filter(|word| match word.strip_prefix("clocksource=") {
+                Some(name) => self.clocksource() == Some(name),
+                None => *word == "no-kvmclock",
+            })
     }
 
     /// Whether the kernel's release is at least this version; `None` if the release is unknown.
@@ -195,13 +198,13 @@ impl Document {
         }
     }
 
-    pub(super) fn hypervisor(&self) -> &str {
+    pub(crate) fn hypervisor(&self) -> &str {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
     /// hpet and acpi_pm exist only on x86.
-    pub(super) fn is_x86(&self) -> bool {
+    pub(crate) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
             None => matches!(
@@ -212,55 +215,63 @@ impl Document {
     }
 
     /// Whether the process is a 32-bit process on x86. The kernel may have 64 bits.
-    pub(super) fn is_x86_32(&self) -> bool {
+    pub(crate) fn is_x86_32(&self) -> bool {
         self.machine.architecture.as_deref() == Some("x86")
     }
 
     /// Whether the kernel's command line has this word.
-    pub(super) fn has_parameter(&self, parameter: &str) -> bool {
+    pub(crate) fn has_parameter(&self, parameter: &str) -> bool {
         self.parameters().any(|word| word == parameter)
     }
 
     /// The first word of the kernel's command line that begins with `name`.
-    pub(super) fn parameter_of(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter_of(&self, name: &str) -> Option<&str> {
         self.parameters().find(|word| word.starts_with(name))
     }
 
     /// Whether CPUID states that the TSC runs at one rate in all power states.
-    pub(super) fn invariant(&self) -> Option<bool> {
+    pub(crate) fn invariant(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc
     }
 
     /// Whether the TSC may be good: neither CPUID nor a comparison of the CPUs says otherwise.
-    pub(super) fn may_have_good_tsc(&self) -> bool {
+    pub(crate) fn may_have_good_tsc(&self) -> bool {
         self.invariant() != Some(false) && !self.are_unsynchronised()
     }
 
     /// Whether the counters of all CPUs were compared and found synchronised.
-    pub(super) fn are_synchronised(&self) -> bool {
-        let online = self.machine.online_cpus.as_deref();
-        let all = |warp: &WarpTest| {
-            warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str())
+    pub(crate) fn are_synchronised(&self) -> bool {
+        let Some(online_cpus) = self.machine.online_cpus.as_deref() else {
+            return false;
         };
+        if self.are_unsynchronised() {
+            return false;
+        }
         // tickline's clock compares only the CPUs that its process may use.
-        let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
-        let clock = online.is_some() && online == self.machine.synchronised_cpus;
-        (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()
+        let count = match cpu_list::parse(online_cpus) {
+            Ok(cpus) => u32::try_from(cpus.len()).ok(),
+            Err(_) => None,
+        };
+        let by_clock = count.is_some() && count == self.machine.synchronised_cpus;
+        let by_pairs = self.warp.as_ref().is_some_and(|warp| {
+            warp.synchronised == Some(true) && ranges(&warp.cpus) == online_cpus
+        });
+        by_clock || by_pairs
     }
 
     /// Whether a comparison has found unsynchronised counters.
-    pub(super) fn are_unsynchronised(&self) -> bool {
+    pub(crate) fn are_unsynchronised(&self) -> bool {
         self.are_unsynchronised_by_clock() || self.unsynchronised_pairs().is_some()
     }
 
     /// Whether the comparison by tickline's clock has found unsynchronised counters.
-    pub(super) fn are_unsynchronised_by_clock(&self) -> bool {
+    pub(crate) fn are_unsynchronised_by_clock(&self) -> bool {
         self.machine.counter_difference_ticks.is_some()
             || self.reason.as_deref() == Some("unsynchronised")
     }
 
     /// The worst unsynchronised pair of CPUs that `warp` or `report` has found, in words.
-    pub(super) fn unsynchronised_pairs(&self) -> Option<String> {
+    pub(crate) fn unsynchronised_pairs(&self) -> Option<String> {
         let warp = self.unsynchronised()?;
         let found: Vec<_> = warp
             .pairs
@@ -285,9 +296,11 @@ impl Document {
 
     /// The result of the comparisons of the counters, in words.
     pub(crate) fn counters(&self) -> String {
-        let by_pairs = self
-            .unsynchronised_pairs()
-            .filter(|_| !self.are_unsynchronised_by_clock());
-        by_pairs.unwrap_or_else(|| self.machine.counters.clone())
+        if !self.are_unsynchronised_by_clock()
+            && let Some(pairs) = self.unsynchronised_pairs()
+        {
+            return pairs;
+        }
+        self.machine.counters.clone()
     }
 }

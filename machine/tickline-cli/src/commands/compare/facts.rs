@@ -1,0 +1,277 @@
+//! The facts of a document that `compare` compares.
+
+use serde::Serialize;
+
+use crate::diagnose::diagnose;
+use crate::document::{Document, Health};
+use crate::machine::{Cpuid, Machine, NtpDaemon, TimeNamespace};
+use crate::measure::served_by::ServedBy;
+use crate::measure::signed_f64;
+use crate::words::{code, plain};
+
+/// The value of a fact.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(super) enum FactValue {
+    Words(String),
+    AnsweredBy(ServedBy),
+    IsSo(bool),
+    Whole(i64),
+    Figure(f64),
+}
+
+impl FactValue {
+    fn whole(value: impl TryInto<i64>) -> Self {
+        Self::Whole(value.try_into().unwrap_or(i64::MAX))
+    }
+
+    /// The value, if it is a figure.
+    pub(super) fn figure(&self) -> Option<f64> {
+        match self {
+            Self::Words(_) | Self::AnsweredBy(_) | Self::IsSo(_) => None,
+            Self::Whole(value) => Some(signed_f64(*value)),
+            Self::Figure(value) => Some(*value),
+        }
+    }
+
+    /// The value in a table.
+    pub(super) fn cell(&self) -> String {
+        match self {
+            Self::Words(words) => plain(words),
+            Self::AnsweredBy(served_by) => served_by.words().to_owned(),
+            Self::IsSo(is_so) => if *is_so { "yes" } else { "no" }.to_owned(),
+            Self::Whole(value) => value.to_string(),
+            Self::Figure(value) => format!("{value:.2}"),
+        }
+    }
+}
+
+/// A fact in words, or a figure with its unit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fact {
+    pub(super) name: String,
+    pub(super) unit: Option<&'static str>,
+    pub(super) value: FactValue,
+    /// The largest relative difference of two figures that count as equal.
+    tolerance: f64,
+    /// Whether the fact is a finding. A document without a finding is known not to have it.
+    pub(super) is_finding: bool,
+}
+
+/// The tolerance of measured rates. Two measurements of a steady counter differ by less.
+const RATE: f64 = 100e-6;
+
+impl Fact {
+    fn new(name: &str, unit: Option<&'static str>, value: FactValue) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            value,
+            tolerance: 0.0,
+            is_finding: false,
+        }
+    }
+
+    /// Whether the fact of another document is the same, within the tolerance.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        match (self.value.figure(), other.value.figure()) {
+            (Some(first), Some(second)) => {
+                first.max(second) <= first.min(second) * (1.0 + self.tolerance)
+            }
+            _ => self.value == other.value,
+        }
+    }
+}
+
+/// The facts of a document, without the unknown ones.
+#[derive(Debug, Default)]
+struct Facts(Vec<Fact>);
+
+impl Facts {
+    fn words(&mut self, name: &str, words: Option<&str>) {
+        if let Some(words) = words
+            && !words.is_empty()
+        {
+            self.add(name, None, FactValue::Words(words.to_owned()));
+        }
+    }
+
+    fn is_so(&mut self, name: &str, is_so: Option<bool>) {
+        if let Some(is_so) = is_so {
+            self.add(name, None, FactValue::IsSo(is_so));
+        }
+    }
+
+    fn count(&mut self, name: &str, count: Option<impl TryInto<i64>>) {
+        if let Some(count) = count {
+            self.add(name, None, FactValue::whole(count));
+        }
+    }
+
+    fn whole(&mut self, name: &str, value: Option<impl TryInto<i64>>, unit: &'static str) {
+        if let Some(value) = value {
+            self.add(name, Some(unit), FactValue::whole(value));
+        }
+    }
+
+    fn add(&mut self, name: &str, unit: Option<&'static str>, value: FactValue) {
+        self.0.push(Fact::new(name, unit, value));
+    }
+}
+
+/// Every known fact and figure of the document. This program's rules make the health and the
+/// findings, whichever version wrote the document. Costs are equal within `above_percent`.
+pub(super) fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
+    let findings = diagnose(document);
+    let mut facts = Facts::default();
+    let level = Health::new(document, &findings).level;
+    facts.words("health", Some(&code(level)));
+    for finding in &findings {
+        let name = format!("finding {}", finding.code);
+        let severity = FactValue::Words(code(finding.severity));
+        facts.0.push(Fact {
+            is_finding: true,
+            ..Fact::new(&name, None, severity)
+        });
+    }
+    add_machine(&document.machine, &mut facts);
+    let ntp = document.machine.ntp.as_ref();
+    facts.is_so("NTP synchronised", ntp.map(|ntp| ntp.synchronised));
+    facts.is_so("counter used", document.counter_used());
+    for gate in &document.gates {
+        let state = if gate.open {
+            Some("open")
+        } else {
+            gate.reason.as_deref()
+        };
+        facts.words(&format!("gate {}", gate.gate), state);
+    }
+    if let Some(hz) = document.clock.frequency_hz {
+        facts.0.push(Fact {
+            tolerance: RATE,
+            ..Fact::new("frequency", Some("Hz"), FactValue::whole(hz))
+        });
+    }
+    for row in &document.costs {
+        if let Some(ns) = row.cost_ns {
+            let name = format!("cost of {}", row.clock);
+            facts.0.push(Fact {
+                tolerance: above_percent / 100.0,
+                ..Fact::new(&name, Some("ns"), FactValue::Figure(ns))
+            });
+        }
+        if let Some(served_by) = row.served_by {
+            let name = format!("answered by, {}", row.clock);
+            facts.add(&name, None, FactValue::AnsweredBy(served_by));
+        }
+    }
+    facts.0
+}
+
+/// Adds the facts of the machine. A new fact does not compile until it is compared or left out
+/// here.
+fn add_machine(machine: &Machine, facts: &mut Facts) {
+    let Machine {
+        cpu,
+        architecture,
+        kernel,
+        kernel_command_line,
+        clocksource,
+        available_clocksources,
+        hypervisor,
+        product,
+        cloud,
+        cpuid,
+        counter_readable,
+        vdso_mapped,
+        clock_gettime_file,
+        time_namespace,
+        allowed_cpus,
+        online_cpus,
+        page_readers,
+        ntp_daemon,
+        systemd,
+        synchronised_cpus,
+        counters,
+        // These differ from run to run, or from boot to boot. `facts_of` adds whether NTP is
+        // synchronised.
+        kernel_log: _,
+        tracer_pid: _,
+        clock_gettime_difference_ns: _,
+        ntp: _,
+        counter_difference_ticks: _,
+    } = machine;
+    facts.words("cpu", cpu.as_deref());
+    facts.words("architecture", architecture.as_deref());
+    facts.words("kernel", kernel.as_deref());
+    facts.words("kernel command line", kernel_command_line.as_deref());
+    facts.words("clocksource", clocksource.as_deref());
+    facts.words("available clocksources", available_clocksources.as_deref());
+    facts.words("hypervisor", hypervisor.as_deref());
+    facts.words("product", product.as_deref());
+    facts.words("cloud", cloud.as_deref());
+    if let Some(cpuid) = cpuid {
+        add_cpuid(cpuid, facts);
+    }
+    facts.is_so("counter readable", *counter_readable);
+    facts.is_so("vdso mapped", *vdso_mapped);
+    facts.words("clock gettime file", clock_gettime_file.as_deref());
+    if let Some(namespace) = time_namespace {
+        add_time_namespace(namespace, facts);
+    }
+    facts.words("allowed cpus", allowed_cpus.as_deref());
+    facts.words("online cpus", online_cpus.as_deref());
+    facts.count("page readers", *page_readers);
+    if let Some(daemon) = ntp_daemon {
+        add_ntp_daemon(daemon, facts);
+    }
+    facts.is_so("systemd", *systemd);
+    facts.count("synchronised cpus", *synchronised_cpus);
+    facts.words("counters", Some(counters));
+}
+
+fn add_cpuid(cpuid: &Cpuid, facts: &mut Facts) {
+    let Cpuid {
+        invariant_tsc,
+        rdtscp,
+        hypervisor,
+        leaf_15h_hz,
+        hypervisor_khz,
+    } = cpuid;
+    facts.is_so("cpuid, invariant tsc", *invariant_tsc);
+    facts.is_so("cpuid, rdtscp", *rdtscp);
+    facts.is_so("cpuid, hypervisor", *hypervisor);
+    facts.whole("cpuid, leaf 15h", *leaf_15h_hz, "Hz");
+    facts.whole("cpuid, leaf 4000_0010h", *hypervisor_khz, "kHz");
+}
+
+fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
+    let TimeNamespace {
+        monotonic_offset_ns: monotonic_ns,
+        boottime_offset_ns: boottime_ns,
+        children_elsewhere,
+    } = namespace;
+    facts.whole("time namespace, monotonic offset", *monotonic_ns, "ns");
+    facts.whole("time namespace, boottime offset", *boottime_ns, "ns");
+    facts.is_so(
+        "time namespace, children elsewhere",
+        Some(*children_elsewhere),
+    );
+}
+
+fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
+    let NtpDaemon {
+        name,
+        synchronised,
+        reference,
+        stratum,
+        // Like the figures of the kernel's NTP state, these differ from run to run.
+        offset_ns: _,
+        bound_ns: _,
+        updated_s: _,
+    } = daemon;
+    facts.words("ntp daemon, name", Some(name));
+    facts.is_so("ntp daemon, synchronised", Some(*synchronised));
+    facts.words("ntp daemon, reference", reference.as_deref());
+    facts.count("ntp daemon, stratum", *stratum);
+}

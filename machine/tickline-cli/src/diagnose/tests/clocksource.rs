@@ -1,0 +1,283 @@
+//! The kernel keeps time with a slow clocksource, or with one whose name is unreadable.
+
+use super::given::{good_machine, machine_on_hpet_without_tsc};
+use crate::document::{Place, Severity};
+use crate::measure::served_by::ServedBy;
+
+const BY_WATCHDOG: &str = "tsc: Marking TSC unstable due to clocksource watchdog";
+
+/// A rule that compares only names would report them.
+#[test]
+fn a_clocksource_that_the_vdso_reads_is_no_finding() {
+    for name in [
+        "kvm-clock",
+        "hyperv_clocksource_tsc_page",
+        "xen",
+        "arch_sys_counter",
+        "tsc-early",
+    ] {
+        assert_eq!(good_machine().clocksource(name).codes(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn without_a_known_answerer_a_hypervisors_clock_is_no_finding() {
+    for name in ["kvm-clock", "xen"] {
+        let machine = good_machine().answered_by(None).clocksource(name);
+        assert_eq!(machine.codes(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn one_command_switches_to_a_tsc_on_offer() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .command_line("quiet clocksource=hpet")
+        .costs_ns(700.0)
+        .first("tsc_not_chosen");
+    assert_eq!(finding.severity, Severity::Slow);
+    assert_eq!(finding.place(), Some(Place::Here));
+    finding
+        .fix_begins(
+            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource; \
+             to keep it, boot with clocksource=tsc instead of `clocksource=hpet`",
+        )
+        .gains(35.0);
+}
+
+#[test]
+fn without_a_vdso_the_attainable_cost_is_unknown() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .command_line("quiet clocksource=hpet")
+        .costs_ns(700.0)
+        .coarse_answered_by(Some(ServedBy::SystemCall))
+        .first("tsc_not_chosen");
+    finding.has_no_gain();
+}
+
+/// Symptom: the finding claimed that the kernel does not offer the TSC, although that was unknown.
+#[test]
+fn with_an_unreadable_list_the_offer_is_unknown() {
+    let machine = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .offer_unreadable();
+    for machine in [machine.clone().log(&[]), machine.log_unreadable()] {
+        let finding = machine.first("clocksource_slow");
+        assert_eq!(finding.severity, Severity::Slow);
+        finding
+            .says("whether it would accept tsc is unknown")
+            .fix_has("if tsc is there, ")
+            .fix_has("echo tsc")
+            .fix_has("tsc=reliable");
+    }
+}
+
+#[test]
+fn for_a_varying_tsc_an_unknown_offer_changes_nothing() {
+    let machine = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .offer_unreadable()
+        .tsc_not_invariant();
+    for machine in [machine.clone().log(&[]), machine.log_unreadable()] {
+        machine.first("clocksource_slow").has_no_fix();
+    }
+}
+
+#[test]
+fn tsc_early_on_the_list_does_not_offer_tsc() {
+    let machine = machine_on_hpet_without_tsc().offers("tsc-early hpet");
+    machine.log(&[]).first("tsc_missing");
+}
+
+/// Symptom: the program recommended no clocksource other than tsc.
+#[test]
+fn another_clocksource_that_the_vdso_reads_is_recommended() {
+    for (current, list, other) in [
+        (
+            "acpi_pm",
+            "acpi_pm hyperv_clocksource_tsc_page",
+            "hyperv_clocksource_tsc_page",
+        ),
+        (
+            "acpi_pm",
+            "kvm-clock hyperv_clocksource_tsc_page acpi_pm",
+            "hyperv_clocksource_tsc_page",
+        ),
+    ] {
+        let finding = good_machine()
+            .system_call_answers()
+            .clocksource(current)
+            .offers(list)
+            .log(&[])
+            .costs_ns(1200.0)
+            .only("clocksource_not_chosen");
+        assert_eq!(finding.severity, Severity::Slow);
+        finding
+            .fix_begins(&format!("echo {other} |"))
+            // The cost of another clocksource than the counter was not measured.
+            .has_no_gain();
+    }
+    let on_hyperv = good_machine()
+        .system_call_answers()
+        .clocksource("hyperv_clocksource_msr")
+        .offers("hyperv_clocksource_msr hyperv_clocksource_tsc_page");
+    on_hyperv.only("clocksource_not_chosen");
+}
+
+#[test]
+fn a_parameter_that_chooses_the_slow_clocksource_is_shown_and_replaced() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("acpi_pm")
+        .offers("kvm-clock acpi_pm")
+        .log(&[])
+        .command_line("clocksource=acpi_pm")
+        .only("clocksource_not_chosen");
+    finding
+        .fix_begins("echo kvm-clock |")
+        .fix_has("instead of `clocksource=acpi_pm`")
+        .shows("the kernel's command line has clocksource=acpi_pm");
+}
+
+#[test]
+fn another_clocksource_is_recommended_if_the_tsc_was_rejected() {
+    let machine = good_machine()
+        .system_call_answers()
+        .clocksource("acpi_pm")
+        .offers("kvm-clock acpi_pm tsc")
+        .log(&[BY_WATCHDOG]);
+    machine.only("clocksource_not_chosen");
+}
+
+#[test]
+fn the_switch_to_arms_counter_gains_what_the_measured_costs_say() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("timer")
+        .offers("arch_sys_counter timer")
+        .architecture("aarch64")
+        .command_line("clocksource=timer")
+        .costs_ns(700.0)
+        .only("clocksource_not_chosen");
+    finding
+        .fix_begins("echo arch_sys_counter |")
+        .shows("clocksource=timer")
+        .gains(35.0);
+}
+
+#[test]
+fn the_tsc_is_preferred_to_another_clocksource() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    machine.offers("tsc kvm-clock hpet").first("tsc_not_chosen");
+}
+
+#[test]
+fn only_parameters_that_took_effect_are_shown() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("acpi_pm")
+        .offers("acpi_pm")
+        .log(&[])
+        .command_line("no-kvmclock clocksource=hpet")
+        .first("tsc_missing");
+    finding
+        .shows("command line has no-kvmclock")
+        .does_not_show("clocksource=hpet");
+}
+
+#[test]
+fn no_clock_from_unsynchronised_counters_is_recommended() {
+    let machine = good_machine()
+        .system_call_answers()
+        .clocksource("acpi_pm")
+        .offers("kvm-clock acpi_pm")
+        .log(&[]);
+    machine.counters_differ().no_fix_says("echo kvm-clock");
+}
+
+/// Symptom: the fix for a Raspberry Pi 1 described a counter that it does not have.
+#[test]
+fn armv6_has_no_counter_and_no_fix() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("timer")
+        .offers("timer")
+        .architecture("arm")
+        .with(|facts| {
+            facts.machine.cpu = Some("ARMv6-compatible processor rev 7 (v6l)".to_owned());
+        })
+        .only("clocksource_slow");
+    finding.has_no_fix();
+}
+
+#[test]
+fn a_slow_timer_on_arm_needs_the_counter_described() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("timer0")
+        .architecture("aarch64")
+        .only("clocksource_slow");
+    finding.fix_has("device tree");
+}
+
+#[test]
+fn a_masked_clocksource_is_only_unknown() {
+    let finding = good_machine()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .only("clocksource_unknown");
+    assert_eq!(finding.severity, Severity::Note);
+    finding.shows("the vDSO answers clock_gettime MONOTONIC all the same");
+}
+
+#[test]
+fn a_system_call_on_an_unreadable_clocksource_is_slow() {
+    let machine = good_machine().system_call_answers();
+    let finding = machine.clocksource_unreadable().only("clocksource_unknown");
+    assert_eq!(finding.severity, Severity::Slow);
+    finding.says("each call for the time is a system call");
+}
+
+#[test]
+fn gvisor_hides_the_hosts_clocksource() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .hypervisor("gvisor")
+        .first("clocksource_unknown");
+    assert_eq!(finding.severity, Severity::Slow);
+    finding.says("gVisor");
+}
+
+#[test]
+fn a_paravirtual_clock_at_twice_the_cost_is_a_note() {
+    let finding = good_machine()
+        .clocksource("kvm-clock")
+        .offers("kvm-clock tsc acpi_pm")
+        .costs_ns(45.0)
+        .first("paravirtual_clock_dearer");
+    assert_eq!(finding.severity, Severity::Note);
+    finding.fix_has("echo tsc").gains(2.25);
+}
+
+#[test]
+fn a_small_difference_of_costs_may_be_a_measurement_error() {
+    let machine = good_machine()
+        .clocksource("kvm-clock")
+        .offers("kvm-clock tsc acpi_pm");
+    assert_eq!(machine.costs_ns(25.0).codes(), [""; 0]);
+}
+
+#[test]
+fn a_paravirtual_clock_is_not_dearer_than_a_tsc_that_is_not_on_offer() {
+    let machine = good_machine()
+        .clocksource("kvm-clock")
+        .offers("kvm-clock acpi_pm");
+    assert_eq!(machine.costs_ns(45.0).codes(), [""; 0]);
+}

@@ -1,0 +1,210 @@
+//! The counters of the CPUs: synchronised or not, trapped, at a plausible rate.
+
+use super::given::{good_machine, machine_with_an_unsynchronised_pair};
+use crate::document::Severity;
+
+const CODE: &str = "counters_unsynchronised";
+
+#[test]
+fn no_fix_recommends_unsynchronised_counters() {
+    for clocksource in ["hpet", "xen", "kvm-clock"] {
+        let machine = good_machine()
+            .system_call_answers()
+            .counters_differ()
+            .clocksource(clocksource);
+        for machine in [
+            machine.clone().offers("tsc hpet"),
+            machine.clone().offers("hpet"),
+            machine.offer_unreadable(),
+        ] {
+            machine.clone().finding(CODE);
+            machine.clone().no_fix_says("echo tsc");
+            machine.no_fix_says("tsc=reliable");
+        }
+    }
+}
+
+#[test]
+fn an_unsynchronised_pair_is_found_though_the_clock_has_not_found_it() {
+    let finding = machine_with_an_unsynchronised_pair().first(CODE);
+    assert_eq!(finding.severity, Severity::Wrong);
+    assert_eq!(
+        finding.evidence,
+        ["CPU 0 and CPU 2 are unsynchronised by at least 3900 ns (unsynchronised pairs: 1 of 2)"]
+    );
+}
+
+#[test]
+fn synchronised_pairs_are_no_finding() {
+    let machine = machine_with_an_unsynchronised_pair().pairs_agree();
+    assert_eq!(machine.codes(), [""; 0]);
+}
+
+#[test]
+fn an_unsynchronised_pair_forbids_the_tsc_as_well() {
+    for clocksource in ["hpet", "xen", "kvm-clock"] {
+        let machine = machine_with_an_unsynchronised_pair()
+            .system_call_answers()
+            .clocksource(clocksource);
+        machine.clone().finding(CODE);
+        machine.no_fix_says("echo tsc");
+    }
+}
+
+#[test]
+fn synchronised_pairs_of_all_cpus_admit_the_tsc() {
+    let finding = machine_with_an_unsynchronised_pair()
+        .pairs_agree()
+        .system_call_answers()
+        .clocksource("xen")
+        .counters_not_compared()
+        .first("xen_clocksource");
+    finding.fix_begins("echo tsc");
+}
+
+#[test]
+fn a_kernel_that_was_told_to_trust_the_counters_has_not_compared_them() {
+    let machine = good_machine()
+        .counters_differ()
+        .command_line("tsc=reliable");
+    let finding = machine.first(CODE);
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding
+        .fix_begins("echo hpet | sudo tee")
+        .shows("tsc=reliable");
+}
+
+/// Hyper-V's page uses the same counters. Without the parameter for the other timer, the kernel may
+/// still choose the TSC.
+#[test]
+fn the_kernel_should_keep_time_with_another_timer() {
+    let finding = good_machine()
+        .counters_differ()
+        .offers("tsc hyperv_clocksource_tsc_page hpet")
+        .command_line("clocksource=tsc")
+        .first(CODE);
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding
+        .fix_begins("echo hpet | ")
+        .fix_has("boot with clocksource=hpet instead of `clocksource=tsc`");
+}
+
+#[test]
+fn on_arm_the_kernel_should_keep_time_with_another_timer_as_well() {
+    let machine = good_machine()
+        .counters_differ()
+        .clocksource("arch_sys_counter")
+        .command_line("clocksource=arch_sys_counter");
+    let finding = machine.clone().offers("arch_sys_counter timer").first(CODE);
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding
+        .fix_begins("echo timer | ")
+        .fix_has("boot with clocksource=timer instead of `clocksource=arch_sys_counter`");
+
+    let without_another = machine.offers("arch_sys_counter").first(CODE);
+    assert_eq!(without_another.severity, Severity::Wrong);
+    without_another.fix_lacks("echo");
+}
+
+/// In the vDSO, kvm-clock and xen use one CPU's parameters on all CPUs, so threads see time step
+/// back. Symptom: the program reported no fault.
+#[test]
+fn a_hypervisors_clock_in_the_vdso_steps_back_with_the_counters() {
+    for clocksource in ["kvm-clock", "xen"] {
+        let finding = machine_with_an_unsynchronised_pair()
+            .clocksource(clocksource)
+            .offers(&format!("{clocksource} tsc acpi_pm"))
+            .first(CODE);
+        assert_eq!(finding.severity, Severity::Wrong);
+        finding.fix_begins("echo acpi_pm");
+    }
+}
+
+/// In a system call, the kernel uses each CPU's own parameters.
+#[test]
+fn a_hypervisors_clock_by_system_call_does_not_step_back() {
+    for clocksource in ["kvm-clock", "xen"] {
+        let finding = machine_with_an_unsynchronised_pair()
+            .system_call_answers()
+            .clocksource(clocksource)
+            .offers(&format!("{clocksource} tsc acpi_pm"))
+            .finding(CODE);
+        assert_eq!(finding.severity, Severity::Note);
+    }
+}
+
+/// Symptom: a finding without a fix promised a gain. The evidence has the costs.
+#[test]
+fn with_unsynchronised_counters_a_slow_clock_has_no_fix_and_no_gain() {
+    for (clocksource, code) in [("hpet", "tsc_not_chosen"), ("xen", "xen_clocksource")] {
+        let finding = good_machine()
+            .system_call_answers()
+            .counters_differ()
+            .clocksource(clocksource)
+            .costs_ns(700.0)
+            .finding(code);
+        assert_eq!(finding.severity, Severity::Slow);
+        finding.has_no_fix().shows("a call takes 700 ns");
+    }
+}
+
+/// Symptom: no machine could have the finding, because the rule compared the counter with a system
+/// call that reads the same trapped counter.
+#[test]
+fn a_counter_that_takes_longer_than_a_system_call_is_trapped() {
+    let finding = good_machine()
+        .counter_costs_ns(1209.0, 1215.0)
+        .costs_ns(1220.0)
+        .first("counter_trapped");
+    assert_eq!(finding.severity, Severity::Slow);
+    finding.shows("1209 ns").shows("110 ns");
+}
+
+/// The kernel traps the counter because of an erratum, so TSC scaling does not help.
+#[test]
+fn on_arm_a_trapped_counter_is_an_erratum() {
+    let finding = good_machine()
+        .counter_costs_ns(1209.0, 1215.0)
+        .costs_ns(1220.0)
+        .counter_instruction("cntvct_el0")
+        .first("counter_trapped");
+    finding.fix_has("erratum").fix_lacks("TSC");
+}
+
+#[test]
+fn on_riscv_the_firmware_traps_the_counter() {
+    let finding = good_machine()
+        .counter_costs_ns(700.0, 720.0)
+        .costs_ns(750.0)
+        .counter_instruction("rdtime")
+        .architecture("riscv64")
+        .clocksource("riscv_clocksource")
+        .only("counter_trapped");
+    finding.says("firmware").fix_lacks("TSC").has_no_fix();
+}
+
+#[test]
+fn a_tsc_that_is_not_invariant_is_a_note() {
+    let finding = good_machine()
+        .tsc_not_invariant()
+        .only("counter_not_invariant");
+    assert_eq!(finding.severity, Severity::Note);
+}
+
+#[test]
+fn a_measured_frequency_far_from_the_nominal_one_is_implausible() {
+    for frequency_hz in [2_400_000_000, 2_628_600_000] {
+        let machine = good_machine().with(|facts| {
+            facts.clock.frequency_hz = Some(frequency_hz);
+        });
+        let finding = machine.only("frequency_implausible");
+        assert_eq!(finding.severity, Severity::Unsure);
+    }
+}
+
+#[test]
+fn writes_by_the_firmware_are_counted() {
+    let message = "[Firmware Bug]: TSC ADJUST: CPU0: -149457080076105 force to 0";
+    let finding = good_machine().log(&[message]).only("firmware_writes_tsc");
+    finding.says("1 times").shows(message);
+}

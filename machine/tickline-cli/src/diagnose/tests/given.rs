@@ -1,0 +1,389 @@
+//! A good machine, and the words to change it and to check its findings.
+
+use super::super::diagnose;
+use crate::document::{ClockStatus, Document, Finding, Place};
+use crate::machine::{Cpuid, Machine, Ntp};
+use crate::measure::costs::CostRow;
+use crate::measure::served_by::ServedBy;
+use crate::measure::warp::{Pattern, WarpPair, WarpTest};
+
+/// The facts that a test gives to the rules.
+#[derive(Clone)]
+pub(super) struct Given(Document);
+
+/// A machine without faults. It has no hypervisor, 8 CPUs and a daemon for NTP; its kernel and its
+/// vDSO read the TSC.
+pub(super) fn good_machine() -> Given {
+    let machine = Machine {
+        architecture: text("x86_64"),
+        kernel: text("6.18.0"),
+        kernel_command_line: text("quiet"),
+        kernel_log: Some(vec!["clocksource: Switched to clocksource tsc".to_owned()]),
+        clocksource: text("tsc"),
+        available_clocksources: text("tsc hpet acpi_pm"),
+        hypervisor: text("none"),
+        cpuid: Some(Cpuid {
+            invariant_tsc: Some(true),
+            ..Cpuid::default()
+        }),
+        counter_readable: Some(true),
+        vdso_mapped: Some(true),
+        tracer_pid: Some(0),
+        clock_gettime_file: text("/lib/x86_64-linux-gnu/libc.so.6"),
+        clock_gettime_difference_ns: Some(-40),
+        online_cpus: text("0-7"),
+        synchronised_cpus: Some(8),
+        counters: "synchronised on 8 CPUs".to_owned(),
+        systemd: Some(true),
+        ntp: Some(Ntp {
+            synchronised: true,
+            frequency_ppb: -20_000,
+            tick_us: 10_000,
+            offset_ns: 0,
+            time_constant: None,
+            maximum_error_us: 0,
+            estimated_error_us: 0,
+            flags: None,
+        }),
+        ..Machine::default()
+    };
+    let clock = ClockStatus {
+        frequency_hz: Some(2_596_120_122),
+        nominal_frequency_hz: Some(2_600_000_000),
+        ..ClockStatus::default()
+    };
+    let costs = [
+        ("rdtsc", 9.0, None),
+        ("lfence; rdtsc", 15.0, None),
+        ("clock_gettime MONOTONIC", 20.0, Some(ServedBy::Vdso)),
+        ("system call clock_gettime", 160.0, None),
+        ("clock_gettime MONOTONIC_COARSE", 5.0, Some(ServedBy::Vdso)),
+        ("system call getppid", 110.0, None),
+    ];
+    let costs = costs.map(|(clock, cost_ns, served_by)| CostRow {
+        clock: clock.to_owned(),
+        cost_ns: Some(cost_ns),
+        served_by,
+        ..CostRow::default()
+    });
+    Given(Document {
+        machine,
+        clock,
+        costs: costs.into(),
+        ..Document::default()
+    })
+}
+
+/// The good machine with 3 CPUs, after `tickline warp` has found CPU 0 and CPU 2 unsynchronised.
+pub(super) fn machine_with_an_unsynchronised_pair() -> Given {
+    let pair = |to_cpu, synchronised, largest_warp_ns| WarpPair {
+        from_cpu: 0,
+        to_cpu,
+        exchanges: 5_000,
+        warps: 7,
+        largest_warp_ns,
+        offset_least_ns: Some(-4_000.0),
+        offset_most_ns: Some(-3_900.0),
+        synchronised: Some(synchronised),
+    };
+    good_machine().with(|facts| {
+        facts.machine.online_cpus = text("0-2");
+        facts.warp = Some(WarpTest {
+            cpus: vec![0, 1, 2],
+            pattern: Pattern::Star,
+            frequency_hz: Some(2e9),
+            resolution_ns: Some(0.5),
+            untested_cpus: None,
+            synchronised: Some(false),
+            unknown: None,
+            largest_warp_ns: 3_900.0,
+            pairs: vec![pair(1, true, 0.0), pair(2, false, 3_900.0)],
+        });
+    })
+}
+
+/// The good machine, except that the kernel keeps time with hpet, does not offer the TSC, and a
+/// system call answers.
+pub(super) fn machine_on_hpet_without_tsc() -> Given {
+    good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .offers("hpet acpi_pm")
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+impl Given {
+    /// Changes the facts.
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Document)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    fn cost(self, place: usize, change: impl FnOnce(&mut CostRow)) -> Self {
+        self.with(|facts| change(&mut facts.costs[place]))
+    }
+
+    /// A system call answers the precise clock.
+    pub(super) fn system_call_answers(self) -> Self {
+        self.answered_by(Some(ServedBy::SystemCall))
+    }
+
+    /// Who answers the precise clock; `None` for unknown.
+    pub(super) fn answered_by(self, served_by: Option<ServedBy>) -> Self {
+        self.cost(2, |row| row.served_by = served_by)
+    }
+
+    /// Who answers the coarse clock; `None` for unknown.
+    pub(super) fn coarse_answered_by(self, served_by: Option<ServedBy>) -> Self {
+        self.cost(4, |row| row.served_by = served_by)
+    }
+
+    /// The cost of the precise clock.
+    pub(super) fn costs_ns(self, cost_ns: f64) -> Self {
+        self.cost(2, |row| row.cost_ns = Some(cost_ns))
+    }
+
+    /// The cost of the bare and of the ordered read of the counter.
+    pub(super) fn counter_costs_ns(self, bare_ns: f64, ordered_ns: f64) -> Self {
+        self.cost(0, |row| row.cost_ns = Some(bare_ns))
+            .cost(1, |row| row.cost_ns = Some(ordered_ns))
+    }
+
+    /// The instruction that reads the counter.
+    pub(super) fn counter_instruction(self, name: &str) -> Self {
+        self.cost(0, |row| row.clock = name.to_owned())
+    }
+
+    pub(super) fn clocksource(self, name: &str) -> Self {
+        self.with(|facts| facts.machine.clocksource = text(name))
+    }
+
+    pub(super) fn clocksource_unreadable(self) -> Self {
+        self.with(|facts| facts.machine.clocksource = None)
+    }
+
+    /// The clocksources that the kernel lists.
+    pub(super) fn offers(self, list: &str) -> Self {
+        self.with(|facts| facts.machine.available_clocksources = text(list))
+    }
+
+    pub(super) fn offer_unreadable(self) -> Self {
+        self.with(|facts| facts.machine.available_clocksources = None)
+    }
+
+    /// The kernel's messages about clocks.
+    pub(super) fn log(self, messages: &[&str]) -> Self {
+        let messages = messages.iter().map(|line| (*line).to_owned()).collect();
+        self.with(|facts| facts.machine.kernel_log = Some(messages))
+    }
+
+    pub(super) fn log_unreadable(self) -> Self {
+        self.with(|facts| facts.machine.kernel_log = None)
+    }
+
+    pub(super) fn command_line(self, line: &str) -> Self {
+        self.with(|facts| facts.machine.kernel_command_line = text(line))
+    }
+
+    pub(super) fn architecture(self, name: &str) -> Self {
+        self.with(|facts| facts.machine.architecture = text(name))
+    }
+
+    pub(super) fn hypervisor(self, name: &str) -> Self {
+        self.with(|facts| facts.machine.hypervisor = text(name))
+    }
+
+    pub(super) fn cloud(self, name: &str) -> Self {
+        self.with(|facts| facts.machine.cloud = text(name))
+    }
+
+    pub(super) fn product(self, name: &str) -> Self {
+        self.with(|facts| facts.machine.product = text(name))
+    }
+
+    /// CPUID does not call the TSC invariant.
+    pub(super) fn tsc_not_invariant(self) -> Self {
+        self.with(|facts| {
+            let cpuid = facts.machine.cpuid.get_or_insert_default();
+            cpuid.invariant_tsc = Some(false);
+        })
+    }
+
+    /// tickline's clock has found unsynchronised counters.
+    pub(super) fn counters_differ(self) -> Self {
+        self.with(|facts| facts.machine.counter_difference_ticks = Some(5_000))
+    }
+
+    /// tickline's clock has not compared the counters.
+    pub(super) fn counters_not_compared(self) -> Self {
+        self.with(|facts| facts.machine.synchronised_cpus = None)
+    }
+
+    /// The comparison by `tickline warp` has found the pairs synchronised.
+    pub(super) fn pairs_agree(self) -> Self {
+        self.with(|facts| {
+            let warp = facts.warp.as_mut().expect("a comparison");
+            warp.synchronised = Some(true);
+            warp.pairs[1].synchronised = Some(true);
+        })
+    }
+
+    /// Changes the kernel's NTP state.
+    pub(super) fn ntp(self, change: impl FnOnce(&mut Ntp)) -> Self {
+        self.with(|facts| change(facts.machine.ntp.as_mut().expect("an NTP state")))
+    }
+
+    /// The findings. Checks what holds for all: the most severe is first, and each has a sentence,
+    /// evidence and a fix.
+    #[track_caller]
+    pub(super) fn findings(self) -> Vec<Finding> {
+        let findings = diagnose(&self.0);
+        assert!(
+            findings.is_sorted_by_key(|finding| finding.severity),
+            "{findings:#?}"
+        );
+        for Finding {
+            what,
+            evidence,
+            fix,
+            ..
+        } in &findings
+        {
+            assert!(!what.is_empty() && !fix.text.is_empty(), "{findings:#?}");
+            assert!(!evidence.is_empty(), "{findings:#?}");
+            assert!(
+                evidence.iter().all(|text| !text.is_empty()),
+                "{findings:#?}"
+            );
+        }
+        findings
+    }
+
+    /// The codes of the findings.
+    #[track_caller]
+    pub(super) fn codes(self) -> Vec<&'static str> {
+        let findings = self.findings();
+        findings.iter().map(|finding| finding.code).collect()
+    }
+
+    /// The first finding, which must have this code.
+    #[track_caller]
+    pub(super) fn first(self, code: &str) -> Finding {
+        let first = self.findings().into_iter().next().expect("a finding");
+        assert_eq!(first.code, code, "{first:#?}");
+        first
+    }
+
+    /// The only finding, which must have this code.
+    #[track_caller]
+    pub(super) fn only(self, code: &str) -> Finding {
+        let findings = self.findings();
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        assert_eq!(findings[0].code, code, "{findings:#?}");
+        findings.into_iter().next().expect("a finding")
+    }
+
+    /// The finding with this code, which need not be the first.
+    #[track_caller]
+    pub(super) fn finding(self, code: &str) -> Finding {
+        let findings = self.findings();
+        let found = findings.iter().find(|finding| finding.code == code);
+        found
+            .unwrap_or_else(|| panic!("no {code} in {findings:#?}"))
+            .clone()
+    }
+
+    /// Checks that no finding's fix has this part.
+    #[track_caller]
+    pub(super) fn no_fix_says(self, part: &str) {
+        for finding in self.findings() {
+            finding.fix_lacks(part);
+        }
+    }
+}
+
+impl Finding {
+    /// The machine on which the commands of the fix run; `None` without commands.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.fix.steps.as_ref().map(|steps| steps.place)
+    }
+
+    #[track_caller]
+    pub(super) fn says(&self, part: &str) -> &Self {
+        assert!(self.what.contains(part), "{part}: {self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn does_not_say(&self, part: &str) -> &Self {
+        assert!(!self.what.contains(part), "{part}: {self:#?}");
+        self
+    }
+
+    /// Checks that a text of the evidence has this part.
+    #[track_caller]
+    pub(super) fn shows(&self, part: &str) -> &Self {
+        let shown = self.evidence.iter().any(|text| text.contains(part));
+        assert!(shown, "{part}: {self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn does_not_show(&self, part: &str) -> &Self {
+        let shown = self.evidence.iter().any(|text| text.contains(part));
+        assert!(!shown, "{part}: {self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn fix_has(&self, part: &str) -> &Self {
+        assert!(self.fix.text.contains(part), "{part}: {self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn fix_begins(&self, start: &str) -> &Self {
+        assert!(self.fix.text.starts_with(start), "{start}: {self:#?}");
+        self
+    }
+
+    /// Checks that `then` follows `first` in the fix.
+    #[track_caller]
+    pub(super) fn fix_has_in_order(&self, first: &str, then: &str) -> &Self {
+        let before = self.fix.text.split_once(then).map(|(before, _)| before);
+        assert!(
+            before.is_some_and(|before| before.contains(first)),
+            "{first} ... {then}: {self:#?}"
+        );
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn fix_lacks(&self, part: &str) -> &Self {
+        assert!(!self.fix.text.contains(part), "{part}: {self:#?}");
+        self
+    }
+
+    /// Checks that there is no fix, and therefore no gain. The text says why.
+    #[track_caller]
+    pub(super) fn has_no_fix(&self) -> &Self {
+        assert!(self.fix.is_none, "{self:#?}");
+        self.fix_begins("none: ").has_no_gain()
+    }
+
+    #[track_caller]
+    pub(super) fn gains(&self, ratio: f64) -> &Self {
+        let gain_ratio = self.gain_ratio.expect("a gain");
+        assert!((gain_ratio - ratio).abs() < 1e-9, "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn has_no_gain(&self) -> &Self {
+        assert_eq!(self.gain_ratio, None, "{self:#?}");
+        self
+    }
+}

@@ -1,0 +1,284 @@
+//! Guests of hypervisors and customers of clouds: the fix names a setting of the host.
+
+use super::given::{Given, good_machine, machine_on_hpet_without_tsc};
+use crate::document::{Place, Severity};
+
+const QEMU_FIX: &str = "QEMU with -cpu host,+invtsc";
+const UNLESS_QEMU: &str = "Firecracker, a cloud's own";
+
+/// A guest whose kernel does not offer the TSC, and does not say why.
+fn guest_without_tsc(hypervisor: &str) -> Given {
+    let machine = machine_on_hpet_without_tsc();
+    machine.log(&[]).hypervisor(hypervisor)
+}
+
+/// A guest whose clocksource is the hypervisor's clock, which a system call answers.
+fn guest_on(clocksource: &str) -> Given {
+    let machine = good_machine().system_call_answers();
+    machine.clocksource(clocksource)
+}
+
+#[test]
+fn each_hypervisor_has_its_setting() {
+    for (hypervisor, setting) in [
+        ("virtualbox", "VBoxManage"),
+        ("vmware", ".vmx"),
+        ("kvm", QEMU_FIX),
+        ("tcg", "-accel kvm"),
+        ("xen", "tsc_mode"),
+        ("hyper_v", "invariant TSC"),
+        ("firecracker", "use tsc as its own clocksource"),
+        ("none", "tsc=reliable"),
+    ] {
+        let finding = guest_without_tsc(hypervisor).first("tsc_missing");
+        finding.fix_has(setting);
+    }
+}
+
+#[test]
+fn the_commands_for_virtualbox_run_on_the_host() {
+    let finding = guest_without_tsc("virtualbox").first("tsc_missing");
+    assert_eq!(finding.place(), Some(Place::Host));
+}
+
+#[test]
+fn in_a_cloud_the_customer_has_no_commands_for_the_host() {
+    let machine = guest_without_tsc("virtualbox").cloud("of a later version");
+    let finding = machine.first("tsc_missing");
+    finding.fix_has("VBoxManage");
+    assert_eq!(finding.place(), None);
+}
+
+#[test]
+fn unsynchronised_counters_of_a_guest_are_mended_on_the_host() {
+    let machine = good_machine().counters_differ().hypervisor("virtualbox");
+    let finding = machine.offers("tsc").first("counters_unsynchronised");
+    finding.fix_has("VBoxManage");
+    assert_eq!(finding.place(), Some(Place::Host));
+}
+
+#[test]
+fn a_guest_with_another_timer_uses_it_until_the_host_is_mended() {
+    let machine = good_machine().counters_differ().hypervisor("virtualbox");
+    let finding = machine.first("counters_unsynchronised");
+    finding.fix_begins("echo hpet").fix_has("VBoxManage");
+    assert_eq!(finding.place(), Some(Place::Here));
+}
+
+/// Both settings let the guest read the host's own counter, and a move changes the host.
+#[test]
+fn a_setting_for_machines_that_stay_on_their_host_says_so() {
+    for hypervisor in ["xen", "vmware"] {
+        let trapped = good_machine().hypervisor(hypervisor).with(|facts| {
+            facts.costs[0].cost_ns = Some(1209.0);
+        });
+        for finding in [
+            trapped.first("counter_trapped"),
+            guest_without_tsc(hypervisor).first("tsc_missing"),
+        ] {
+            finding
+                .fix_has("rate and value change when")
+                .fix_has("only for");
+        }
+    }
+}
+
+#[test]
+fn a_guest_of_qemu_gets_the_fix_for_qemu_alone() {
+    for (clocksource, code) in [("hpet", "tsc_missing"), ("kvm-clock", "kvm_clock_unstable")] {
+        let finding = guest_on(clocksource)
+            .offers(clocksource)
+            .hypervisor("kvm")
+            .product("QEMU Standard PC (Q35 + ICH9, 2009)")
+            .first(code);
+        finding.fix_has(QEMU_FIX).fix_lacks(UNLESS_QEMU);
+    }
+}
+
+/// Symptom: a user who may not read the kernel's log, which names Firecracker, got the fix for
+/// QEMU.
+#[test]
+fn any_other_guest_of_kvm_is_told_that_it_may_not_be_qemu() {
+    for (clocksource, code) in [("hpet", "tsc_missing"), ("kvm-clock", "kvm_clock_unstable")] {
+        let machine = guest_on(clocksource).offers(clocksource).hypervisor("kvm");
+        for machine in [machine.clone(), machine.product("a cloud")] {
+            machine.first(code).fix_has(QEMU_FIX).fix_has(UNLESS_QEMU);
+        }
+    }
+}
+
+#[test]
+fn firecracker_does_not_get_the_fix_for_qemu() {
+    let machine = guest_on("kvm-clock").offers("kvm-clock");
+    let finding = machine
+        .hypervisor("firecracker")
+        .first("kvm_clock_unstable");
+    finding.fix_lacks("QEMU");
+}
+
+#[test]
+fn kvm_clock_without_the_vdso_is_mended_on_the_host() {
+    let machine = guest_on("kvm-clock").offers("kvm-clock");
+    let finding = machine.first("kvm_clock_unstable");
+    finding.fix_has("on the host");
+}
+
+#[test]
+fn kvm_clock_outside_of_a_vdso_in_use_lacks_the_stable_bit() {
+    let finding = guest_on("kvm-clock").first("kvm_clock_unstable");
+    finding
+        .says("PVCLOCK_TSC_STABLE_BIT")
+        .fix_begins("echo tsc")
+        .shows("MONOTONIC_COARSE");
+}
+
+#[test]
+fn if_the_use_of_the_vdso_is_unknown_the_stable_bit_is_too() {
+    let machine = guest_on("kvm-clock").coarse_answered_by(None);
+    let finding = machine.first("kvm_clock_unstable");
+    finding.does_not_say("STABLE_BIT");
+}
+
+/// Symptom: the finding blamed the host for a limit of 32-bit kernels.
+#[test]
+fn the_host_is_not_blamed_for_a_limit_of_32_bit_kernels() {
+    let machine = guest_on("kvm-clock").architecture("x86");
+    let finding = machine.first("kvm_clock_unstable");
+    finding.does_not_say("STABLE_BIT");
+}
+
+/// Symptom: the finding blamed the host for the guest's command line.
+#[test]
+fn a_parameter_of_the_guest_keeps_kvm_clock_from_the_vdso() {
+    let machine = guest_on("kvm-clock").command_line("quiet no-kvmclock-vsyscall");
+    let finding = machine.first("vdso_off");
+    finding.fix_begins("take `no-kvmclock-vsyscall` off the kernel's command line");
+}
+
+/// Symptom: the fix told a cloud's customer to change settings of the provider's host.
+#[test]
+fn a_clouds_customer_is_not_told_to_change_the_host() {
+    for (cloud, clocksource, fix, advice) in [
+        (
+            "ec2_xen",
+            "xen",
+            "instance type on Nitro",
+            "AWS recommends tsc (https://repost.aws/",
+        ),
+        (
+            "ec2_nitro",
+            "kvm-clock",
+            "the host is Amazon's",
+            "AWS recommends kvm-clock",
+        ),
+        (
+            "google",
+            "kvm-clock",
+            "the host is Google's",
+            "Google Compute Engine",
+        ),
+        (
+            "azure",
+            "acpi_pm",
+            "the host is Microsoft's",
+            "this is Azure",
+        ),
+    ] {
+        let findings = guest_on(clocksource)
+            .cloud(cloud)
+            .offers(clocksource)
+            .log(&["tsc: Marking TSC unstable due to a reason"])
+            .findings();
+        findings[0]
+            .fix_has(fix)
+            .fix_lacks("on the host")
+            .shows(advice);
+    }
+}
+
+/// The kernel accepts a TSC that may change its rate with the processor's.
+#[test]
+fn a_guest_may_use_a_varying_tsc_only_on_a_host_that_is_known() {
+    for clocksource in ["hpet", "kvm-clock", "xen", "hyperv_clocksource_msr"] {
+        for hypervisor in ["kvm", "xen", "hyper_v"] {
+            let findings = guest_on(clocksource)
+                .offers(&format!("tsc {clocksource}"))
+                .tsc_not_invariant()
+                .hypervisor(hypervisor)
+                .findings();
+            assert_eq!(findings[0].severity, Severity::Slow);
+            findings[0].fix_begins("on the host: ").fix_has_in_order(
+                "or, as CPUID does not call the TSC invariant, only where",
+                "echo tsc",
+            );
+        }
+    }
+}
+
+#[test]
+fn without_a_host_a_varying_tsc_is_not_used() {
+    for clocksource in ["hpet", "kvm-clock", "xen", "hyperv_clocksource_msr"] {
+        let findings = guest_on(clocksource)
+            .offers(&format!("tsc {clocksource}"))
+            .tsc_not_invariant()
+            .findings();
+        assert_eq!(findings[0].severity, Severity::Slow);
+        findings[0].has_no_fix().fix_lacks("echo tsc");
+    }
+}
+
+const FIND_SYNCHRONISED: &str = "that `tickline warp` finds the counters synchronised";
+
+#[test]
+fn after_a_comparison_of_all_cpus_a_guest_may_switch_at_once() {
+    for clocksource in ["kvm-clock", "xen"] {
+        let findings = guest_on(clocksource).findings();
+        findings[0]
+            .fix_begins("echo tsc")
+            .fix_lacks(FIND_SYNCHRONISED);
+    }
+}
+
+#[test]
+fn without_a_comparison_a_guest_must_compare_the_counters_first() {
+    for clocksource in ["kvm-clock", "xen"] {
+        let findings = guest_on(clocksource).counters_not_compared().findings();
+        findings[0].fix_has_in_order(FIND_SYNCHRONISED, "echo tsc");
+    }
+}
+
+/// Symptom: the fix switched the clock of 64 CPUs after a comparison of 8 CPUs.
+#[test]
+fn a_comparison_of_some_cpus_is_not_enough() {
+    let machine = guest_on("kvm-clock").with(|facts| {
+        facts.machine.online_cpus = Some("0-63".to_owned());
+    });
+    let finding = machine.first("kvm_clock_unstable");
+    finding.fix_has_in_order(FIND_SYNCHRONISED, "echo tsc");
+}
+
+/// The kernel itself has compared the counters where it offers the TSC on bare metal.
+#[test]
+fn a_machine_on_hpet_needs_no_comparison() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine.counters_not_compared().first("tsc_not_chosen");
+    finding.fix_begins("echo tsc");
+}
+
+#[test]
+fn with_an_unreadable_list_a_guest_of_xen_reads_it_first() {
+    let machine = guest_on("xen").offer_unreadable().log_unreadable();
+    let finding = machine.first("xen_clocksource");
+    finding
+        .fix_begins("see what it would accept")
+        .fix_lacks("tsc=reliable");
+}
+
+#[test]
+fn a_guest_of_xen_without_tsc_on_offer_may_trust_it_by_parameter() {
+    let finding = guest_on("xen")
+        .offers("xen")
+        .log(&[])
+        .first("xen_clocksource");
+    finding.fix_has("tsc=reliable");
+}

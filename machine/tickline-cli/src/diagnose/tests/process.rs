@@ -1,0 +1,90 @@
+//! The program's own process, and its settings.
+
+use super::given::good_machine;
+use crate::document::Severity;
+use crate::measure::served_by::ServedBy;
+
+const FAKETIME: &str = "/usr/lib/faketime/libfaketime.so.1";
+
+#[test]
+fn a_denied_counter_is_a_note_while_clocks_work() {
+    let machine = good_machine().with(|facts| facts.machine.counter_readable = Some(false));
+    let finding = machine.only("counter_denied");
+    assert_eq!(finding.severity, Severity::Note);
+}
+
+#[test]
+fn a_denied_counter_that_kills_is_wrong() {
+    let machine = good_machine().with(|facts| facts.machine.counter_readable = Some(false));
+    let finding = machine
+        .answered_by(Some(ServedBy::Nobody))
+        .first("counter_denied");
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding.shows("killed the calling process: 1");
+}
+
+#[test]
+fn a_tracer_is_a_note() {
+    let machine = good_machine().with(|facts| facts.machine.tracer_pid = Some(4711));
+    let finding = machine.only("traced");
+    finding.shows("TracerPid is 4711");
+}
+
+#[test]
+fn an_unrecognised_value_of_the_variable_is_a_note() {
+    let machine = good_machine().with(|facts| facts.clock.environment_unrecognised = true);
+    let finding = machine.only("environment_unrecognised");
+    finding.fix_has("unset TICKLINE");
+}
+
+#[test]
+fn a_counter_that_the_user_has_switched_off_is_a_note() {
+    let machine = good_machine().with(|facts| {
+        facts.reason = Some("disabled_by_environment".to_owned());
+    });
+    let finding = machine.only("switched_off");
+    finding.fix_has("unset TICKLINE");
+}
+
+#[test]
+fn a_thread_that_did_not_start_is_a_note() {
+    let error = "Resource temporarily unavailable (os error 11)";
+    let machine = good_machine().with(|facts| facts.clock.thread_error = Some(error.to_owned()));
+    machine.only("no_thread").shows(error);
+}
+
+/// A library that measures calls does not change their results.
+#[test]
+fn a_library_in_place_of_libc_is_a_note_if_its_time_is_right() {
+    let machine = good_machine().with(|facts| {
+        facts.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+    });
+    let finding = machine.only("clock_interposed");
+    assert_eq!(finding.severity, Severity::Note);
+    finding.says("libfaketime.so.1").shows(FAKETIME);
+}
+
+#[test]
+fn a_library_that_fakes_the_time_is_wrong() {
+    let machine = good_machine().with(|facts| {
+        facts.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+        facts.machine.clock_gettime_difference_ns = Some(-86_400_000_000_000);
+    });
+    let finding = machine.first("clock_interposed");
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding.shows("-86400 s");
+}
+
+#[test]
+fn every_libc_is_known() {
+    for library in [
+        "/lib64/libc-2.17.so",
+        "/lib/ld-musl-x86_64.so.1",
+        "/system/lib64/libc.so",
+    ] {
+        let machine = good_machine().with(|facts| {
+            facts.machine.clock_gettime_file = Some(library.to_owned());
+        });
+        assert_eq!(machine.codes(), [""; 0], "{library}");
+    }
+}

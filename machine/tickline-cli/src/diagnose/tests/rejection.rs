@@ -1,0 +1,324 @@
+//! The kernel has rejected the TSC. Its log says why.
+
+use super::given::{good_machine, machine_on_hpet_without_tsc};
+use crate::document::Place;
+
+const MARKED_FOR_SKEW: &str = "clocksource: timekeeping watchdog on CPU3: \
+    Marking clocksource 'tsc' as unstable because the skew is too large:";
+
+const MEASURED_SKEW: &str = "clocksource:                       \
+    Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet' \
+    interval of 503029760 ns (503 ms)";
+
+const READ_DELAY: &str = "clocksource: timekeeping watchdog on CPU227: wd-tsc-wd \
+    excessive read-back delay of 153560ns vs. limit of 125000ns, \
+    wd-wd read-back delay only 11440ns, attempt 3, marking tsc unstable";
+
+/// The message after either of the above, or alone.
+const MARKED_BY_WATCHDOG: &str = "tsc: Marking TSC unstable due to clocksource watchdog";
+
+/// Checks the code, and that the evidence quotes the message.
+#[track_caller]
+fn assert_found(message: &str, code: &str) {
+    let finding = machine_on_hpet_without_tsc().log(&[message]).first(code);
+    finding.shows(message);
+}
+
+#[test]
+fn unsynchronised_counters_are_a_warp() {
+    for message in [
+        "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
+        "tsc: Marking TSC unstable due to check_tsc_sync_source failed",
+    ] {
+        assert_found(message, "tsc_warp");
+    }
+}
+
+#[test]
+fn a_wrong_rate_is_a_skew_in_old_and_new_kernels() {
+    assert_found(
+        "Clocksource tsc unstable (delta = -201134949 ns)",
+        "tsc_skew",
+    );
+    assert_found(MARKED_FOR_SKEW, "tsc_skew");
+    assert_found(MEASURED_SKEW, "tsc_skew");
+}
+
+#[test]
+fn slow_reads_are_a_delay() {
+    assert_found(
+        "clocksource: timekeeping watchdog on CPU0: \
+         hpet read-back delay of 162520ns, attempt 4, marking unstable",
+        "tsc_watchdog_delay",
+    );
+}
+
+#[test]
+fn the_watchdog_may_give_no_reason() {
+    assert_found(MARKED_BY_WATCHDOG, "tsc_watchdog");
+}
+
+#[test]
+fn a_kernel_without_a_guarantee_says_so() {
+    assert_found(
+        "Marking TSC unstable due to: TSCs unsynchronized.",
+        "tsc_unsynchronised",
+    );
+}
+
+#[test]
+fn a_tsc_that_halts_is_named_in_two_ways() {
+    assert_found("Marking TSC unstable due to TSC halts in idle", "tsc_halts");
+    assert_found(
+        "Marking TSC unstable due to: possible TSC halt in C2.",
+        "tsc_halts",
+    );
+}
+
+#[test]
+fn a_parameter_in_the_log_is_a_switch() {
+    assert_found(
+        "tsc: Marking TSC unstable due to boot parameter",
+        "tsc_switched_off",
+    );
+}
+
+#[test]
+fn any_other_reason_is_quoted() {
+    let machine = machine_on_hpet_without_tsc();
+    let message = "Marking TSC unstable due to cpufreq changes";
+    let finding = machine.log(&[message]).first("tsc_unstable");
+    finding
+        .shows(message)
+        .says("it rejected the TSC: cpufreq changes");
+}
+
+#[test]
+fn without_a_message_the_tsc_is_missing() {
+    let finding = machine_on_hpet_without_tsc().log(&[]).first("tsc_missing");
+    finding.shows("the kernel's log does not say why, or no longer does");
+}
+
+/// The evidence must not claim that the log says nothing.
+#[test]
+fn an_unreadable_log_is_unknown() {
+    let finding = machine_on_hpet_without_tsc()
+        .log_unreadable()
+        .first("tsc_missing");
+    finding
+        .fix_begins("read why: sudo dmesg")
+        .shows("the kernel's log, which says why, may not be read by this user");
+}
+
+/// Symptom: a TSC with a measured skew got the fix for a failed measurement.
+#[test]
+fn a_skew_must_be_checked_before_the_kernel_is_overruled() {
+    for (log, code) in [
+        (&[MARKED_FOR_SKEW, MARKED_BY_WATCHDOG][..], "tsc_skew"),
+        (
+            &[READ_DELAY, MARKED_FOR_SKEW, MARKED_BY_WATCHDOG],
+            "tsc_skew",
+        ),
+        (&[MARKED_BY_WATCHDOG], "tsc_watchdog"),
+    ] {
+        for (hypervisor, repair) in [("none", "firmware"), ("kvm", "on the host")] {
+            let finding = machine_on_hpet_without_tsc()
+                .log(log)
+                .hypervisor(hypervisor)
+                .first(code);
+            finding
+                .fix_begins("run `tickline warp` when idle")
+                .fix_has("the kernel may be right")
+                .fix_has(repair)
+                .fix_has_in_order("only if the rate is steady", "tsc=reliable");
+        }
+    }
+}
+
+#[test]
+fn after_a_failed_measurement_the_tsc_may_be_good() {
+    for hypervisor in ["none", "kvm"] {
+        let finding = machine_on_hpet_without_tsc()
+            .log(&[READ_DELAY, MARKED_BY_WATCHDOG])
+            .hypervisor(hypervisor)
+            .first("tsc_watchdog_delay");
+        finding
+            .fix_has("boot with tsc=nowatchdog")
+            .fix_lacks("may be right");
+    }
+}
+
+/// Symptom: a fix switched to a TSC that the kernel had rejected. If the tick is not in one-shot
+/// mode, the kernel's list still names such a TSC.
+#[test]
+fn a_rejected_tsc_on_the_list_is_not_switched_to() {
+    for (clocksource, list, code) in [
+        ("hpet", "tsc hpet acpi_pm", "tsc_skew"),
+        ("hpet", "hpet acpi_pm jiffies tsc", "tsc_skew"),
+        ("kvm-clock", "kvm-clock tsc hpet", "kvm_clock_unstable"),
+        ("xen", "xen tsc hpet", "xen_clocksource"),
+    ] {
+        let finding = good_machine()
+            .system_call_answers()
+            .clocksource(clocksource)
+            .offers(list)
+            .log(&[MARKED_FOR_SKEW, MARKED_BY_WATCHDOG])
+            .first(code);
+        finding
+            .fix_lacks("echo tsc")
+            .shows(MARKED_FOR_SKEW)
+            .shows(MARKED_BY_WATCHDOG);
+    }
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("hyperv_clocksource_msr")
+        .offers("hyperv_clocksource_msr tsc")
+        .log(&[MARKED_BY_WATCHDOG])
+        .first("hyperv_without_page");
+    finding.fix_lacks("echo tsc").shows(MARKED_BY_WATCHDOG);
+}
+
+/// The kernel puts a clocksource that it has marked unstable at the end of its list.
+#[test]
+fn the_place_on_the_list_shows_a_rejection_without_a_message() {
+    let machine = |clocksource, list| {
+        good_machine()
+            .system_call_answers()
+            .clocksource(clocksource)
+            .offers(list)
+    };
+    let on_hpet = machine("hpet", "hpet acpi_pm jiffies tsc");
+    for finding in [
+        on_hpet.clone().log(&[]).first("tsc_unstable"),
+        on_hpet.log_unreadable().first("tsc_unstable"),
+        machine("kvm-clock", "kvm-clock hpet tsc")
+            .log(&[])
+            .first("kvm_clock_unstable"),
+        machine("xen", "xen hpet tsc")
+            .log(&[])
+            .first("xen_clocksource"),
+    ] {
+        finding
+            .fix_lacks("echo tsc")
+            .shows("available_clocksource has tsc");
+    }
+}
+
+#[test]
+fn an_unreadable_log_must_be_read_before_a_switch() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .log_unreadable()
+        .first("tsc_not_chosen");
+    finding
+        .fix_begins("check first that the kernel's log")
+        .fix_has_in_order("sudo dmesg", "echo tsc");
+}
+
+#[test]
+fn a_parameter_on_the_command_line_comes_before_the_log() {
+    for word in ["notsc", "tsc=unstable"] {
+        let finding = machine_on_hpet_without_tsc()
+            .log(&[MARKED_BY_WATCHDOG])
+            .command_line(&format!("quiet {word}"))
+            .first("tsc_switched_off");
+        finding.fix_has(&format!("`{word}`"));
+    }
+}
+
+#[test]
+fn a_part_of_a_word_is_not_a_parameter() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    machine
+        .command_line("rootflags=notsc,ro")
+        .first("tsc_missing");
+}
+
+/// The administrator may have had reasons for the parameter.
+#[test]
+fn a_parameter_against_a_good_tsc_is_taken_off() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    for word in ["notsc", "tsc=unstable"] {
+        let machine = machine.clone().command_line(&format!("quiet {word}"));
+        let finding = machine.first("tsc_switched_off");
+        finding.fix_has(&format!("take `{word}` off"));
+        assert_eq!(finding.place(), Some(Place::Here), "{finding:#?}");
+    }
+}
+
+#[test]
+fn a_parameter_against_a_bad_tsc_stays() {
+    let machine = machine_on_hpet_without_tsc().log(&[]);
+    for word in ["notsc", "tsc=unstable"] {
+        let machine = machine.clone().command_line(&format!("quiet {word}"));
+        let part = format!("take `{word}` off");
+        machine.clone().counters_differ().no_fix_says(&part);
+        let varying = machine.tsc_not_invariant();
+        varying.clone().no_fix_says(&part);
+        let finding = varying.first("tsc_switched_off");
+        assert_eq!(finding.place(), None, "{finding:#?}");
+    }
+}
+
+/// A TSC that is not invariant changes its rate with the processor's.
+#[test]
+fn the_doubts_about_a_varying_tsc_are_right() {
+    for reason in [
+        "cpufreq changes",
+        "clocksource watchdog",
+        "TSCs unsynchronized",
+    ] {
+        for hypervisor in ["none", "kvm", "tcg"] {
+            machine_on_hpet_without_tsc()
+                .tsc_not_invariant()
+                .log(&[&format!("tsc: Marking TSC unstable due to {reason}")])
+                .hypervisor(hypervisor)
+                .no_fix_says("tsc=reliable");
+        }
+    }
+}
+
+/// Symptom: a finding without a fix promised a gain. The evidence has the costs.
+#[test]
+fn without_a_fix_there_is_no_gain() {
+    let machine = machine_on_hpet_without_tsc()
+        .costs_ns(700.0)
+        .tsc_not_invariant();
+    let cpufreq = "tsc: Marking TSC unstable due to cpufreq changes";
+    for (machine, code) in [
+        (machine.clone().log(&[cpufreq]), "tsc_unstable"),
+        (machine.clone().log(&[]), "tsc_missing"),
+        (machine.log_unreadable(), "tsc_missing"),
+    ] {
+        machine
+            .first(code)
+            .has_no_fix()
+            .shows("a call takes 700 ns");
+    }
+}
+
+#[test]
+fn a_trusted_tsc_gains_what_the_measured_costs_say() {
+    let machine = machine_on_hpet_without_tsc().costs_ns(700.0);
+    let cpufreq = "tsc: Marking TSC unstable due to cpufreq changes";
+    let finding = machine.log(&[cpufreq]).first("tsc_unstable");
+    finding.gains(35.0);
+}
+
+/// Symptom: on Xen the fix overruled a kernel that had measured a skew of the TSC.
+#[test]
+fn a_skew_is_checked_on_xen_as_well() {
+    let message = "clocksource:                       \
+        Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'xen'";
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource("xen")
+        .offers("xen")
+        .log(&[message])
+        .first("xen_clocksource");
+    finding
+        .fix_begins("run `tickline warp` when idle")
+        .fix_has("the kernel may be right")
+        .shows(message);
+}

@@ -1,0 +1,308 @@
+//! Unix time: whether a daemon keeps it near UTC, and whether it is off.
+
+use super::given::{Given, good_machine};
+use crate::document::Severity;
+use crate::machine::NtpDaemon;
+
+/// The error with which the kernel starts, and which it does not exceed.
+const KERNELS_LIMIT_US: i64 = 16_000_000;
+
+impl Given {
+    /// The error that the kernel states, us.
+    fn maximum_error_us(self, error_us: i64) -> Self {
+        self.ntp(|ntp| ntp.maximum_error_us = error_us)
+    }
+
+    /// The claim of tickline's clock.
+    fn clock_claims(self, source: &str, error_ns: u64) -> Self {
+        self.with(|facts| {
+            facts.clock.utc_source = Some(source.to_owned());
+            facts.clock.utc_error_ns = Some(error_ns);
+        })
+    }
+
+    /// The answer of a daemon.
+    fn daemon_answers(self, answer: NtpDaemon) -> Self {
+        self.with(|facts| facts.machine.ntp_daemon = Some(answer))
+    }
+
+    /// The user asks for this error by `--max-error`.
+    fn max_error_ms(self, error_ms: i64) -> Self {
+        self.with(|facts| facts.max_error_ns = Some(error_ms * 1_000_000))
+    }
+}
+
+/// chronyd's answer while it follows another clock, or none.
+fn chronyd(synchronised: bool) -> NtpDaemon {
+    NtpDaemon {
+        name: "chronyd".to_owned(),
+        synchronised,
+        ..NtpDaemon::default()
+    }
+}
+
+#[test]
+fn a_machine_without_a_daemon_is_not_known_right() {
+    for synchronised in [false, true] {
+        for error_us in [KERNELS_LIMIT_US, i64::MAX] {
+            let finding = good_machine()
+                .ntp(|ntp| ntp.synchronised = synchronised)
+                .maximum_error_us(error_us)
+                .only("ntp_unsynchronised");
+            assert_eq!(finding.severity, Severity::Unsure);
+            finding.fix_has("sudo timedatectl set-ntp true");
+        }
+    }
+}
+
+#[test]
+fn without_systemd_the_fix_does_not_name_its_command() {
+    for systemd in [Some(false), None] {
+        let finding = good_machine()
+            .maximum_error_us(KERNELS_LIMIT_US)
+            .with(|facts| facts.machine.systemd = systemd)
+            .only("ntp_unsynchronised");
+        finding
+            .fix_has("run an NTP daemon")
+            .fix_lacks("timedatectl");
+    }
+}
+
+#[test]
+fn under_wsl_windows_sets_the_clock() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .with(|facts| {
+            facts.machine.kernel = Some("5.15.153.1-microsoft-standard-WSL2".to_owned());
+            facts.machine.systemd = Some(false);
+        })
+        .only("ntp_unsynchronised");
+    finding.fix_has("hwclock -s").fix_lacks("timedatectl");
+}
+
+/// Without a daemon the estimate has no meaning, and is no known offset.
+#[test]
+fn the_estimate_without_a_daemon_is_no_offset() {
+    let machine = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .ntp(|ntp| ntp.estimated_error_us = KERNELS_LIMIT_US);
+    machine.only("ntp_unsynchronised");
+}
+
+#[test]
+fn a_daemon_that_follows_no_clock_keeps_nothing_right() {
+    let answer = NtpDaemon {
+        reference: Some("127.127.1.1".to_owned()),
+        ..chronyd(false)
+    };
+    let finding = good_machine()
+        .daemon_answers(answer)
+        .only("ntp_unsynchronised");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding
+        .says("chronyd follows no other clock")
+        .shows("127.127.1.1");
+}
+
+#[test]
+fn the_kernels_error_is_no_claim_of_a_daemon_that_follows_no_clock() {
+    let machine = good_machine().daemon_answers(chronyd(false));
+    machine
+        .clone()
+        .maximum_error_us(9_812_000)
+        .only("ntp_unsynchronised");
+    machine
+        .clock_claims("kernel", 3_000_000_000)
+        .only("ntp_unsynchronised");
+}
+
+/// Symptom: under chronyd without `rtcsync`, the finding said that no daemon synchronises Unix
+/// time.
+#[test]
+fn a_daemon_without_the_kernels_flag_is_a_note() {
+    let machine = good_machine().ntp(|ntp| ntp.synchronised = false);
+    let finding = machine.clone().maximum_error_us(12_345).only("ntp_flag");
+    assert_eq!(finding.severity, Severity::Note);
+    finding.fix_has("rtcsync").shows("12.3 ms");
+    machine.clone().only("ntp_flag");
+    machine
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .only("ntp_unsynchronised");
+}
+
+/// Symptom: clock-bound stated UTC within 130 us, but a finding said that no daemon keeps Unix time
+/// near UTC.
+#[test]
+fn the_claim_of_another_source_is_enough() {
+    let machine = good_machine()
+        .ntp(|ntp| ntp.synchronised = false)
+        .maximum_error_us(KERNELS_LIMIT_US);
+    let claimed = machine.clone().clock_claims("clock_bound", 130_000);
+    assert_eq!(claimed.codes(), [""; 0]);
+    let large = machine.clock_claims("clock_bound", 3_000_000_000);
+    let finding = large.only("utc_error_large");
+    finding
+        .says("has not measured for long")
+        .shows("within 3 s of UTC, as clock-bound claims");
+}
+
+/// Symptom: under chronyd, the first line had the kernel's older and larger error as chronyd's
+/// claim, beside the bound of tickline's clock.
+#[test]
+fn the_claim_of_ticklines_clock_comes_before_the_kernels_error() {
+    let machine = good_machine()
+        .maximum_error_us(9_812_000)
+        .clock_claims("chronyd", 130_000);
+    assert_eq!(machine.codes(), [""; 0]);
+}
+
+#[test]
+fn a_large_claim_of_the_kernel_is_old() {
+    let machine = good_machine().clock_claims("kernel", 3_000_000_000);
+    let finding = machine.only("utc_error_large");
+    finding
+        .says("not have updated it for 6000 s")
+        .shows("as the kernel claims");
+}
+
+/// A multiple of 500 us is no claim: systemd-timesyncd sets the error to 0.
+#[test]
+fn the_kernels_error_is_the_daemons_claim_unless_it_has_only_grown() {
+    let answer = NtpDaemon {
+        bound_ns: Some(3_000_000_000),
+        ..chronyd(true)
+    };
+    let machine = good_machine().daemon_answers(answer);
+    let by_kernel = machine.clone().maximum_error_us(9_812_123);
+    by_kernel
+        .only("utc_error_large")
+        .says("off by 9.8 s")
+        .shows("as chronyd claims");
+    let by_answer = machine.maximum_error_us(9_812_000);
+    by_answer
+        .only("utc_error_large")
+        .says("off by 3 s: the NTP daemon has not measured")
+        .shows("as chronyd claims");
+}
+
+/// Symptom: the level was OK for a dead daemon.
+#[test]
+fn an_error_that_has_grown_for_hours_is_a_dead_daemon() {
+    let finding = good_machine()
+        .maximum_error_us(9_812_000)
+        .only("utc_error_large");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding
+        .says("off by 9.8 s")
+        .says("updated it for 5.5 h")
+        .shows("as the kernel assumes");
+}
+
+#[test]
+fn the_error_between_two_updates_of_timesyncd_is_no_finding() {
+    let machine = good_machine().maximum_error_us(1_024_000);
+    assert_eq!(machine.codes(), [""; 0]);
+}
+
+#[test]
+fn an_error_above_the_one_that_the_user_asks_for_is_large() {
+    let machine = good_machine().max_error_ms(100);
+    let finding = machine
+        .clone()
+        .maximum_error_us(1_024_000)
+        .only("utc_error_large");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding
+        .says("off by 1 s")
+        .says("--max-error asks for 100 ms");
+    assert_eq!(machine.maximum_error_us(99_000).codes(), [""; 0]);
+}
+
+#[test]
+fn a_known_offset_is_wrong() {
+    let machine = good_machine().ntp(|ntp| ntp.offset_ns = -480_000_000);
+    let finding = machine.clone().only("time_off");
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding.says("off by 480 ms");
+    assert_eq!(machine.max_error_ms(500).codes(), [""; 0]);
+}
+
+#[test]
+fn a_known_offset_above_the_error_that_the_user_asks_for_is_wrong() {
+    let machine = good_machine()
+        .ntp(|ntp| ntp.offset_ns = 20_000_000)
+        .maximum_error_us(30_000);
+    machine.max_error_ms(10).only("time_off");
+}
+
+#[test]
+fn the_daemon_may_know_the_offset() {
+    let answer = NtpDaemon {
+        offset_ns: Some(1_000_000_000),
+        bound_ns: Some(1_000_500_000),
+        ..chronyd(true)
+    };
+    let finding = good_machine().daemon_answers(answer).only("time_off");
+    finding.says("off by 1 s");
+}
+
+#[test]
+fn an_offset_that_the_kernel_slews_is_one_finding() {
+    let machine = good_machine().ntp(|ntp| {
+        ntp.offset_ns = 480_000_000;
+        ntp.time_constant = Some(1);
+    });
+    let finding = machine.only("ntp_slewing");
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding.says("off by 480 ms").says("corrected by 6.9 %");
+}
+
+#[test]
+fn an_offset_that_a_daemon_slews_by_the_tick_is_one_finding() {
+    let machine = good_machine().ntp(|ntp| {
+        ntp.estimated_error_us = 922_795;
+        ntp.maximum_error_us = 923_305;
+        ntp.tick_us = 10_834;
+        ntp.frequency_ppb = -32_670;
+    });
+    let finding = machine.only("ntp_slewing");
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding.says("off by 923 ms").says("corrected by 8.3 %");
+}
+
+/// The slew changes the measured frequency, which is therefore no finding of its own.
+#[test]
+fn a_fast_slew_makes_durations_wrong() {
+    let machine = good_machine()
+        .ntp(|ntp| {
+            ntp.tick_us = 10_834;
+            ntp.frequency_ppb = -32_670;
+        })
+        .with(|facts| facts.clock.frequency_hz = Some(2_400_000_000));
+    let finding = machine.only("ntp_slewing");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding.says("corrects the rate of its clocks by 8.3 %");
+}
+
+#[test]
+fn a_correction_that_no_crystal_needs_is_a_note() {
+    let finding = good_machine()
+        .ntp(|ntp| ntp.frequency_ppb = -400_000)
+        .only("ntp_slewing");
+    assert_eq!(finding.severity, Severity::Note);
+    finding.says("-400 ppm");
+    good_machine()
+        .ntp(|ntp| ntp.tick_us = 10_050)
+        .only("ntp_slewing");
+}
+
+#[test]
+fn figures_of_any_size_are_judged() {
+    for figure in [i64::MIN, i64::MAX] {
+        let machine = good_machine().ntp(|ntp| {
+            ntp.tick_us = figure;
+            ntp.frequency_ppb = figure;
+        });
+        machine.only("ntp_slewing");
+    }
+}

@@ -1,0 +1,143 @@
+//! A finding: the result of a rule (`diagnose`).
+
+use serde::{Deserialize, Serialize};
+
+use super::fix::{Fix, Place};
+
+/// The severity of a finding, the most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Severity {
+    /// Times are wrong, or a call for the time ends the process.
+    Wrong,
+    /// A call for the time costs more than necessary.
+    Slow,
+    /// Times are not known to be right.
+    Unsure,
+    /// Worth knowing.
+    Note,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Finding {
+    /// The finding's stable code.
+    pub(crate) code: &'static str,
+    /// The finding's severity.
+    pub(crate) severity: Severity,
+    /// The finding in one sentence, without a full stop.
+    pub(crate) what: String,
+    /// The facts and measurements that show the finding. Never empty.
+    pub(crate) evidence: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) fix: Fix,
+    /// The present cost of a clock as a multiple of its cost after the fix, by measurements on the
+    /// machine; null if unknown.
+    pub(crate) gain_ratio: Option<f64>,
+    /// The command that counts which programs make such calls; null if the finding is not about the
+    /// cost of calls.
+    pub(crate) who: Option<&'static str>,
+}
+
+/// A part of a finding, as text and HTML show it.
+#[derive(Debug)]
+pub(crate) enum Detail {
+    Text(String),
+    /// A command, which is not wrapped so that users can copy it.
+    Command(String),
+}
+
+impl Finding {
+    /// Times are wrong: this sentence, which evidence and a fix must follow.
+    pub(crate) fn wrong(code: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Severity::Wrong, code, what.into())
+    }
+
+    /// A call costs more than necessary: this sentence, which evidence and a fix must follow.
+    pub(crate) fn slow(code: &'static str, what: impl Into<String>) -> Self {
+        Self {
+            who: Some("sudo tickline who"),
+            ..Self::new(Severity::Slow, code, what.into())
+        }
+    }
+
+    /// Times are not known to be right: this sentence, which evidence and a fix must follow.
+    pub(crate) fn unsure(code: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Severity::Unsure, code, what.into())
+    }
+
+    /// Worth knowing: this sentence, which evidence and a fix must follow.
+    pub(crate) fn note(code: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Severity::Note, code, what.into())
+    }
+
+    fn new(severity: Severity, code: &'static str, what: String) -> Self {
+        Self {
+            code,
+            severity,
+            what,
+            evidence: Vec::new(),
+            fix: Fix::default(),
+            gain_ratio: None,
+            who: None,
+        }
+    }
+
+    /// Adds one text to the evidence.
+    pub(crate) fn seen(mut self, evidence: impl Into<String>) -> Self {
+        self.evidence.push(evidence.into());
+        self
+    }
+
+    /// Adds any number of texts to the evidence, such as those of an `Option`.
+    pub(crate) fn seen_all(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    /// Sets the fix: a text, or a text with commands.
+    pub(crate) fn fix(mut self, fix: impl Into<Fix>) -> Self {
+        self.fix = fix.into();
+        self
+    }
+
+    /// The labels and texts below the finding's sentence, in text and HTML.
+    pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
+        let mut details = Vec::new();
+        for text in &self.evidence {
+            details.push(("seen", Detail::Text(text.clone())));
+        }
+        for part in self.fix.parts() {
+            details.push(("fix", Detail::Text(part)));
+        }
+        if let Some(steps) = &self.fix.steps {
+            if steps.place == Place::Host {
+                let text = "the following commands on the host".to_owned();
+                details.push(("run", Detail::Text(text)));
+            }
+            for (name, command) in steps.named() {
+                details.push((name, Detail::Command(command.to_owned())));
+            }
+        }
+        if let Some(ratio) = self.gain_ratio {
+            let text = format!("{ratio:.1} times as fast, by the measured costs");
+            details.push(("gain", Detail::Text(text)));
+        }
+        if let Some(command) = self.who {
+            let text = format!("{command} (counts the calls of each program)");
+            details.push(("who", Detail::Text(text)));
+        }
+        details
+    }
+}
+
+/// The most severe finding that needs a fix, if the findings are sorted by severity.
+pub(crate) fn worst(findings: &[Finding]) -> Option<&Finding> {
+    let first = findings.first()?;
+    if first.severity == Severity::Note {
+        return None;
+    }
+    Some(first)
+}

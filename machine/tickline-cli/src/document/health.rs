@@ -1,0 +1,63 @@
+//! The state of the machine's clocks in one sentence, the first of each output: the cost of the
+//! time, and whether the time is known to be right. The sentence is about the machine, not about
+//! tickline's use of the counter.
+
+use serde::Serialize;
+
+use super::finding::{Finding, Severity, worst};
+use crate::words::code;
+
+/// The state of the machine's clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
+    /// The precise clocks are answered without a system call, and Unix time is within a known
+    /// distance of UTC.
+    Ok,
+    /// Fast, but not known to be right.
+    Unsure,
+    /// A call for the time costs more than necessary.
+    Slow,
+    /// Times are wrong, or a call for the time ends the process.
+    Wrong,
+    /// The answerer of the clocks, or the kernel's NTP state, is unknown.
+    Unknown,
+}
+
+/// The state of the machine's clocks, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Health {
+    /// `ok`, `unsure` (fast, but not known to be right), `slow`, `wrong` or `unknown`.
+    pub(crate) level: Level,
+    /// The cost of the time, and whether the time is known to be right, in one sentence without a
+    /// full stop.
+    pub(crate) text: String,
+}
+
+impl Health {
+    /// Whether a clock was found slow or wrong. A missing claim about Unix time does not count as a
+    /// fault, because many containers have no NTP daemon on a host that has one.
+    pub(crate) fn is_bad(&self) -> bool {
+        matches!(self.level, Level::Slow | Level::Wrong)
+    }
+
+    /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix is.
+    pub(crate) fn sentence(&self, findings: &[Finding], fix_hint: &str) -> String {
+        let is_unsure = findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Unsure);
+        let level = match self.level {
+            Level::Unsure => "FAST, NOT KNOWN RIGHT".to_owned(),
+            Level::Slow if is_unsure => "SLOW, NOT KNOWN RIGHT".to_owned(),
+            level => code(level).to_uppercase(),
+        };
+        let sentence = format!("{level}: {}.", self.text);
+        match worst(findings) {
+            Some(finding) if finding.fix.is_none => sentence + " No fix is known.",
+            Some(_) => format!("{sentence} {fix_hint}"),
+            None => sentence,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
+//! kernel's NTP state, and by the state that an NTP daemon reports.
+
+use super::Document;
+use crate::machine::{Ntp, NtpDaemon};
+use crate::measure::signed_f64;
+use crate::words::{UNKNOWN, source_name, time};
+
+/// The largest error that the kernel states for its clock, us (`NTP_PHASE_LIMIT`,
+/// `include/linux/timex.h`). The kernel starts with this error. An NTP daemon sets a smaller error,
+/// which the kernel lets grow by 500 ppm. So an error below this limit comes from a daemon, and is
+/// at most some hours old.
+const NTP_LIMIT_US: i64 = 16_000_000;
+
+/// The time in which the error grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
+pub(crate) const GROWTH: i64 = 2_000;
+
+/// The growth of the kernel's error in a second, us.
+const GROWTH_US: i64 = 1_000_000 / GROWTH;
+
+/// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
+/// larger (RFC 5905, `STEPT`).
+const STEP_NS: i64 = 128_000_000;
+
+/// A bound of Unix time's offset from UTC.
+pub(crate) struct UtcBound {
+    pub(crate) ns: i64,
+    /// Who states it, in words.
+    pub(crate) by: String,
+    /// Whether it is the kernel's error, which grows until the daemon updates it.
+    pub(crate) is_kernels: bool,
+}
+
+impl Document {
+    /// The bound of tickline's clock. If that clock has none, as in most recorded facts, it is the
+    /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if the
+    /// daemon that answers follows no other clock, and only the kernel claims something.
+    ///
+    /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
+    /// the time since the last update. Rules and health treat the assumption as a claim, because it
+    /// shows that the daemon still updates the clock. Otherwise each machine with that daemon would
+    /// be not known right, and have no fault to mend.
+    pub(crate) fn utc_bound(&self) -> Option<UtcBound> {
+        let is_kernels = self.clock.utc_source.as_deref() == Some("kernel");
+        let is_lone = self.lone_daemon().is_some();
+        if let Some(error_ns) = self.clock.utc_error_ns
+            && !(is_lone && is_kernels)
+        {
+            let source = self.clock.utc_source.as_deref().unwrap_or(UNKNOWN);
+            return Some(UtcBound {
+                ns: i64::try_from(error_ns).unwrap_or(i64::MAX),
+                by: format!("{} claims", source_name(source)),
+                is_kernels,
+            });
+        }
+        if is_lone {
+            return None;
+        }
+        let daemon = self.machine.ntp_daemon.as_ref();
+        let name = daemon.map_or("an NTP daemon", |daemon| &daemon.name);
+        if let Some(ntp) = self.kernel_claim() {
+            return Some(UtcBound {
+                ns: kernel_error_ns(ntp),
+                by: format!("{name} claims"),
+                is_kernels: true,
+            });
+        }
+        if let Some(bound_ns) = daemon.and_then(|daemon| daemon.bound_ns) {
+            return Some(UtcBound {
+                ns: bound_ns,
+                by: format!("{name} claims"),
+                is_kernels: false,
+            });
+        }
+        Some(UtcBound {
+            ns: kernel_error_ns(self.set_ntp()?),
+            by: "the kernel assumes".to_owned(),
+            is_kernels: true,
+        })
+    }
+
+    /// The kernel's NTP state, if a daemon has set its error.
+    pub(crate) fn set_ntp(&self) -> Option<&Ntp> {
+        let ntp = self.machine.ntp.as_ref()?;
+        if ntp.maximum_error_us >= NTP_LIMIT_US {
+            return None;
+        }
+        Some(ntp)
+    }
+
+    /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
+    /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
+    /// `source/kernel.rs`).
+    pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
+        let ntp = self.set_ntp()?;
+        if ntp.maximum_error_us % GROWTH_US == 0 || self.lone_daemon().is_some() {
+            return None;
+        }
+        Some(ntp)
+    }
+
+    /// The daemon that answers, if it follows no other clock.
+    pub(crate) fn lone_daemon(&self) -> Option<&NtpDaemon> {
+        let daemon = self.machine.ntp_daemon.as_ref()?;
+        if daemon.synchronised {
+            return None;
+        }
+        Some(daemon)
+    }
+
+    /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the offset
+    /// that the kernel or the daemon has still to remove, or the error that the daemon estimates.
+    pub(crate) fn off_ns(&self) -> Option<i64> {
+        let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
+        let estimated_ns = self
+            .set_ntp()
+            .map(|ntp| ntp.estimated_error_us.saturating_mul(1_000));
+        let daemon_ns = self
+            .machine
+            .ntp_daemon
+            .as_ref()
+            .and_then(|daemon| daemon.offset_ns);
+        let largest_ns = [kernel_ns, estimated_ns, daemon_ns]
+            .into_iter()
+            .flatten()
+            .map(i64::saturating_abs)
+            .max()?;
+        if largest_ns <= self.max_error_ns.unwrap_or(STEP_NS) {
+            return None;
+        }
+        Some(largest_ns)
+    }
+
+    /// The bound of Unix time's offset, in words.
+    pub(crate) fn utc(&self) -> Option<String> {
+        let UtcBound { ns, by, .. } = self.utc_bound()?;
+        let bound = time(signed_f64(ns));
+        Some(format!("Unix time is within {bound} of UTC, as {by}"))
+    }
+}
+
+/// The kernel's error with the offset that it has still to remove, ns.
+fn kernel_error_ns(ntp: &Ntp) -> i64 {
+    ntp.maximum_error_us
+        .saturating_mul(1_000)
+        .saturating_add(ntp.offset_ns.saturating_abs())
+}

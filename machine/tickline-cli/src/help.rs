@@ -1,0 +1,339 @@
+//! The sections that `--help` and the manual show below the options. Their exit codes must agree
+//! with `exit.rs`.
+
+/// A part of the help.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) title: Option<&'static str>,
+    /// The lines, with the indent that help shows.
+    pub(crate) text: &'static str,
+}
+
+impl Section {
+    const fn new(title: &'static str, text: &'static str) -> Self {
+        Self {
+            title: Some(title),
+            text,
+        }
+    }
+
+    const fn untitled(text: &'static str) -> Self {
+        Self { title: None, text }
+    }
+}
+
+/// The sections as `--help` shows them.
+pub(crate) fn text(sections: &[Section]) -> String {
+    let section = |section: &Section| match section.title {
+        Some(title) => format!("{title}:\n{}", section.text),
+        None => section.text.to_owned(),
+    };
+    let sections: Vec<String> = sections.iter().map(section).collect();
+    sections.join("\n\n")
+}
+
+/// The sections of a command, or of the program.
+pub(crate) fn of(command: Option<&str>) -> &'static [Section] {
+    match command {
+        None => PROGRAM,
+        Some("doctor") => DOCTOR,
+        Some("bench") => BENCH,
+        Some("warp") => WARP,
+        Some("watch") => WATCH,
+        Some("report") => REPORT,
+        Some("who") => WHO,
+        Some("serve") => SERVE,
+        Some("run") => RUN,
+        Some("explain") => EXPLAIN,
+        Some("compare") => COMPARE,
+        Some("flight") => FLIGHT,
+        Some("completions") => COMPLETIONS,
+        Some("man") => MAN,
+        Some(_) => &[],
+    }
+}
+
+/// The exit codes of commands that measure.
+const EXIT_CODES: Section = Section::new(
+    "Exit codes",
+    "  0  tickline reads the counter: fast and trusted
+  1  tickline works, but a gate is closed, and readings come from the OS clock
+  2  an error: bad arguments, or output that could not be written
+If a program that reads the output ends early, as head does, that is no error.",
+);
+
+/// The exit codes of commands that diagnose.
+const EXIT_CODES_OF_A_DIAGNOSIS: Section = Section::new(
+    "Exit codes",
+    "  0  nothing on this machine was found slow or wrong (OK; FAST, NOT KNOWN RIGHT; UNKNOWN), and
+     tickline reads the counter
+  1  something is slow or wrong, or a gate is closed and readings come from the OS clock
+  2  an error: bad arguments, or output that could not be written
+If a program that reads the output ends early, as head does, that is no error.",
+);
+
+pub(crate) const PROGRAM: &[Section] = &[
+    EXIT_CODES_OF_A_DIAGNOSIS,
+    Section::new(
+        "Files",
+        "  To write a regular file, the program makes a new file with the mode of the old file, and then
+  replaces the old file by it. It writes to devices, pipes and descriptors (/dev/fd/3), and the
+  rows of --csv, in place. It follows links, except those that lead nowhere or that the kernel
+  protects (fs.protected_symlinks). /dev/stdout and /dev/fd/1 are the same as -.",
+    ),
+    Section::new(
+        "Environment",
+        "  TICKLINE=off  do not use the counter (default: on; the doctor reports any other value)
+  NO_COLOR=1    no colours (default: colours on a terminal)
+  COLUMNS=N     the width of texts (default: that of the terminal, 80 where it reports none)",
+    ),
+    Section::new(
+        "JSON",
+        "  Every command that measures takes --json. A JSON Schema in the sources describes the keys, with
+  their units: machine/tickline-cli/schema/tickline-2.schema.json.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline
+  tickline doctor --json -
+  tickline report --out clocks.html",
+    ),
+];
+
+pub(crate) const DOCTOR: &[Section] = &[
+    EXIT_CODES_OF_A_DIAGNOSIS,
+    Section::new(
+        "Exit codes with --check",
+        "  0  OK: no call for the time is a system call, and Unix time is within a known distance of UTC
+  1  warning: SLOW; or FAST, NOT KNOWN RIGHT, because no NTP daemon claims that Unix time is within
+     --max-error of UTC
+  2  critical: WRONG, such as a known offset beyond --max-error
+  3  unknown: the NTP state, or who answers calls for the time, is not known; or an error",
+    ),
+    Section::new(
+        "Exit codes with --fix",
+        "  0  the clocksource was switched
+  1  nothing was changed: no other clocksource helps, the check failed, or you answered no",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline doctor
+  tickline doctor --check --max-error 100ms
+  sudo tickline doctor --fix
+  tickline doctor --secs 10 --json - | jq .health.text
+  tickline doctor --facts other-machine.json
+  tickline doctor --openmetrics /var/lib/prometheus/node-exporter/tickline.prom",
+    ),
+];
+
+pub(crate) const BENCH: &[Section] = &[
+    EXIT_CODES,
+    Section::new(
+        "Examples",
+        "  tickline bench --json before.json
+  tickline bench --json after.json; tickline compare before.json after.json
+  tickline bench --rounds 1000 --calls 20000000",
+    ),
+];
+
+pub(crate) const WARP: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  the counters are synchronised
+  1  they are unsynchronised
+  2  an error
+  3  untested: some counters could not be compared, or this process may not use all online CPUs",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline warp
+  tickline warp --cpus 0-3,8 --json warp.json
+  tickline warp --pairs star",
+    ),
+];
+
+pub(crate) const WATCH: &[Section] = &[
+    EXIT_CODES,
+    Section::new(
+        "Examples",
+        "  tickline watch
+  tickline watch --secs 60 --csv samples.csv
+  tickline watch --interval 0.2 --cpus 0-3 | tee samples.txt",
+    ),
+];
+
+pub(crate) const REPORT: &[Section] = &[
+    EXIT_CODES_OF_A_DIAGNOSIS,
+    Section::untitled(
+        "The exit code of a report is also 1 if the counters of two CPUs are unsynchronised.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline report --out clocks.html
+  tickline report --secs 60 --out clocks.html --json clocks.json
+  ssh host tickline report --out - > host.html",
+    ),
+];
+
+pub(crate) const WHO: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  calls were counted
+  1  tickline could not count calls; it prints the reason, and other commands to run
+  2  an error: bad arguments, no such process, or output that could not be written",
+    ),
+    Section::new(
+        "What is counted",
+        "  tickline counts at a tracepoint, at the entry of a system call. If the vDSO answers a call for
+  the time, the call is no system call: it costs little, and tickline does not see it. If each call
+  is a system call, tickline sees all calls, except those of 32-bit programs on a 64-bit kernel.
+  While tickline counts, every system call of the machine takes a little longer. tickline measures
+  the costs in a loop on an otherwise idle CPU. CPUs that read one hpet or acpi_pm at the same time
+  wait for each other, so the true share of CPU time may be larger.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline who
+  tickline who 4711 --secs 10
+  sudo tickline who --json - | jq .who.callers",
+    ),
+];
+
+pub(crate) const SERVE: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  the server was stopped, or the page is switched off; with status: the page serves a line
+  1  with status: the page serves no line, and programs ask the OS clock
+  2  an error: another process serves the page, the page is not trusted, or its file is not a page,
+     cannot be made or was truncated; with status, off and on: there is no page",
+    ),
+    Section::new(
+        "How it ends",
+        "  At SIGTERM, SIGINT or SIGHUP the server lets its leases run out, within a second, and exits.
+  Under nohup it ignores SIGHUP. No program sees monotonic time step back; Unix time may step back
+  during a slew. A second signal ends it at once; the leases then run out by themselves, as they do
+  after SIGKILL. A server that starts again continues in the same page. The action off takes effect
+  at once: the server ends, and readings may step back by the lead that status shows. The page
+  stays off until the action on, or the next boot. A server that starts while the page is off says
+  so, and exits with 0. The action on does not start a server.",
+    ),
+    Section::new(
+        "Who may serve",
+        "  Programs trust a page if it and its folder belong to root or to their own user, and no other user
+  may write to either. So a page of root serves all programs, and a page of another user serves only
+  the programs of that user. In a container that has users of its own, mount the page read-only.
+  The page stays one file for as long as the machine runs: do not delete it while programs read it.
+  Only the owner may open the lock, PATH.lock.",
+    ),
+    Section::new(
+        "JSON",
+        "  status --json writes the schema tickline-serve/1: page, owner (number of the user), server_pid,
+  server_unknown (why it is not known), phase (off, no_line, first_publication, published,
+  doubted), switched_off, serving, generation, age_ns (of the line in use), lease_ns,
+  lease_left_ns, lead_ns (readings are at most this far above the OS clock, at its present rate),
+  unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
+  far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes
+  that have the page mapped: pid, name, by_library), readers_unknown (processes that may not be
+  examined), time_namespace. A value that is not known is null.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline serve
+  tickline serve status
+  tickline serve status --json - | jq .readers
+  sudo tickline serve off
+  sudo tickline serve on && sudo systemctl start tickline
+  tickline serve --page /run/user/1000/tickline.page",
+    ),
+];
+
+pub(crate) const RUN: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  those of CMD, and:
+  2    an argument of run itself is wrong
+  126  CMD cannot be executed
+  127  CMD was not found",
+    ),
+    Section::new(
+        "Environment",
+        "  LD_PRELOAD    run adds libtickline_preload.so to it, for the dynamic programs that CMD runs
+  TICKLINE=off  the program asks the kernel",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline run -- pg_test_timing
+  tickline run --quiet java -jar server.jar",
+    ),
+];
+
+pub(crate) const EXPLAIN: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  the code was explained
+  2  no finding has this code; all codes are listed",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline explain tsc_skew
+  tickline explain",
+    ),
+];
+
+pub(crate) const COMPARE: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  no fact and no finding differs, and no cost differs by more than --above
+  1  something differs
+  2  an error: a file that cannot be read, or is not a document of this program",
+    ),
+    Section::new(
+        "What is compared",
+        "  The program diagnoses both documents again, by its own rules. It lists a fact that only one
+  document has, but does not count it as a difference. Rates of the counter count as equal if they
+  differ by at most 100 ppm. It compares neither the messages of the kernel nor the figures of NTP.
+  --json writes the schema tickline-compare/1: both files, above_percent, the number of equal facts
+  and figures, and the lists differences and known_once of { name, unit, first, second, ratio }.
+  The ratio is the second figure divided by the first. Its JSON Schema is
+  machine/tickline-cli/schema/tickline-compare-1.schema.json.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline compare monday.json friday.json
+  tickline compare --above 25% web1.json web2.json
+  tickline compare --json - web1.json web2.json | jq .differences",
+    ),
+];
+
+pub(crate) const FLIGHT: &[Section] = &[
+    Section::new(
+        "Exit codes",
+        "  0  the trace is written
+  1  the trace is written, but without some records that are damaged
+  2  an error: a file that cannot be read, is not a file of a flight recorder, or is also TRACE",
+    ),
+    Section::new(
+        "What is in the trace",
+        "  The trace has the last moments of the process, up to its end: events, and spans, even those that
+  had not ended. The format is that of Chrome; https://ui.perfetto.dev opens it. A mark on each
+  thread says how far back its records reach. The trace leaves out a request that began before the
+  mark, if that request may have ended.",
+    ),
+    Section::new(
+        "Examples",
+        "  tickline flight /dev/shm/server.flight --out trace.json
+  tickline flight server.flight.old | gzip > trace.json.gz",
+    ),
+];
+
+pub(crate) const COMPLETIONS: &[Section] = &[Section::new(
+    "Examples",
+    "  tickline completions bash > ~/.local/share/bash-completion/completions/tickline
+  tickline completions fish > ~/.config/fish/completions/tickline.fish",
+)];
+
+pub(crate) const MAN: &[Section] = &[Section::new(
+    "Examples",
+    "  tickline man | man -l -
+  tickline man report > tickline-report.1",
+)];

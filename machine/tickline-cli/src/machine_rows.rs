@@ -1,0 +1,334 @@
+//! Describes a document's machine in words, as rows for `doctor` and for the report.
+
+use crate::document::{ClockStatus, Document};
+use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, TimeNamespace};
+use crate::measure::{as_f64, signed_f64};
+use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
+
+/// The name of each row, and its text.
+pub(crate) fn machine_rows(facts: &Document) -> Vec<(&'static str, String)> {
+    let machine = &facts.machine;
+    let clock = &facts.clock;
+    vec![
+        ("CPU", text(&machine.cpu)),
+        ("product", product(machine)),
+        ("kernel", text(&machine.kernel)),
+        ("command line", command_line(facts)),
+        ("clocksource", clocksource(machine)),
+        ("hypervisor", text(&machine.hypervisor)),
+        ("counter", counter(clock)),
+        ("counters", joined([Some(plain(&facts.counters()))])),
+        ("CPUID", cpuid(machine.cpuid.as_ref())),
+        ("rights", rights(machine)),
+        ("CPUs", cpus(machine)),
+        ("namespace", namespace(machine.time_namespace.as_ref())),
+        ("NTP", ntp(facts)),
+        ("NTP daemon", ntp_daemon(machine.ntp_daemon.as_ref())),
+        ("UTC", utc(clock)),
+        ("page", page(machine)),
+        ("clock", clock_row(clock)),
+        ("kernel log", kernel_log(machine)),
+    ]
+}
+
+/// The known parts of a row; a row without any is unknown.
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    let known: Vec<String> = parts
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect();
+    if known.is_empty() {
+        UNKNOWN.to_owned()
+    } else {
+        known.join(", ")
+    }
+}
+
+/// A fact that is a text already.
+fn text(fact: &Option<String>) -> String {
+    joined([fact.as_deref().map(plain)])
+}
+
+/// One of two texts; `None` if the fact is unknown.
+fn either(fact: Option<bool>, yes: &str, no: &str) -> Option<String> {
+    fact.map(|is_so| if is_so { yes } else { no }.to_owned())
+}
+
+fn product(machine: &Machine) -> String {
+    let cloud = machine.cloud.as_deref();
+    joined([
+        machine.product.as_deref().map(plain),
+        cloud.map(|cloud| format!("cloud {}", plain(cloud))),
+    ])
+}
+
+/// The words of the kernel's command line that concern clocks; the JSON has the whole line.
+fn command_line(facts: &Document) -> String {
+    const TOPICS: [&str; 9] = [
+        "tsc",
+        "clocksource",
+        "hpet",
+        "vdso",
+        "acpi_pm",
+        "no-kvmclock",
+        "lpj",
+        "nohz",
+        "isolcpus",
+    ];
+    if facts.machine.kernel_command_line.is_none() {
+        return UNKNOWN.to_owned();
+    }
+    let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
+    let words: Vec<&str> = facts.parameters().filter(is_topic).collect();
+    if words.is_empty() {
+        "nothing about clocks".to_owned()
+    } else {
+        plain(&words.join(" "))
+    }
+}
+
+fn clocksource(machine: &Machine) -> String {
+    let available = machine.available_clocksources.as_deref();
+    joined([
+        machine.clocksource.as_deref().map(plain),
+        available.map(|list| format!("available: {}", plain(list))),
+    ])
+}
+
+fn counter(clock: &ClockStatus) -> String {
+    let measured_hz = clock.frequency_hz;
+    let nominal_hz = clock.nominal_frequency_hz;
+    let measured = match measured_hz {
+        Some(hz) => format!("{} measured", frequency(hz)),
+        None => "not measured".to_owned(),
+    };
+    let difference = measured_hz.zip(nominal_hz).map(|(measured, nominal)| {
+        let ppm = (as_f64(measured) / as_f64(nominal) - 1.0) * 1e6;
+        format!("{ppm:+.0} ppm from nominal")
+    });
+    let nominal = match nominal_hz {
+        Some(hz) => format!("{} nominal (by processor or hypervisor)", frequency(hz)),
+        None => "no nominal frequency".to_owned(),
+    };
+    joined([Some(measured), difference, Some(nominal)])
+}
+
+fn cpuid(cpuid: Option<&Cpuid>) -> String {
+    let Some(cpuid) = cpuid else {
+        return "none is stated".to_owned();
+    };
+    joined([
+        either(cpuid.invariant_tsc, "invariant TSC", "no invariant TSC"),
+        either(cpuid.rdtscp, "rdtscp", "no rdtscp"),
+        either(cpuid.hypervisor, "hypervisor", "no hypervisor"),
+        cpuid
+            .leaf_15h_hz
+            .map(|hz| format!("leaf 15h {}", frequency(hz))),
+        cpuid
+            .hypervisor_khz
+            .map(|khz| format!("leaf 4000_0010h {} kHz", grouped(khz))),
+    ])
+}
+
+fn rights(machine: &Machine) -> String {
+    let counter = match machine.counter_readable {
+        Some(true) => "may read the counter",
+        Some(false) => "may not read the counter (PR_SET_TSC)",
+        None => "the right to read the counter is unknown",
+    };
+    let vdso = match machine.vdso_mapped {
+        Some(true) => "vDSO mapped",
+        Some(false) => "no vDSO mapped",
+        None => "vDSO unknown",
+    };
+    format!("{counter}, {vdso}")
+}
+
+fn cpus(machine: &Machine) -> String {
+    let named = |cpus: &Option<String>, which| {
+        let cpus = cpus.as_deref()?;
+        Some(format!("{} {which}", plain(cpus)))
+    };
+    joined([
+        named(&machine.allowed_cpus, "allowed"),
+        named(&machine.online_cpus, "online"),
+    ])
+}
+
+fn namespace(namespace: Option<&TimeNamespace>) -> String {
+    let Some(namespace) = namespace else {
+        return "none is seen".to_owned();
+    };
+    let from_machine = |name: &str, offset_ns: i64| match offset_ns {
+        0 => format!("the machine's {name}"),
+        ns => format!("{name} {} from the machine's", time(signed_f64(ns))),
+    };
+    let children = "children receive another namespace".to_owned();
+    joined([
+        namespace
+            .monotonic_offset_ns
+            .map(|ns| from_machine("monotonic time", ns)),
+        namespace
+            .boottime_offset_ns
+            .map(|ns| from_machine("boot time", ns)),
+        namespace.children_elsewhere.then_some(children),
+    ])
+}
+
+fn ntp(facts: &Document) -> String {
+    let ntp = facts.machine.ntp.as_ref();
+    // Without a daemon's claim, the two errors are the kernel's limits and assumptions.
+    let claim = facts.kernel_claim();
+    let us = |us: i64| time(signed_f64(us) * 1e3);
+    let maximum = match claim {
+        Some(claim) => format!("within {} of UTC by its claim", us(claim.maximum_error_us)),
+        None => "no claim of its error".to_owned(),
+    };
+    let correction = |ntp: &Ntp| match ntp.rate_ppb() {
+        0 => "rate not corrected".to_owned(),
+        ppb => format!("rate corrected by {}", rate(ppb)),
+    };
+    let left = |ntp: &Ntp| match ntp.offset_ns {
+        0 => None,
+        ns => Some(format!(
+            "{} left to the kernel to remove",
+            time(signed_f64(ns))
+        )),
+    };
+    let flags = |flags: &Vec<String>| {
+        let names: Vec<String> = flags.iter().map(|flag| plain(flag)).collect();
+        let names = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join("; ")
+        };
+        format!("flags: {names}")
+    };
+    joined([
+        either(
+            ntp.map(|ntp| ntp.synchronised),
+            "synchronised",
+            "not known to be synchronised",
+        ),
+        Some(maximum),
+        claim.map(|claim| format!("probably within {}", us(claim.estimated_error_us))),
+        ntp.map(correction),
+        ntp.and_then(left),
+        ntp.and_then(|ntp| ntp.flags.as_ref()).map(flags),
+    ])
+}
+
+fn ntp_daemon(daemon: Option<&NtpDaemon>) -> String {
+    let Some(daemon) = daemon else {
+        return "none has answered".to_owned();
+    };
+    let left = |ns: i64| match ns {
+        0 => "nothing left to remove".to_owned(),
+        ns => format!("{} left to remove", time(signed_f64(ns))),
+    };
+    joined([
+        Some(plain(&daemon.name)),
+        either(
+            Some(daemon.synchronised),
+            "synchronised",
+            "not synchronised",
+        ),
+        daemon
+            .reference
+            .as_deref()
+            .map(|reference| format!("follows {}", plain(reference))),
+        daemon
+            .stratum
+            .map(|stratum| format!("stratum {}", grouped(stratum))),
+        daemon.offset_ns.map(left),
+        daemon
+            .bound_ns
+            .map(|ns| format!("within {} of UTC by its claim", time(signed_f64(ns)))),
+        daemon
+            .updated_s
+            .map(|s| format!("updated {} ago", time(as_f64(s) * 1e9))),
+    ])
+}
+
+/// What is known about UTC, which `watch` shows as well.
+pub(crate) fn utc(clock: &ClockStatus) -> String {
+    let why_unknown = |code: &str| {
+        let why = match code {
+            "no_source" => "no source has answered",
+            "unsynchronised" => "the clock is not synchronised",
+            "expired" => "the last claim has ended",
+            "disrupted" => "the clock was disrupted",
+            "leap_second" => "a leap second is near",
+            "no_thread" => "the clock has no thread to ask the sources",
+            other => &plain(other),
+        };
+        format!("not known: {why}")
+    };
+    joined([
+        clock
+            .utc_width_ns
+            .map(|ns| format!("known to within an interval of {}", time(as_f64(ns)))),
+        clock
+            .utc_source
+            .as_deref()
+            .map(|code| format!("as {} claims", source_name(code))),
+        clock
+            .utc_error_ns
+            .map(|ns| format!("Unix time is off by {} at most", time(as_f64(ns)))),
+        clock.utc_unknown.as_deref().map(why_unknown),
+    ])
+}
+
+fn page(machine: &Machine) -> String {
+    match machine.page_readers {
+        Some(0) => "mapped by no process".to_owned(),
+        Some(readers) => format!("mapped by {} processes (tickline serve)", grouped(readers)),
+        None => "none is served, or this user may not see by whom it is mapped".to_owned(),
+    }
+}
+
+fn clock_row(clock: &ClockStatus) -> String {
+    let bound = match clock.bound_ns {
+        Some(ns) => format!("bound {}", time(as_f64(ns))),
+        None => "no bound".to_owned(),
+    };
+    // The drift is the condition for a bound, so it says nothing without one.
+    let drift = match (clock.bound_ns, clock.max_drift_ppb) {
+        (None, _) | (_, None | Some(0)) => None,
+        (Some(_), Some(ppb)) => Some(format!(
+            "which holds while CLOCK_MONOTONIC's rate is within {} of the measured one",
+            rate(i64::try_from(ppb).unwrap_or(i64::MAX))
+        )),
+    };
+    let interval = match clock.interval_ns {
+        None | Some(0) => None,
+        Some(ns) => Some(format!("recalibrated every {}", time(as_f64(ns)))),
+    };
+    let thread_error = clock.thread_error.as_deref();
+    let events: Vec<String> = clock
+        .events
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(event, count)| format!("{} {}", event.replace('_', " "), grouped(count)))
+        .collect();
+    let has_events = !events.is_empty();
+    joined([
+        Some(bound),
+        drift,
+        interval,
+        thread_error.map(|error| format!("no thread: {}", plain(error))),
+        has_events.then(|| format!("events: {}", events.join(", "))),
+    ])
+}
+
+fn kernel_log(machine: &Machine) -> String {
+    match machine.kernel_log.as_ref().map(Vec::len) {
+        Some(0) => "no messages about clocks".to_owned(),
+        Some(lines) => format!("messages about clocks: {} (see --json)", grouped(lines)),
+        None => "unknown: this user may not read it, or it was not recorded".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! Tests of the rows about the machine.
+
+use super::*;
+
+/// The text of the row with this name.
+fn row(facts: &Document, name: &str) -> String {
+    let mut rows = machine_rows(facts).into_iter();
+    let row = rows.find(|(known, _)| *known == name);
+    row.unwrap_or_else(|| panic!("no row {name}")).1
+}
+
+/// The text of the row with this name, of these facts of the machine.
+fn row_of(machine: Machine, name: &str) -> String {
+    let facts = Document {
+        machine,
+        ..Document::default()
+    };
+    row(&facts, name)
+}
+
+fn ntp_with_claim() -> Ntp {
+    Ntp {
+        synchronised: true,
+        tick_us: 10_834,
+        frequency_ppb: -32_670,
+        offset_ns: 0,
+        time_constant: None,
+        maximum_error_us: 923_305,
+        estimated_error_us: 7,
+        flags: Some(vec!["UNSYNC".to_owned(), "NANO".to_owned()]),
+    }
+}
+
+fn daemon() -> NtpDaemon {
+    NtpDaemon {
+        name: "chronyd".to_owned(),
+        synchronised: true,
+        reference: Some("PHC0".to_owned()),
+        stratum: Some(1),
+        offset_ns: Some(480_000_000),
+        bound_ns: Some(506_000),
+        updated_s: Some(9_000),
+    }
+}
+
+#[test]
+fn unknown_facts_are_called_unknown() {
+    let facts = Document::default();
+    for name in ["CPU", "product", "kernel", "clocksource", "CPUs", "UTC"] {
+        assert_eq!(row(&facts, name), "unknown", "{name}");
+    }
+    assert_eq!(row(&facts, "counter"), "not measured, no nominal frequency");
+    assert_eq!(row(&facts, "CPUID"), "none is stated");
+    assert_eq!(
+        row(&facts, "rights"),
+        "the right to read the counter is unknown, vDSO unknown"
+    );
+    assert_eq!(row(&facts, "namespace"), "none is seen");
+    assert_eq!(row(&facts, "NTP daemon"), "none has answered");
+    assert_eq!(row(&facts, "clock"), "no bound");
+    assert!(row(&facts, "page").starts_with("none is served"));
+    assert!(row(&facts, "kernel log").starts_with("unknown: "));
+}
+
+#[test]
+fn the_counters_row_compares_the_measured_frequency_with_the_nominal_one() {
+    let clock = ClockStatus {
+        frequency_hz: Some(2_599_000_000),
+        nominal_frequency_hz: Some(2_600_000_000),
+        ..ClockStatus::default()
+    };
+    assert_eq!(
+        counter(&clock),
+        "2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal \
+         (by processor or hypervisor)"
+    );
+}
+
+/// Symptom: the section showed keys of the JSON ("counter_readable no").
+#[test]
+fn rights_and_cpuid_are_described_in_words() {
+    let machine = Machine {
+        counter_readable: Some(false),
+        vdso_mapped: Some(true),
+        cpuid: Some(Cpuid {
+            invariant_tsc: Some(true),
+            rdtscp: Some(false),
+            leaf_15h_hz: Some(2_600_000_000),
+            hypervisor_khz: Some(2_600_000),
+            ..Cpuid::default()
+        }),
+        ..Machine::default()
+    };
+    assert_eq!(
+        row_of(machine.clone(), "rights"),
+        "may not read the counter (PR_SET_TSC), vDSO mapped"
+    );
+    assert_eq!(
+        row_of(machine, "CPUID"),
+        "invariant TSC, no rdtscp, leaf 15h 2,600.000000 MHz, leaf 4000_0010h 2,600,000 kHz"
+    );
+}
+
+#[test]
+fn a_time_namespace_names_the_clocks_that_it_moves() {
+    let moved = TimeNamespace {
+        monotonic_offset_ns: Some(0),
+        boottime_offset_ns: Some(-5_000),
+        children_elsewhere: false,
+    };
+    assert_eq!(
+        namespace(Some(&moved)),
+        "the machine's monotonic time, boot time -5 us from the machine's"
+    );
+    let of_children = TimeNamespace {
+        children_elsewhere: true,
+        ..TimeNamespace::default()
+    };
+    assert_eq!(
+        namespace(Some(&of_children)),
+        "children receive another namespace"
+    );
+}
+
+#[test]
+fn the_ntp_row_shows_what_a_daemon_claims_and_what_the_kernel_does() {
+    let machine = Machine {
+        ntp: Some(ntp_with_claim()),
+        ntp_daemon: Some(daemon()),
+        ..Machine::default()
+    };
+    assert_eq!(
+        row_of(machine, "NTP"),
+        "synchronised, within 923 ms of UTC by its claim, probably within 7 us, \
+         rate corrected by 8.3 %, flags: UNSYNC; NANO"
+    );
+}
+
+#[test]
+fn the_ntp_row_of_a_kernel_that_no_daemon_steers_has_no_claim() {
+    let machine = Machine {
+        ntp: Some(Ntp {
+            synchronised: false,
+            tick_us: 10_000,
+            frequency_ppb: 0,
+            offset_ns: -77,
+            time_constant: None,
+            maximum_error_us: 16_000_000,
+            estimated_error_us: 16_000_000,
+            flags: Some(Vec::new()),
+        }),
+        ..Machine::default()
+    };
+    assert_eq!(
+        row_of(machine, "NTP"),
+        "not known to be synchronised, no claim of its error, rate not corrected, \
+         -77 ns left to the kernel to remove, flags: none"
+    );
+}
+
+#[test]
+fn the_row_of_the_ntp_daemon_shows_what_it_follows_and_how_well() {
+    assert_eq!(
+        ntp_daemon(Some(&daemon())),
+        "chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, \
+         within 506 us of UTC by its claim, updated 2.5 h ago"
+    );
+    let done = NtpDaemon {
+        name: "ntpd".to_owned(),
+        offset_ns: Some(0),
+        ..NtpDaemon::default()
+    };
+    assert_eq!(
+        ntp_daemon(Some(&done)),
+        "ntpd, not synchronised, nothing left to remove"
+    );
+}
+
+#[test]
+fn utc_is_known_by_a_source_or_unknown_for_a_reason() {
+    let known = ClockStatus {
+        utc_width_ns: Some(4_000),
+        utc_error_ns: Some(2_000),
+        utc_source: Some("kernel".to_owned()),
+        ..ClockStatus::default()
+    };
+    assert_eq!(
+        utc(&known),
+        "known to within an interval of 4 us, as the kernel claims, Unix time is off by 2 us at most"
+    );
+    for (code, why) in [
+        ("unsynchronised", "the clock is not synchronised"),
+        ("leap_second", "a leap second is near"),
+        ("of_a_later_version", "of_a_later_version"),
+    ] {
+        let unknown = ClockStatus {
+            utc_unknown: Some(code.to_owned()),
+            ..ClockStatus::default()
+        };
+        assert_eq!(utc(&unknown), format!("not known: {why}"));
+    }
+}
+
+#[test]
+fn every_reason_for_unknown_utc_has_words() {
+    for why in tickline_utc::UtcUnknown::ALL {
+        let clock = ClockStatus {
+            utc_unknown: Some(why.code().to_owned()),
+            ..ClockStatus::default()
+        };
+        assert_ne!(utc(&clock), format!("not known: {}", why.code()));
+    }
+}
+
+#[test]
+fn the_clocks_row_shows_its_bound_with_the_condition_for_it() {
+    let clock = ClockStatus {
+        bound_ns: Some(20),
+        max_drift_ppb: Some(20_000),
+        interval_ns: Some(3_000_000_000),
+        thread_error: Some("no memory".to_owned()),
+        events: [("rate_change", 2), ("expiry", 0)].into(),
+        ..ClockStatus::default()
+    };
+    assert_eq!(
+        clock_row(&clock),
+        "bound 20 ns, which holds while CLOCK_MONOTONIC's rate is within 20 ppm of the measured \
+         one, recalibrated every 3 s, no thread: no memory, events: rate change 2"
+    );
+    let without_bound = ClockStatus {
+        bound_ns: None,
+        ..clock
+    };
+    assert!(!clock_row(&without_bound).contains("which holds"));
+}
+
+#[test]
+fn counts_of_readers_and_of_messages_are_described() {
+    let machine = Machine {
+        page_readers: Some(0),
+        kernel_log: Some(Vec::new()),
+        ..Machine::default()
+    };
+    assert_eq!(page(&machine), "mapped by no process");
+    assert_eq!(kernel_log(&machine), "no messages about clocks");
+    let machine = Machine {
+        page_readers: Some(3),
+        kernel_log: Some(vec!["tsc: unstable".to_owned()]),
+        ..Machine::default()
+    };
+    assert_eq!(page(&machine), "mapped by 3 processes (tickline serve)");
+    assert_eq!(
+        kernel_log(&machine),
+        "messages about clocks: 1 (see --json)"
+    );
+}
+
+#[test]
+fn the_row_of_the_command_line_has_the_words_about_clocks() {
+    let of = |line: Option<&str>| {
+        let machine = Machine {
+            kernel_command_line: line.map(str::to_owned),
+            ..Machine::default()
+        };
+        row_of(machine, "command line")
+    };
+    assert_eq!(
+        of(Some("quiet tsc=reliable root=x nohz=off")),
+        "tsc=reliable nohz=off"
+    );
+    assert_eq!(of(Some("quiet")), "nothing about clocks");
+    assert_eq!(of(None), "unknown");
+}
