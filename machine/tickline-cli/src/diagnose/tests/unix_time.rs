@@ -306,3 +306,26 @@ fn figures_of_any_size_are_judged() {
         machine.only("ntp_slewing");
     }
 }
+
+#[test]
+fn the_offset_that_the_kernel_has_still_to_remove_adds_to_its_error() {
+    let finding = good_machine()
+        .max_error_ms(100)
+        .maximum_error_us(60_000)
+        .ntp(|ntp| ntp.offset_ns = -50_000_000)
+        .only("utc_error_large");
+    finding.says("off by 110 ms");
+}
+
+#[test]
+fn under_systemd_the_start_of_a_daemon_can_be_undone() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .only("ntp_unsynchronised");
+    let steps = finding.fix.steps.expect("commands");
+    assert_eq!(steps.now.as_deref(), Some("sudo timedatectl set-ntp true"));
+    assert_eq!(
+        steps.undo.as_deref(),
+        Some("sudo timedatectl set-ntp false")
+    );
+}
