@@ -327,3 +327,15 @@ fn an_unknown_hypervisor_is_asked_for_an_invariant_tsc() {
     let finding = machine.only("counter_not_invariant");
     finding.fix_begins("on the host: let the hypervisor show");
 }
+
+/// The condition for a varying TSC contains the comparison of the counters.
+#[test]
+fn the_comparison_for_a_varying_tsc_is_asked_for_once() {
+    let finding = guest_on("kvm-clock")
+        .offers("tsc kvm-clock")
+        .tsc_not_invariant()
+        .hypervisor("kvm")
+        .counters_not_compared()
+        .first("kvm_clock_unstable");
+    finding.fix_lacks("check first").fix_has("echo tsc");
+}

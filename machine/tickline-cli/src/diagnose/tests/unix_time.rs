@@ -329,3 +329,20 @@ fn under_systemd_the_start_of_a_daemon_can_be_undone() {
         Some("sudo timedatectl set-ntp false")
     );
 }
+
+#[test]
+fn a_fast_slew_that_slows_the_clock_makes_durations_wrong_as_well() {
+    let finding = good_machine()
+        .ntp(|ntp| ntp.tick_us = 9_166)
+        .only("ntp_slewing");
+    assert_eq!(finding.severity, Severity::Unsure);
+}
+
+#[test]
+fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
+    let finding = good_machine()
+        .daemon_answers(chronyd(false))
+        .clock_claims("clock_bound", 3_000_000_000)
+        .finding("utc_error_large");
+    finding.shows("as clock-bound claims");
+}
