@@ -281,3 +281,12 @@ fn a_paravirtual_clock_is_not_dearer_than_a_tsc_that_is_not_on_offer() {
         .offers("kvm-clock acpi_pm");
     assert_eq!(machine.costs_ns(45.0).codes(), [""; 0]);
 }
+
+#[test]
+fn a_command_line_that_names_the_tsc_already_is_kept() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine
+        .command_line("clocksource=tsc")
+        .first("tsc_not_chosen");
+    finding.fix_has("has `clocksource=tsc` already, for the next start");
+}

@@ -208,3 +208,42 @@ fn writes_by_the_firmware_are_counted() {
     let finding = good_machine().log(&[message]).only("firmware_writes_tsc");
     finding.says("1 times").shows(message);
 }
+
+#[test]
+fn the_result_of_the_clocks_comparison_is_shown() {
+    let words = "CPU 0 and CPU 1 are unsynchronised by at least 5000 ticks";
+    let machine = good_machine().counters_differ();
+    let told = machine
+        .clone()
+        .with(|facts| facts.machine.counters = words.to_owned());
+    told.first(CODE).shows(words);
+    let silent = machine.with(|facts| facts.machine.counters.clear());
+    silent
+        .first(CODE)
+        .shows("a comparison of the CPUs' counters");
+}
+
+#[test]
+fn the_worst_of_the_unsynchronised_pairs_is_shown() {
+    let machine = machine_with_an_unsynchronised_pair().with(|facts| {
+        let pair = &mut facts.warp.as_mut().expect("a comparison").pairs[0];
+        pair.synchronised = Some(false);
+        pair.largest_warp_ns = 20.0;
+    });
+    let finding = machine.first(CODE);
+    finding.shows(
+        "CPU 0 and CPU 2 are unsynchronised by at least 3900 ns (unsynchronised pairs: 2 of 2)",
+    );
+}
+
+#[test]
+fn synchronised_pairs_of_some_cpus_do_not_admit_the_tsc() {
+    let finding = machine_with_an_unsynchronised_pair()
+        .pairs_agree()
+        .system_call_answers()
+        .clocksource("xen")
+        .counters_not_compared()
+        .with(|facts| facts.machine.online_cpus = Some("0-3".to_owned()))
+        .first("xen_clocksource");
+    finding.fix_begins("check first that `tickline warp` finds the counters synchronised");
+}

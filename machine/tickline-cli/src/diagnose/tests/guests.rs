@@ -282,3 +282,60 @@ fn a_guest_of_xen_without_tsc_on_offer_may_trust_it_by_parameter() {
         .first("xen_clocksource");
     finding.fix_has("tsc=reliable");
 }
+
+#[test]
+fn a_guest_of_hyperv_may_use_a_tsc_on_offer() {
+    let machine = guest_on("hyperv_clocksource_msr").offers("tsc hyperv_clocksource_msr");
+    let finding = machine.first("hyperv_without_page");
+    finding.fix_begins("echo tsc");
+}
+
+#[test]
+fn the_switch_from_xens_clock_to_the_tsc_has_a_gain() {
+    let finding = guest_on("xen").costs_ns(700.0).first("xen_clocksource");
+    finding.gains(35.0);
+}
+
+/// The host mends kvm-clock, whose cost was not measured.
+#[test]
+fn a_mended_kvm_clock_has_no_measured_gain() {
+    let machine = guest_on("kvm-clock").offers("kvm-clock");
+    let finding = machine.costs_ns(700.0).first("kvm_clock_unstable");
+    finding.has_no_gain();
+}
+
+#[test]
+fn a_trapped_counter_is_mended_by_a_setting_of_the_hypervisor() {
+    let trapped = good_machine().with(|facts| facts.costs[0].cost_ns = Some(1209.0));
+    for (hypervisor, setting) in [
+        ("virtualbox", "VBoxInternal/TM/TSCMode RealTSCOffset"),
+        ("kvm", "tsc_scaling"),
+        ("none", "tsc_scaling"),
+    ] {
+        let machine = trapped.clone().hypervisor(hypervisor);
+        let finding = machine.first("counter_trapped");
+        finding.fix_has(setting).fix_lacks("modifyvm");
+    }
+}
+
+#[test]
+fn an_unknown_hypervisor_is_asked_for_an_invariant_tsc() {
+    let machine = good_machine().tsc_not_invariant().with(|facts| {
+        let cpuid = facts.machine.cpuid.as_mut().expect("CPUID");
+        cpuid.hypervisor = Some(true);
+    });
+    let finding = machine.only("counter_not_invariant");
+    finding.fix_begins("on the host: let the hypervisor show");
+}
+
+/// The condition for a varying TSC contains the comparison of the counters.
+#[test]
+fn the_comparison_for_a_varying_tsc_is_asked_for_once() {
+    let finding = guest_on("kvm-clock")
+        .offers("tsc kvm-clock")
+        .tsc_not_invariant()
+        .hypervisor("kvm")
+        .counters_not_compared()
+        .first("kvm_clock_unstable");
+    finding.fix_lacks("check first").fix_has("echo tsc");
+}

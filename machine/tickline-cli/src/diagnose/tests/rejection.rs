@@ -21,7 +21,10 @@ const MARKED_BY_WATCHDOG: &str = "tsc: Marking TSC unstable due to clocksource w
 #[track_caller]
 fn assert_found(message: &str, code: &str) {
     let finding = machine_on_hpet_without_tsc().log(&[message]).first(code);
-    finding.shows(message);
+    finding
+        .shows("available_clocksource has no tsc: hpet acpi_pm")
+        .shows(message)
+        .shows("the counters today: synchronised on 8 CPUs");
 }
 
 #[test]
@@ -321,4 +324,33 @@ fn a_skew_is_checked_on_xen_as_well() {
         .fix_begins("run `tickline warp` when idle")
         .fix_has("the kernel may be right")
         .shows(message);
+}
+
+#[test]
+fn a_warp_is_mended_by_the_firmware_or_on_the_host() {
+    let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
+    let machine = machine_on_hpet_without_tsc().log(&[warp]);
+    let finding = machine.clone().first("tsc_warp");
+    finding.fix_begins("update the firmware (BIOS)");
+    let finding = machine.hypervisor("kvm").first("tsc_warp");
+    finding.fix_begins("on the host: start QEMU");
+}
+
+#[test]
+fn a_tsc_that_halts_runs_if_the_processor_does_not_sleep_deeply() {
+    let halts = "Marking TSC unstable due to TSC halts in idle";
+    let finding = machine_on_hpet_without_tsc()
+        .log(&[halts])
+        .first("tsc_halts");
+    finding.fix_has("processor.max_cstate=1 intel_idle.max_cstate=1");
+}
+
+#[test]
+fn a_parameter_that_only_the_log_shows_has_no_command() {
+    let parameter = "tsc: Marking TSC unstable due to boot parameter";
+    let finding = machine_on_hpet_without_tsc()
+        .log(&[parameter])
+        .first("tsc_switched_off");
+    finding.fix_has("take `tsc=unstable` off");
+    assert_eq!(finding.place(), None);
 }

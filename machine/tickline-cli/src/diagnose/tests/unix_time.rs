@@ -306,3 +306,43 @@ fn figures_of_any_size_are_judged() {
         machine.only("ntp_slewing");
     }
 }
+
+#[test]
+fn the_offset_that_the_kernel_has_still_to_remove_adds_to_its_error() {
+    let finding = good_machine()
+        .max_error_ms(100)
+        .maximum_error_us(60_000)
+        .ntp(|ntp| ntp.offset_ns = -50_000_000)
+        .only("utc_error_large");
+    finding.says("off by 110 ms");
+}
+
+#[test]
+fn under_systemd_the_start_of_a_daemon_can_be_undone() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .only("ntp_unsynchronised");
+    let steps = finding.fix.steps.expect("commands");
+    assert_eq!(steps.now.as_deref(), Some("sudo timedatectl set-ntp true"));
+    assert_eq!(
+        steps.undo.as_deref(),
+        Some("sudo timedatectl set-ntp false")
+    );
+}
+
+#[test]
+fn a_fast_slew_that_slows_the_clock_makes_durations_wrong_as_well() {
+    let finding = good_machine()
+        .ntp(|ntp| ntp.tick_us = 9_166)
+        .only("ntp_slewing");
+    assert_eq!(finding.severity, Severity::Unsure);
+}
+
+#[test]
+fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
+    let finding = good_machine()
+        .daemon_answers(chronyd(false))
+        .clock_claims("clock_bound", 3_000_000_000)
+        .finding("utc_error_large");
+    finding.shows("as clock-bound claims");
+}

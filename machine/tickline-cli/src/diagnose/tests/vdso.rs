@@ -72,6 +72,9 @@ fn a_parameter_switches_the_vdso_off() {
                 .with(|facts| facts.machine.vdso_mapped = Some(false))
                 .first("vdso_off");
             finding.fix_has("take `vdso=0` off").has_no_gain();
+            let steps = finding.fix.steps.as_ref().expect("commands");
+            let keep = steps.keep.as_deref().expect("a command");
+            assert!(keep.contains("--remove-args=vdso=0"), "{keep}");
         }
     }
 }
