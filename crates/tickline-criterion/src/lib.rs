@@ -190,8 +190,8 @@
 //! until the measured code has executed, and then reads the counter. On x86_64 the start is a full
 //! fence, `rdtscp`, `lfence`; the end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on both
 //! sides of the read of the register. riscv64 has no such instruction: loads stay between the
-//! readings, but arithmetic and stores may move across them. The head of `src/readings.rs` names
-//! the manuals and sections.
+//! readings, but arithmetic and stores may move across them. The head of `src/backend/readings.rs`
+//! names the manuals and sections.
 //!
 //! # Caveats
 //!
@@ -227,30 +227,37 @@
 //! comparison; `examples/known_delays.rs` has both clocks.
 #![forbid(unsafe_code)]
 
+// The folders, in order: each uses only those above it.
+//
+// | folder | has |
+// |---|---|
+// | `backend` | `CounterTime`, the clock that criterion measures by |
+// | `statistics` | arithmetic over the times of pairs |
+// | `pairs` | pairs of readings, and which of them count; another build in turns |
+// | `results` | distributions, comparisons and baselines: printed, stored and drawn |
+//
+// `bench_pairs` and `compare` are what a benchmark calls. `arguments`, `message` and `number` serve
+// all of them.
 mod arguments;
-mod builder;
-mod calibration;
+mod backend;
+mod bench_pairs;
 mod compare;
-mod error;
-mod incidents;
 mod message;
 mod number;
 mod pairs;
-mod plot;
-mod readings;
-mod session;
-mod system_facts;
-mod time;
+mod results;
+mod statistics;
 
-pub use builder::CounterTimeBuilder;
-pub use calibration::Calibration;
-pub use compare::{Comparison, compare};
-pub use error::{Error, ErrorKind};
-pub use incidents::Incidents;
+pub use backend::builder::CounterTimeBuilder;
+pub use backend::calibration::Calibration;
+pub use backend::error::{Error, ErrorKind};
+pub use backend::incidents::Incidents;
+pub use backend::readings::{Elapsed, Start};
+pub use backend::time::CounterTime;
+pub use bench_pairs::{BenchPairs, PairId};
+pub use compare::compare;
 pub use pairs::bencher::PairBencher;
-pub use pairs::{BenchPairs, PairId};
-pub use readings::{Elapsed, Start};
-pub use time::CounterTime;
+pub use results::comparison::Comparison;
 
 /// Makes the README's example a doctest.
 #[cfg(doctest)]

@@ -1,4 +1,6 @@
-//! Conversions of numbers, and the median.
+//! Conversions of numbers, the median, and a random choice.
+
+use std::hash::{BuildHasher, RandomState};
 
 /// A length as a `u64`.
 pub(crate) fn count(length: usize) -> u64 {
@@ -32,4 +34,10 @@ pub(crate) fn as_f64(value: u64) -> f64 {
 /// The median of at least one value. The values must be in rising order.
 pub(crate) fn middle(sorted: &[f64]) -> f64 {
     f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+}
+
+/// 0 or 1, at random: the index of the side that comes first.
+pub(crate) fn random_side() -> usize {
+    // Each `RandomState` has other keys.
+    index(RandomState::new().hash_one(()) & 1)
 }

@@ -7,9 +7,9 @@ use std::pin::Pin;
 
 use criterion::BatchSize;
 
+use crate::backend::readings::{Elapsed, PairClock, PairReads};
 use crate::number::index;
 use crate::pairs::collector::Collector;
-use crate::readings::{Elapsed, PairClock, PairReads};
 
 /// Times a routine by pairs of readings. [`BenchPairs`](crate::BenchPairs) has an example.
 ///

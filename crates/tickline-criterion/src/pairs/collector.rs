@@ -6,15 +6,16 @@ use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::arguments;
-use crate::calibration::Scale;
-use crate::compare::builds::{Interleaving, Request};
+use crate::backend::calibration::Scale;
+use crate::backend::readings::{Elapsed, PairReads};
+use crate::backend::settings::Counting;
+use crate::backend::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
 use crate::number::{as_f64, count, index};
-use crate::pairs::distribution::{Distribution, quantile};
+use crate::pairs::builds::{Interleaving, Request};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
-use crate::pairs::slice::{Counting, Slice};
-use crate::readings::{Elapsed, PairReads};
-use crate::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
+use crate::pairs::slice::Slice;
+use crate::statistics::distribution::{Distribution, quantile};
 
 /// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
 /// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution

@@ -3,11 +3,11 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
+use crate::backend::noise_loop::{Noise, NoiseLoop};
+use crate::backend::time::CounterTime;
 use crate::number::round;
 use crate::pairs::disturbance::Disturbance;
-use crate::pairs::noise::{Noise, NoiseLoop};
-use crate::system_facts::{self, SystemFacts};
-use crate::time::CounterTime;
+use crate::pairs::system_facts::{self, SystemFacts};
 
 /// A block ends after this time, or after [`BLOCK_PAIRS`]. The system call for the thread's
 /// preemptions takes 0.2 us (AMD EPYC under KVM), 0.4 % of a block. Between two preemptions the

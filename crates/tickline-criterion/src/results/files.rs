@@ -17,10 +17,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::arguments;
-use crate::compare::baseline::Change;
-use crate::compare::signed_rank::MIN_ROUNDS;
+use crate::backend::time::CounterTime;
 use crate::pairs::collector::Collector;
-use crate::time::CounterTime;
+use crate::results::baseline::Change;
+use crate::statistics::signed_rank::MIN_ROUNDS;
 
 /// The depth of the search: group, function, parameter, and one spare level.
 const DEPTH: u32 = 4;

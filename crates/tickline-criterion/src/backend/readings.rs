@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 
-use crate::calibration::Scale;
+use crate::backend::calibration::Scale;
 use crate::number::as_f64;
 
 /// The clock of both readings.

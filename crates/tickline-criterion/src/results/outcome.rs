@@ -5,18 +5,16 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::calibration::Scale;
+use crate::backend::calibration::Scale;
+use crate::backend::settings::Counting;
 use crate::number::as_f64;
 use crate::pairs::collector::Collected;
-use crate::pairs::distribution::{Distribution, quantile};
-use crate::pairs::slice::Counting;
+use crate::results::text::{INDENT, Ns};
+use crate::statistics::distribution::{Distribution, quantile};
 
 /// The printed, stored and drawn quantiles.
 pub(crate) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
-
-/// The indentation that aligns the text with criterion's columns.
-pub(crate) const INDENT: &str = "                        ";
 
 /// The results of a benchmark's pairs. All times are ns of an iteration. If a pair has several
 /// iterations, its time is the mean over them.
@@ -146,35 +144,13 @@ impl fmt::Display for Outcome<'_> {
     }
 }
 
-/// The largest unit in which a time is at least 1: the unit in ns, and its name.
-pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
-    match ns.abs() {
-        ns if ns < 1e3 => (1.0, "ns"),
-        ns if ns < 1e6 => (1e3, "us"),
-        ns if ns < 1e9 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    }
-}
-
-/// A time in ns. Its text has the largest unit in which the time is at least 1.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ns(pub(crate) f64);
-
-impl fmt::Display for Ns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit_ns, unit) = unit(self.0);
-        let digits = if unit == "ns" { 1 } else { 2 };
-        write!(f, "{:.digits$} {unit}", self.0 / unit_ns)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::noise_loop::Noise;
+    use crate::backend::readings::PairReads;
     use crate::pairs::disturbance::Disturbance;
-    use crate::pairs::noise::Noise;
     use crate::pairs::slice::Slice;
-    use crate::readings::PairReads;
 
     const SCALE: Scale = Scale {
         ns_per_tick: 0.5,
@@ -258,19 +234,5 @@ mod tests {
         );
         let nothing = Collected::default();
         assert!(Outcome::new(&nothing, Counting::Undisturbed, SCALE, 1).is_none());
-    }
-
-    #[test]
-    fn a_time_is_written_in_the_unit_of_its_size() {
-        for (ns, text) in [
-            (0.04, "0.0 ns"),
-            (-3.21, "-3.2 ns"),
-            (999.94, "999.9 ns"),
-            (1_500.0, "1.50 us"),
-            (2e6, "2.00 ms"),
-            (3e9, "3.00 s"),
-        ] {
-            assert_eq!(Ns(ns).to_string(), text);
-        }
     }
 }

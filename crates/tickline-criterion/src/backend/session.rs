@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, ClockState, EventCounts, Reason};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
-use crate::calibration::{Scale, pair_ticks};
-use crate::error::{Error, ErrorKind};
-use crate::incidents::{Incidents, Observations};
+use crate::backend::calibration::Scale;
+use crate::backend::error::{Error, ErrorKind};
+use crate::backend::incidents::{Incidents, Observations};
+use crate::backend::noise_loop::NoiseLoop;
+use crate::backend::pair_cost::pair_ticks;
+use crate::backend::readings::{Elapsed, PairClock};
 use crate::number::round;
-use crate::pairs::noise::NoiseLoop;
-use crate::readings::{Elapsed, PairClock};
 
 /// The uncertainty of the rate at which the wait ends. A machine's clock drifts by as much within
 /// seconds, and criterion resolves differences a thousand times as large.

@@ -4,11 +4,12 @@
 
 use std::fs;
 
-use tickline::{ClockState, Event, EventCounts};
+use tickline::{ClockState, EventCounts};
 
+use crate::backend::incidents::DISTURBING;
+use crate::backend::session::Session;
+use crate::backend::time::CounterTime;
 use crate::pairs::disturbance::Disturbance;
-use crate::session::Session;
-use crate::time::CounterTime;
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -25,21 +26,6 @@ pub(crate) use system::{bind, cpu, preemptions};
 /// A larger change of the frequency, %, disturbs pairs. `compare` finds a difference of this size
 /// in a routine of 50 ns.
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
-
-/// Events after which a sample, or the rate that converts it, may be wrong.
-///
-/// Three events are not among them:
-///
-/// - Recalibrations.
-/// - Lines that were not renewed in time: the counter is still right.
-/// - Bounds violated by some ns: they concern the rate's uncertainty, not a sample.
-pub(crate) const DISTURBING: [Event; 5] = [
-    Event::CounterReset,
-    Event::Disruption,
-    Event::RateChange,
-    Event::UnixStep,
-    Event::GateClosed,
-];
 
 /// The facts about a CPU and tickline's clock at one moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,7 +104,7 @@ fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tickline::{Clock, Driver, Reason};
+    use tickline::{Clock, Driver, Event, Reason};
 
     use super::*;
     use crate::message::Messages;

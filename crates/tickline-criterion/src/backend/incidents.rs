@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use tickline::{ClockState, Event, EventCounts, Status};
 
-use crate::calibration::Scale;
-use crate::readings::Elapsed;
-use crate::system_facts::DISTURBING;
+use crate::backend::calibration::Scale;
+use crate::backend::readings::Elapsed;
 
 /// A sample with a larger uncertainty of the rate counts as untrusted. The limit is a tenth of the
 /// smallest difference that criterion shows. The clock raises the uncertainty when a measurement
@@ -16,6 +15,21 @@ const VAGUE_PPB: f64 = 100_000.0;
 
 /// The time for which a measured cost of a pair is used: it changes with the core's frequency.
 const COST_LASTS: Duration = Duration::from_millis(500);
+
+/// Events after which a sample, or the rate that converts it, may be wrong.
+///
+/// Three events are not among them:
+///
+/// - Recalibrations.
+/// - Lines that were not renewed in time: the counter is still right.
+/// - Bounds violated by some ns: they concern the rate's uncertainty, not a sample.
+pub(crate) const DISTURBING: [Event; 5] = [
+    Event::CounterReset,
+    Event::Disruption,
+    Event::RateChange,
+    Event::UnixStep,
+    Event::GateClosed,
+];
 
 #[derive(Debug)]
 pub(crate) struct Observations {
@@ -164,7 +178,7 @@ mod tests {
     use tickline::{Clock, Driver, Reason};
 
     use super::*;
-    use crate::readings::PairReads;
+    use crate::backend::readings::PairReads;
 
     const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 

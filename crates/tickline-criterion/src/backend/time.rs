@@ -1,19 +1,17 @@
 //! The measurement for criterion.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
-use crate::builder::CounterTimeBuilder;
-use crate::calibration::{Calibration, Scale};
-use crate::error::Error;
-use crate::incidents::Incidents;
-use crate::message::Messages;
-use crate::pairs::slice::Counting;
-use crate::readings::{Elapsed, PairClock, Start};
-use crate::session::Session;
+use crate::backend::builder::CounterTimeBuilder;
+use crate::backend::calibration::{Calibration, Scale};
+use crate::backend::error::Error;
+use crate::backend::incidents::Incidents;
+use crate::backend::readings::{Elapsed, PairClock, Start};
+use crate::backend::session::Session;
+use crate::backend::settings::Settings;
 
 /// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
 /// than the cost of its readings gets this time, because criterion refuses a benchmark with a
@@ -33,14 +31,6 @@ thread_local! {
     // of warm-ups and measurements so far, and of converted samples.
     pub(crate) static BENCHERS: Cell<u64> = const { Cell::new(0) };
     pub(crate) static SAMPLES: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The settings of a measurement, except those of its clock.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) messages: Messages,
-    pub(crate) counting: Counting,
-    pub(crate) output_directory: Option<Arc<Path>>,
 }
 
 /// Time by the CPU's counter, in ns, for criterion's `Criterion::with_measurement`.

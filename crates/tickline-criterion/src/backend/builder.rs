@@ -9,13 +9,13 @@ use tickline::{Driver, LinePerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
 use crate::arguments;
-use crate::calibration::Calibration;
-use crate::error::{Error, ErrorKind};
+use crate::backend::calibration::Calibration;
+use crate::backend::error::{Error, ErrorKind};
+use crate::backend::readings::PairClock;
+use crate::backend::session::Session;
+use crate::backend::settings::{Counting, Settings};
+use crate::backend::time::CounterTime;
 use crate::message::Messages;
-use crate::pairs::slice::Counting;
-use crate::readings::PairClock;
-use crate::session::Session;
-use crate::time::{CounterTime, Settings};
 
 /// The default of [`CounterTimeBuilder::settle`]. The clock knows its rate to 1 ppm after 0.1 to
 /// 0.2 s. If the kernel does not vouch for the CPUs' counters, the clock first compares them, which

@@ -1,8 +1,8 @@
 //! The analysis of couples, by arithmetic: the medians, the difference, and its interval.
 
-use crate::compare::signed_rank::{Interval, MIN_ROUNDS, interval};
 use crate::number::as_f64;
-use crate::pairs::distribution::median;
+use crate::statistics::distribution::median;
+use crate::statistics::signed_rank::{Interval, MIN_ROUNDS, interval};
 
 /// The number of rounds: enough for the normal approximation, each with many couples.
 const ROUNDS: usize = 60;
@@ -68,7 +68,7 @@ pub(crate) fn analyse(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::signed_rank::tests::uniform;
+    use crate::statistics::signed_rank::tests::uniform;
 
     /// Times of 2,000 ticks on a core whose frequency wanders by 2 %, read by a counter with a
     /// resolution of 26 ticks. B takes longer by `percent`.

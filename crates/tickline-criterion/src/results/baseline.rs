@@ -12,18 +12,18 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::middle;
-use crate::pairs::outcome::{INDENT, Ns};
+use crate::results::text::{INDENT, Ns};
+use crate::statistics::signed_rank::MIN_ROUNDS;
 
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
-/// frequency that is not noticed within a run ([`crate::system_facts`]).
+/// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
 
 /// The middle nine tenths of a run's rounds, ns: the lower end, the median, and the upper end.
 type Range = [f64; 3];
 
-/// The range of a run that [`files`](crate::pairs::files) has stored.
+/// The range of a run that [`files`](crate::results::files) has stored.
 fn range(stored: &Value) -> Option<Range> {
     let rounds = stored["rounds_ns"].as_array()?;
     let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
@@ -102,7 +102,7 @@ impl fmt::Display for Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::signed_rank::tests::uniform;
+    use crate::statistics::signed_rank::tests::uniform;
 
     /// A run of 100 rounds, scattered by 1 % around `ns`.
     fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {

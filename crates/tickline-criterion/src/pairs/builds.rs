@@ -29,12 +29,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arguments::{self, Role};
-use crate::compare::couples::Couple;
-use crate::compare::random_side;
+use crate::backend::readings::PairClock;
+use crate::backend::time::CounterTime;
+use crate::number::random_side;
 use crate::pairs::disturbance::Disturbances;
-use crate::readings::PairClock;
-use crate::system_facts;
-use crate::time::CounterTime;
+use crate::pairs::system_facts;
+use crate::statistics::couples::Couple;
 
 /// The beginning of a line for the driving process. criterion and the benchmark print other lines.
 const MARK: &str = "tickline-criterion: ";
