@@ -7,8 +7,8 @@ use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::sink::{Span, SpanSink};
-use crate::timing::SpanTimes;
+use crate::layer::sink::{Span, SpanSink};
+use crate::layer::timing::SpanTimes;
 
 /// A closed span: the argument of a callback.
 #[derive(Debug)]

@@ -25,8 +25,8 @@ use std::thread::{self, ThreadId};
 use nix::time::{ClockId, clock_gettime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::{Span, SpanSink};
-use crate::timing::SpanTimes;
+use crate::layer::sink::{Span, SpanSink};
+use crate::layer::timing::SpanTimes;
 
 /// A sink that adds up the CPU time of each span, from each enter to its exit. Later sinks can read
 /// the sum, by [`ClosedSpan::cpu_time`](crate::ClosedSpan::cpu_time), `Measure::Cpu` of the

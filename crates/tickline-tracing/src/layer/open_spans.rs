@@ -17,7 +17,7 @@ use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use crate::timing::OpenSpan;
+use crate::layer::timing::OpenSpan;
 
 /// The number of bits, in the registry's number less 1, for the span's index among the open spans
 /// of its thread: the lowest ones. (sharded-slab 0.1.7, `cfg.rs`: half a word for the registry's

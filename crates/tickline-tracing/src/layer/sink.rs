@@ -4,12 +4,12 @@ use core::fmt;
 use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Dispatch, Event, Metadata, Subscriber};
+use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
-use crate::open_spans::OpenSpans;
-use crate::timing::SpanTimes;
+use crate::layer::open_spans::OpenSpans;
+use crate::layer::timing::{SpanTimes, StaticMetadata};
 
 /// A receiver of the spans of a [`SpanTimingLayer`](crate::SpanTimingLayer). Only this crate
 /// implements the trait: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents),
@@ -59,7 +59,7 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     /// An event happened on this thread.
     fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
-    /// A span was closed. Its extensions still exist, [`SpanTimes`](crate::SpanTimes) among them.
+    /// A span was closed. Its extensions still exist, [`SpanTimes`] among them.
     fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
@@ -131,9 +131,6 @@ impl dyn Lookup + '_ {
         result
     }
 }
-
-/// The metadata of a callsite of `tracing`.
-pub(crate) type StaticMetadata = &'static Metadata<'static>;
 
 /// The span of a call to a sink, with its number and its metadata. Its extensions are in the
 /// registry; an access to them may cost a lookup.

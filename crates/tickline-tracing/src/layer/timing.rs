@@ -4,9 +4,8 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use core::time::Duration;
 
 use tickline::{Anchor, Instant, UnixTime};
+use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
-
-use crate::sink::StaticMetadata;
 
 /// A duration in ns, at most `u64::MAX`.
 #[cfg(any(feature = "chrome", feature = "histogram"))]
@@ -14,6 +13,9 @@ use crate::sink::StaticMetadata;
 pub(crate) fn as_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// The metadata of a callsite of `tracing`.
+pub(crate) type StaticMetadata = &'static Metadata<'static>;
 
 /// The times of a span that is open, and its metadata.
 #[derive(Debug, Clone)]

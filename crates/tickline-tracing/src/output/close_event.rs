@@ -6,8 +6,8 @@ use tracing_core::dispatcher::{self, WeakDispatch};
 use tracing_core::field::{Field, FieldSet, Value};
 use tracing_core::{Dispatch, Event};
 
-use crate::sink::{Span, SpanSink};
-use crate::timing::SpanTimes;
+use crate::layer::sink::{Span, SpanSink};
+use crate::layer::timing::SpanTimes;
 
 /// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
 /// and `time.idle`, as with `FmtSpan::CLOSE`. The event is in the span, and has its level and

@@ -48,9 +48,9 @@ use std::sync::Arc;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::open_spans::{OpenSpans, Slots};
-use crate::sink::{Span, SpanSink};
-use crate::timing::{SpanTimes, as_ns};
+use crate::layer::open_spans::{OpenSpans, Slots};
+use crate::layer::sink::{Span, SpanSink};
+use crate::layer::timing::{SpanTimes, as_ns};
 
 mod prometheus;
 mod series;

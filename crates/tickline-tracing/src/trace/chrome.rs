@@ -62,13 +62,17 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
-use crate::trace::json::Trace;
-use crate::trace::record::{Records, Word};
-use crate::trace::recorder::{Recorder, TraceSink, program_name};
-use crate::trace::ring::ControlWord;
-use crate::trace::{self, Settings, WhenFull, settings, thread_recorder};
+use super::json::Trace;
+use super::panic_hook::after_panics;
+use super::record::{Records, Word};
+use super::recorder::{Recorder, TraceSink};
+use super::ring::ControlWord;
+use super::settings::{Settings, WhenFull, settings};
+use super::snapshot::program_name;
+use super::thread_recorder;
 
-pub use crate::trace::{TraceSummary, Tracks};
+pub use super::settings::Tracks;
+pub use super::summary::TraceSummary;
 
 /// The default of [`ChromeBuilder::flush_every`]. A longer time loses more events when the process
 /// is killed; a shorter time costs more system calls.
@@ -180,9 +184,7 @@ impl ChromeBuilder {
         if self.flush_on_panic {
             let flusher = flusher.clone();
             // If the writer itself panics, a flush would wait for this thread.
-            trace::after_panics(move || {
-                _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH)
-            });
+            after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
         }
         let (chrome, thread) = (
             Chrome {

@@ -29,7 +29,7 @@ use tracing_core::field::{Field, Visit};
 
 use super::series::{Counts, Series};
 use super::{NAME, TARGET};
-use crate::sink::StaticMetadata;
+use crate::layer::timing::StaticMetadata;
 
 /// The limit of series; the series [`OTHER`] comes on top of it.
 const MAX_SERIES: usize = 1_000;
