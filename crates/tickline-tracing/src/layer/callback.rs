@@ -54,7 +54,7 @@ impl ClosedSpan<'_> {
     /// earlier sinks, or if the span was never exited.
     #[cfg(all(unix, feature = "cpu-time"))]
     pub fn cpu_time(&self) -> Option<core::time::Duration> {
-        crate::cpu_time::get(self.span)
+        crate::layer::cpu_time::get(self.span)
     }
 }
 

@@ -302,7 +302,7 @@ impl SpanSink for Histograms {
             Measure::Busy => times.busy_ns,
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
             #[cfg(all(unix, feature = "cpu-time"))]
-            Measure::Cpu => match crate::cpu_time::get(span) {
+            Measure::Cpu => match crate::layer::cpu_time::get(span) {
                 Some(time) => as_ns(time),
                 None => return,
             },
