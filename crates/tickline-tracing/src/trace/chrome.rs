@@ -489,7 +489,62 @@ impl<W: Write> Writer<'_, W> {
 
 #[cfg(test)]
 mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+
     use super::*;
+    use crate::SpanTimingLayer;
+
+    #[test]
+    fn the_rings_of_ended_threads_are_removed() {
+        let (chrome, guard) = Chrome::builder().write_to(io::sink()).unwrap();
+        let recorder = Arc::clone(&chrome.recorder);
+        let layer = SpanTimingLayer::new().with_sink(chrome);
+        let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+        let work = || tracing::info_span!("work").in_scope(|| ());
+        for _ in 0..3 {
+            let dispatch = dispatch.clone();
+            thread::spawn(move || tracing::dispatcher::with_default(&dispatch, work))
+                .join()
+                .unwrap();
+        }
+        let start = Instant::now();
+        // A thread's memory may be dropped after its join.
+        while !recorder.rings().unwrap().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
+            assert!(guard.flusher().flush(Duration::from_secs(30)));
+        }
+        assert_eq!(guard.finish().unwrap().intervals, 3);
+    }
+
+    /// Symptom: a program that made one trace after another kept the flushers of all of them.
+    #[test]
+    fn a_thread_flushes_the_traces_that_have_not_ended_when_it_ends() {
+        let flusher = |done: u64| {
+            let requests = Arc::new(FlushRequests::default());
+            requests.set_done(done);
+            Flusher {
+                requests,
+                writer: thread::current(),
+                process: process::id(),
+            }
+        };
+        let (ended, goes_on) = (flusher(ENDED), flusher(0));
+        let requests = Arc::clone(&goes_on.requests);
+        let ended_requests = Arc::clone(&ended.requests);
+        let at_end = thread::spawn(|| {
+            flush_when_this_thread_ends(ended);
+            flush_when_this_thread_ends(goes_on);
+        });
+        let start = Instant::now();
+        while cfg!(unix) && requests.requested() == 0 {
+            assert!(start.elapsed() < Duration::from_secs(30), "no flush");
+            thread::yield_now();
+        }
+        requests.set_done(ENDED);
+        at_end.join().unwrap();
+        assert_eq!(ended_requests.requested(), 0);
+        assert_eq!(Arc::strong_count(&ended_requests), 1);
+    }
 
     /// The writer sees the records from before a request, and the requesting thread sees that they
     /// are written.
