@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::common::{Hand, on_thread, spawn, timed};
+use crate::common::{Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
@@ -190,6 +190,43 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
     });
 }
 
+/// Records a span with an event in both recorders, side by side.
+fn recorded_by_both(both: &[FlightRecorder; 2]) {
+    let layer = SpanTimingLayer::new();
+    let layer = both
+        .iter()
+        .fold(layer, |layer, recorder| layer.with_sink(recorder.clone()));
+    with(layer, || info_span!("work").in_scope(|| info!("read")));
+}
+
+#[test]
+fn two_recorders_of_a_layer_both_get_busy_intervals_and_events() {
+    let both = [(); 2].map(|()| FlightRecorder::builder().build());
+    recorded_by_both(&both);
+    for recorder in &both {
+        let summary = written(recorder).0;
+        assert_eq!((summary.intervals, summary.events), (1, 1), "{summary:?}");
+    }
+}
+
+/// The other recorder wants enters, so the layer calls both.
+#[test]
+fn a_recorder_of_requests_has_no_busy_intervals_beside_one_of_threads() {
+    for order in [
+        [Tracks::Requests, Tracks::Threads],
+        [Tracks::Threads, Tracks::Requests],
+    ] {
+        let both = order.map(|tracks| FlightRecorder::builder().tracks(tracks).build());
+        recorded_by_both(&both);
+        for (recorder, tracks) in both.iter().zip(order) {
+            let (_, events) = written(recorder);
+            let expected = if tracks == Tracks::Requests { 0 } else { 1 };
+            let [begins, ends] = ["B", "E"].map(|phase| names(&events, phase).len());
+            assert_eq!([begins, ends], [expected; 2], "{tracks:?}: {events:?}");
+        }
+    }
+}
+
 /// A trace of the last period leaves out spans that had ended earlier.
 #[test]
 fn write_last_leaves_out_earlier_spans() {
@@ -259,7 +296,7 @@ fn the_eight_threads_that_ended_last_are_kept() {
 }
 
 /// Two threads write at once, as when both panic, while a third thread records. Symptom: half a
-/// file, or a failed rename. A write that fails leaves no file.
+/// file, or a failed rename.
 #[test]
 fn two_threads_write_while_another_records() {
     let recorder = FlightRecorder::builder()
@@ -297,13 +334,19 @@ fn two_threads_write_while_another_records() {
         );
     });
     assert!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_ok());
-    let in_the_way = folder.path().join("a directory");
-    fs::create_dir(&in_the_way).unwrap();
-    assert!(recorder.write(&in_the_way).is_err());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     let (summary, events) = written(&recorder);
     assert!(
         summary.intervals > 0 && summary.intervals == names(&events, "B").len() as u64,
         "{summary:?}"
     );
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_file() {
+    let folder = tempdir().unwrap();
+    let in_the_way = folder.path().join("a directory");
+    fs::create_dir(&in_the_way).unwrap();
+    let recorder = FlightRecorder::builder().build();
+    assert!(recorder.write(&in_the_way).is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
