@@ -94,3 +94,69 @@ impl fmt::Display for Calibration {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tickline::{Clock, Driver};
+
+    use super::*;
+
+    const SCALE: Scale = Scale {
+        ns_per_tick: 0.4,
+        uncertainty_ppb: 963.0,
+        cost_ticks: 57.0,
+        resolution_ticks: 26,
+    };
+
+    #[test]
+    fn a_calibration_has_the_scale_in_hz_and_ns() {
+        let calibration = Calibration::from(SCALE);
+        assert!(
+            (calibration.frequency_hz - 2.5e9).abs() < 1.0,
+            "{calibration:?}"
+        );
+        assert_eq!(calibration.uncertainty_ppb, 963.0);
+        assert!(
+            (calibration.resolution_ns - 10.4).abs() < 1e-9,
+            "{calibration:?}"
+        );
+        assert!(
+            (calibration.pair_cost_ns - 22.8).abs() < 1e-9,
+            "{calibration:?}"
+        );
+        assert_eq!(
+            calibration.to_string(),
+            "counter at 2500.000 MHz +-963 ppb, resolution 10.4 ns; a start and an end cost 22.8 ns, subtracted"
+        );
+    }
+
+    #[test]
+    fn the_clock_s_rate_changes_neither_cost_nor_resolution() {
+        let clock = Clock::builder()
+            .driver(Driver::Manual)
+            .start()
+            .expect("a clock");
+        let mut status = clock.status();
+        (status.frequency_hz, status.max_drift_ppb) = (Some(1_000_000_000), Some(7));
+        let scale = SCALE.at_rate_of(&status).expect("a rate");
+        assert_eq!((scale.cost_ticks, scale.resolution_ticks), (57.0, 26));
+        assert_eq!(scale.ns_per_tick, 1.0);
+        // Half a Hz of 1 GHz is 0.5 ppb.
+        assert_eq!(scale.uncertainty_ppb, 7.5);
+        status.max_drift_ppb = None;
+        assert_eq!(SCALE.at_rate_of(&status), None);
+    }
+
+    #[test]
+    fn a_pair_s_cost_is_subtracted_down_to_zero() {
+        assert_eq!(SCALE.net_ns(157.0), 40.0);
+        assert_eq!(SCALE.net_ns(56.0), 0.0);
+    }
+
+    #[test]
+    fn the_os_clock_has_ticks_of_one_ns_and_no_cost() {
+        assert_eq!(Scale::WALL.net_ns(7.0), 7.0);
+        assert_eq!(Scale::WALL.resolution_ticks, 1);
+        assert_eq!(Scale::WALL.uncertainty_ppb, 0.0);
+    }
+}

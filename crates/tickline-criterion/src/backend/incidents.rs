@@ -179,6 +179,7 @@ mod tests {
 
     use super::*;
     use crate::backend::readings::PairReads;
+    use crate::message::Messages;
 
     const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 
@@ -279,5 +280,68 @@ mod tests {
             "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
              1 of 3 samples are too short, because the counter stepped back: the results cannot be trusted"
         );
+    }
+
+    #[test]
+    fn nothing_is_said_without_an_incident_or_without_a_sample() {
+        let quiet = Incidents {
+            samples: 7,
+            ..Incidents::default()
+        };
+        let unused = Incidents {
+            events: vec![(Event::GateClosed, 1)],
+            ..Incidents::default()
+        };
+        assert_eq!(
+            [quiet, unused].map(|incidents| incidents.to_string()),
+            ["", ""]
+        );
+    }
+
+    #[test]
+    fn only_the_clock_s_events_since_the_start_are_incidents() {
+        let clock = Clock::builder()
+            .driver(Driver::Manual)
+            .start()
+            .expect("a clock");
+        let close = || {
+            clock.enable();
+            clock.maintain(); // opens the gates that the facts allow
+            clock.disable();
+            clock.status().events
+        };
+        let (start, now) = (close(), close());
+        let closed = |events: &EventCounts| events.get(Event::GateClosed);
+        if closed(&start) == 0 || closed(&now) == closed(&start) {
+            return Messages::Shown
+                .print(&"SKIPPED: the counter does not serve here, so no gate closes");
+        }
+        let observations = Observations::new(Scale::WALL, start);
+        assert_eq!(observations.incidents(&start).events, []);
+        assert_eq!(
+            observations.incidents(&now).events,
+            [(Event::GateClosed, closed(&now) - closed(&start))]
+        );
+    }
+
+    #[test]
+    fn the_cost_of_a_pair_is_measured_again_when_it_is_old_and_no_gate_is_closed() {
+        let open = status();
+        let mut observations = observations(&open);
+        let measured = |observations: &mut Observations| {
+            observations.scale.cost_ticks = 0.0;
+            observations.renew_cost(|| 7.0);
+            observations.scale.cost_ticks
+        };
+        assert_eq!(measured(&mut observations), 0.0, "it is new");
+        let Some(old) = Instant::now().checked_sub(COST_LASTS) else {
+            return Messages::Shown.print(&"SKIPPED: the system has just started");
+        };
+        observations.cost_measured = old;
+        observations.state = CLOSED;
+        assert_eq!(measured(&mut observations), 0.0, "the counter may be wrong");
+        observations.state = ClockState::Fast;
+        assert_eq!(measured(&mut observations), 7.0);
+        assert_eq!(measured(&mut observations), 0.0, "it is new again");
     }
 }

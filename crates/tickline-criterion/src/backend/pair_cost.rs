@@ -34,3 +34,21 @@ pub(crate) fn pair_ticks(clock: PairClock) -> f64 {
     means.sort_unstable_by(f64::total_cmp);
     middle(&means)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_is_the_time_of_a_pair_without_work() {
+        for clock in PairClock::counter().into_iter().chain([PairClock::wall()]) {
+            let pairs = || (0..100).fold(Elapsed::default(), |sum, _| sum + clock.start().end());
+            let mut ticks: Vec<f64> = (0..101).map(|_| as_f64(pairs().ticks) / 100.0).collect();
+            ticks.sort_unstable_by(f64::total_cmp);
+            let (cost, median) = (pair_ticks(clock), middle(&ticks));
+            // The core's frequency may have changed in between.
+            assert!(cost > 0.0 && cost > median / 3.0, "{cost}, not {median}");
+            assert!(cost < median * 3.0, "{cost}, not {median}");
+        }
+    }
+}

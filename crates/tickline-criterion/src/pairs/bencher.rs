@@ -262,3 +262,38 @@ impl<'a> PairBencher<'a> {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// criterion 0.8, `BatchSize::iters_per_batch`: a tenth and a thousandth of the iterations, a
+    /// number of batches, or a number of iterations.
+    #[test]
+    fn as_many_inputs_are_made_ahead_as_in_criterion() {
+        for (size, inputs) in [
+            (BatchSize::SmallInput, 1_001),
+            (BatchSize::LargeInput, 11),
+            (BatchSize::NumBatches(4), 2_502),
+            (BatchSize::NumIterations(7), 7),
+            (BatchSize::PerIteration, 1),
+        ] {
+            assert_eq!(inputs_ahead(size, 10_005), inputs, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn at_least_one_input_is_made_ahead() {
+        for size in [
+            BatchSize::SmallInput,
+            BatchSize::LargeInput,
+            BatchSize::NumBatches(0),
+            BatchSize::NumIterations(0),
+        ] {
+            assert!(
+                inputs_ahead(size, 1) == 1 && inputs_ahead(size, 0) <= 1,
+                "{size:?}"
+            );
+        }
+    }
+}

@@ -292,4 +292,19 @@ mod tests {
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
     }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_part_of_a_new_one() {
+        let folder =
+            std::env::temp_dir().join(format!("tickline-criterion-write-{}", std::process::id()));
+        let (file, in_the_way) = (folder.join("a.json"), folder.join("b.json"));
+        fs::create_dir_all(in_the_way.join("x")).expect("a folder in the way");
+        fs::write(&file, "old").expect("a file");
+        assert_eq!(replace(&file, "new"), Ok(()));
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "new");
+        let error = replace(&in_the_way, "new").expect_err("a folder is in the way");
+        assert!(error.contains("b.json"), "{error}");
+        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
+        fs::remove_dir_all(folder).expect("the folder");
+    }
 }
