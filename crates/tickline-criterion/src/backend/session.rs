@@ -131,6 +131,8 @@ mod tests {
     use tickline::{Driver, Event, LinePerCpu};
 
     use super::*;
+    use crate::backend::settings::{Counting, Settings};
+    use crate::backend::time::CounterTime;
     use crate::message::Messages;
 
     #[test]
@@ -149,26 +151,28 @@ mod tests {
         assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
     }
 
-    /// Symptom: events of the clock in a benchmark's last half second were not reported.
-    #[test]
-    fn a_gate_that_closes_is_reported_at_the_end_and_the_rate_stays() {
+    /// A session by the counter; `None`, with a printed line, if there is none.
+    fn session() -> Option<Session> {
         let (Some(pair_clock), Some(counter)) =
             (PairClock::counter(), HardwareCounter::if_present())
         else {
-            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+            Messages::Shown.print(&"SKIPPED: no counter on this target");
+            return None;
         };
         let clock = Clock::builder()
             .driver(Driver::Thread)
             .line_per_cpu(LinePerCpu::Off)
             .start()
             .expect("a clock");
-        let session = Session::start(clock, (pair_clock, counter), Duration::from_secs(2));
-        let session = match session {
-            Ok(session) => session,
-            Err(error) => return Messages::Shown.print(&format_args!("SKIPPED: {error}")),
-        };
-        let sample = session.pair_clock.start().end();
-        session.to_ns(&sample);
+        Session::start(clock, (pair_clock, counter), Duration::from_secs(2))
+            .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))
+            .ok()
+    }
+
+    /// Symptom: events of the clock in a benchmark's last half second were not reported.
+    #[test]
+    fn the_clock_iterates_once_more_at_the_end() {
+        let Some(session) = session() else { return };
         // This only counts the clock's iterations; tickline's own tests check their results. The
         // clock's thread may be in an iteration, and may have published its line before `before`.
         let published = || session.clock.status().events.get(Event::Replacement);
@@ -178,6 +182,12 @@ mod tests {
             published() > before
         });
         assert!(has_iterated, "no iteration at the end");
+    }
+
+    #[test]
+    fn a_gate_that_closes_after_the_last_sample_is_reported_at_the_end() {
+        let Some(session) = session() else { return };
+        session.to_ns(&session.pair_clock.start().end());
         session.clock.disable();
         let incidents = session.final_incidents();
         assert!(
@@ -189,8 +199,56 @@ mod tests {
             text.contains("while 1 samples were taken") && text.contains("gate_closed 1"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_rate_stays_while_a_gate_is_closed() {
+        let Some(session) = session() else { return };
+        let sample = session.pair_clock.start().end();
+        session.to_ns(&sample);
+        session.clock.disable();
         let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
+        assert_eq!(session.observations().scale, scale);
         assert_eq!(session.incidents().untrusted, 1);
+    }
+
+    /// The line is printed by the drop, so the test runs itself in a child process, and checks the
+    /// child's output.
+    #[test]
+    fn an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped() {
+        const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
+        const TEST: &str = "backend::session::tests::an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped";
+        if std::env::var_os(CHILD).is_some() {
+            let Some(session) = session() else { return };
+            session.to_ns(&session.pair_clock.start().end());
+            session.clock.disable();
+            let settings = Settings {
+                messages: Messages::Shown,
+                counting: Counting::Undisturbed,
+                output_directory: None,
+            };
+            drop(CounterTime::from_parts(
+                session.pair_clock,
+                Ok(session),
+                settings,
+            ));
+            return;
+        }
+        let child = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", TEST, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("a child");
+        let text = String::from_utf8_lossy(&child.stderr).into_owned();
+        assert!(child.status.success(), "{text}");
+        if text.contains("SKIPPED: ") {
+            return Messages::Shown.print(&"SKIPPED: as in the child");
+        }
+        let line = "tickline: while 1 samples were taken, the clock noticed events";
+        assert!(
+            text.contains(line) && text.contains("gate_closed 1"),
+            "{text}"
+        );
     }
 }

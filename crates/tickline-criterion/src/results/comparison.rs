@@ -229,3 +229,89 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         plot::draw(name, &comparison.estimate(), &series)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::disturbance::Disturbance;
+
+    /// A takes 200 ns; B takes longer by `ns`, known to 1 ns.
+    fn comparison(ns: f64) -> Comparison {
+        Comparison {
+            median_a_ns: 200.0,
+            median_b_ns: 200.0 + ns,
+            difference_ns: ns,
+            low_ns: ns - 1.0,
+            high_ns: ns + 1.0,
+            couples_counted: 3_000,
+            couples_disturbed: 0,
+            iterations_per_pair: 16,
+            rounds_ns: vec![ns; 60],
+            disturbances: Disturbances::default(),
+            counting: Counting::Undisturbed,
+            subject: "this build",
+        }
+    }
+
+    #[test]
+    fn a_difference_excludes_zero_and_is_at_least_half_a_percent() {
+        for (ns, is_different) in [(0.5, false), (-0.5, false), (1.5, true), (-1.5, true)] {
+            assert_eq!(comparison(ns).is_different(), is_different, "{ns}");
+        }
+        let small = Comparison {
+            low_ns: 0.8,
+            ..comparison(0.9)
+        };
+        assert!(!small.is_different(), "{small}");
+    }
+
+    #[test]
+    fn the_text_has_the_verdict_on_the_second_side() {
+        for (ns, verdict) in [
+            (30.0, "this build is slower"),
+            (-30.0, "this build is faster"),
+            (0.0, "no difference found"),
+        ] {
+            let text = comparison(ns).to_string();
+            assert!(text.contains(verdict), "{text}");
+        }
+    }
+
+    /// The estimate is over rounds of couples: the sides took turns.
+    #[test]
+    fn the_text_has_the_estimate_over_rounds_with_its_interval() {
+        let text = comparison(2.0).to_string();
+        let lines: Vec<_> = text.lines().map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "medians: 200.0 ns and 202.0 ns; estimate over 60 rounds: +2.000 ns (+1.00 %), 95 % in \
+                 [+1.000, +3.000] ns: this build is slower",
+                "3000 couples of 16 iterations each, 0 more disturbed and excluded",
+            ]
+        );
+    }
+
+    /// Symptom: "32109 couples, 953 more disturbed and included", but these were among the 32,109.
+    #[test]
+    fn disturbed_couples_are_further_ones_only_if_they_are_excluded() {
+        let mut disturbances = Disturbances::default();
+        disturbances.add(Disturbance::Stolen, 7);
+        for (counting, words) in [
+            (
+                Counting::Undisturbed,
+                "7 more disturbed and excluded: stolen 7",
+            ),
+            (Counting::All, "7 disturbed and included: stolen 7"),
+        ] {
+            let text = Comparison {
+                couples_disturbed: 7,
+                disturbances,
+                counting,
+                ..comparison(2.0)
+            }
+            .to_string();
+            assert!(text.ends_with(&format!("each, {words}")), "{text}");
+        }
+    }
+}
