@@ -352,6 +352,23 @@ mod tests {
         });
     }
 
+    /// Threads with slots in one shard would write to the same cache lines.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn spans_of_two_threads_are_in_two_shards() {
+        let dispatch = tracing_core::Dispatch::new(tracing_subscriber::registry());
+        let shard = || {
+            let span = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("span"));
+            (
+                Slots::<Slot>::locate(span.id().expect("enabled").into_u64()).0,
+                span,
+            )
+        };
+        let (here, _open) = shard();
+        let (there, _open) = thread::scope(|scope| scope.spawn(shard).join().expect("a shard"));
+        assert_ne!(here, there);
+    }
+
     /// Symptom: with 2,000 open spans, most spans had no slot, and a span cost 160 ns more.
     #[test]
     fn every_open_span_has_a_slot() {

@@ -262,17 +262,23 @@ fn a_truncated_or_foreign_file_is_an_error() {
     assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
 }
 
-/// Symptom: many spans repeated a name of 16 KiB, and a file of 266 KB gave a trace of 1 GB.
-#[test]
-fn long_names_are_an_error() {
+/// The sample, whose ring of names has one record, with a name of `length` bytes.
+fn with_a_name_of(length: usize) -> Vec<u8> {
     // Words of the ring of names: its end, and the head and the text of its first record.
     let [end, head, text] = [512, 512 + 32 + 5, 512 + 32 + 9];
     let mut bytes = sample().to_vec();
-    for (word, value) in [(end, 200), (head, 8 | 1_025_u64 << 8)] {
+    for (word, value) in [(end, 200), (head, 8 | (length as u64) << 8)] {
         bytes[8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
     }
-    bytes[8 * text..][..1_025].fill(b'x');
-    let error = converted(&bytes).unwrap_err();
+    bytes[8 * text..][..length].fill(b'x');
+    bytes
+}
+
+/// Symptom: many spans repeated a name of 16 KiB, and a file of 266 KB gave a trace of 1 GB.
+#[test]
+fn names_of_more_than_1024_bytes_are_an_error() {
+    assert!(converted(&with_a_name_of(1_024)).is_ok());
+    let error = converted(&with_a_name_of(1_025)).unwrap_err();
     assert!(
         error.kind() == ErrorKind::InvalidData && error.to_string().contains("1,024"),
         "{error}"

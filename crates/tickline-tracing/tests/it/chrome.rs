@@ -492,3 +492,13 @@ fn long_fields_are_left_out() {
         "{events:?}"
     );
 }
+
+/// The limit is half of a block of 32 KiB.
+#[test]
+fn fields_of_16_kb_are_whole() {
+    let text = "x".repeat(16_000);
+    let (_, _, trace) = traced(Chrome::builder().with_fields(), |_| {
+        info_span!("work", text).in_scope(|| ());
+    });
+    assert_eq!(trace.slices[0][3], json!({ "text": text }));
+}

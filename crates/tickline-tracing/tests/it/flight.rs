@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::{FlightRecorder, TraceSummary, Tracks};
-use tracing::{info, info_span};
+use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{registry, reload};
 
@@ -120,6 +120,19 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
         drop(across);
         assert_eq!(written(&recorder).0.unended_intervals, 0);
     });
+}
+
+#[test]
+fn open_requests_of_all_layers_with_the_recorder_are_known() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let [first, second] = [(); 2].map(|()| {
+        Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())))
+    });
+    let request = || info_span!("request");
+    let open = [first, second].map(|layer| dispatcher::with_default(&layer, request));
+    assert_eq!(written(&recorder).0.unended_intervals, 2);
+    drop(open);
+    assert_eq!(written(&recorder).0.unended_intervals, 0);
 }
 
 /// The file states since when it is complete, and where each thread's records begin; its events are
