@@ -112,9 +112,9 @@ impl Observations {
 pub struct Incidents {
     /// The number of samples that were converted into ns.
     pub samples: u64,
-    /// The number of samples in which a pair of readings began on one CPU and ended on another. The
-    /// crate does not notice a move away and back, or between two pairs. If no instruction reads
-    /// the CPU's id with the counter (aarch64), it notices no move.
+    /// The number of samples in which a pair of readings began on one CPU and ended on another. A
+    /// move away and back, or between two pairs, does not count here. If no instruction reads the
+    /// CPU's id with the counter (aarch64), the crate notices no move.
     pub moved: u64,
     /// The number of samples in which the counter stepped back: the CPUs' counters are
     /// unsynchronised, or were reset.
