@@ -60,7 +60,8 @@ impl Observations {
     /// closed, because the counter may then be wrong.
     pub(crate) fn renew_cost(&mut self, measure: impl FnOnce() -> f64) {
         if self.state == ClockState::Fast && self.cost_measured.elapsed() >= COST_LASTS {
-            (self.scale.cost_ticks, self.cost_measured) = (measure(), Instant::now());
+            self.scale.cost_ticks = measure();
+            self.cost_measured = Instant::now();
         }
     }
 
@@ -140,25 +141,23 @@ impl fmt::Display for Incidents {
             fallback_state,
             events,
         } = self;
-        let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
-        let not_known = format!(
-            "cannot be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
-        );
-        let mut lines: Vec<String> = [
-            (
-                moved,
-                "contain a move of the thread to another CPU; to avoid that, bind it to one",
-            ),
-            (
-                backwards,
-                "are too short, because the counter stepped back: the results cannot be trusted",
-            ),
-            (untrusted, &*not_known),
-        ]
-        .into_iter()
-        .filter(|(count, _)| **count > 0)
-        .map(|(count, text)| format!("{count} of {samples} samples {text}"))
-        .collect();
+        let mut lines = Vec::new();
+        if *moved > 0 {
+            lines.push(format!(
+                "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
+            ));
+        }
+        if *backwards > 0 {
+            lines.push(format!(
+                "{backwards} of {samples} samples are too short, because the counter stepped back: the results cannot be trusted"
+            ));
+        }
+        if *untrusted > 0 {
+            let or_state = fallback_state.map_or(String::new(), |state| format!(", or {state}"));
+            lines.push(format!(
+                "{untrusted} of {samples} samples cannot be trusted, because the counter's rate was not known{or_state}: repeat the benchmark"
+            ));
+        }
         if *samples > 0 && !events.is_empty() {
             let events: Vec<String> = events
                 .iter()

@@ -98,4 +98,19 @@ mod tests {
             "{sum:?}"
         );
     }
+
+    /// A shorter one would make every pair above the median look like an interrupt.
+    #[test]
+    fn the_shortest_gap_is_above_the_limit_also_before_the_first_gap() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return;
+        };
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        assert_eq!(noise_loop.noise.min_gap_ticks, u64::MAX);
+        noise_loop.run(1_000_000);
+        assert!(
+            noise_loop.noise.min_gap_ticks > noise_loop.gap_ticks,
+            "{noise_loop:?}"
+        );
+    }
 }

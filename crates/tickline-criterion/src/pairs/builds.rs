@@ -117,7 +117,7 @@ fn evenly(ticks: Vec<u64>) -> impl Iterator<Item = u64> {
 /// Sends a line to the driving build. It begins with a line break, because the benchmark may have
 /// printed an incomplete line.
 fn send(text: &str) {
-    writeln!(io::stdout(), "\n{MARK}{text}").ok();
+    _ = writeln!(io::stdout(), "\n{MARK}{text}");
 }
 
 /// The name of the clock. Two builds are comparable only if they measure by the same clock.
@@ -131,7 +131,7 @@ fn clock(time: &CounterTime) -> &'static str {
 /// Waits for a request. If there is none, the driving build has ended, and this process exits.
 fn read_request() -> Request {
     let mut line = String::new();
-    io::stdin().read_line(&mut line).ok();
+    _ = io::stdin().read_line(&mut line);
     match serde_json::from_str(&line) {
         Ok((sample, iterations, iterations_per_pair)) => Request {
             sample,
@@ -172,7 +172,10 @@ impl PeerBuild {
     /// if there is no other build, or a filter excludes the benchmark.
     pub(crate) fn for_next_benchmark() -> Option<Result<Self, String>> {
         let number = BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1));
-        let program = arguments::peer_build().filter(|_| arguments::role() == Role::Measure)?;
+        if arguments::role() != Role::Measure {
+            return None;
+        }
+        let program = arguments::peer_build()?;
         match benchmark_names() {
             Ok(names) => match names.get(number) {
                 Some(name) => Some(Self::start(Path::new(&program), name.as_ref()?)),
@@ -245,8 +248,9 @@ impl PeerBuild {
 
     /// Discards the results of the warm-up.
     pub(crate) fn discard_warm_up(&mut self) {
-        (self.couples, self.slice_ends, self.disturbances) =
-            (Vec::new(), Vec::new(), Disturbances::default());
+        self.couples.clear();
+        self.slice_ends.clear();
+        self.disturbances = Disturbances::default();
     }
 
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
@@ -284,7 +288,7 @@ impl PeerBuild {
 impl Drop for PeerBuild {
     fn drop(&mut self) {
         self.requests = None;
-        self.child.wait().ok();
+        _ = self.child.wait();
     }
 }
 
@@ -294,7 +298,7 @@ const BENCHMARK_MARK: &str = "tickline-criterion: benchmark\n";
 /// Prints the mark, if this process lists its benchmarks.
 pub(crate) fn mark_benchmark() {
     if arguments::role() == Role::List {
-        write!(io::stdout(), "{BENCHMARK_MARK}").ok();
+        _ = write!(io::stdout(), "{BENCHMARK_MARK}");
     }
 }
 

@@ -210,7 +210,8 @@ impl<const N: usize> Collector<N> {
         let bencher = BENCHERS.get();
         if bencher != self.bencher {
             // The warm-up is over.
-            (self.bencher, self.collected) = (bencher, Collected::default());
+            self.bencher = bencher;
+            self.collected = Collected::default();
             if let Some(Interleaving::Drives(peer)) = &mut self.interleaving {
                 peer.discard_warm_up();
             }
@@ -348,7 +349,8 @@ impl<const N: usize> Sample<'_, N> {
             if *request != self.request {
                 return ControlFlow::Break(());
             }
-            (self.collector.collected, self.taken) = (Collected::default(), 0);
+            self.collector.collected = Collected::default();
+            self.taken = 0;
         } else if self.pending() >= self.wanted || self.taken >= self.max_groups() {
             return ControlFlow::Break(());
         }

@@ -84,7 +84,8 @@ impl Monitor {
         let earlier = self.facts;
         let now = SystemFacts::read(earlier.cpu, time);
         if system_facts::cpu() == earlier.cpu {
-            (self.facts, self.preemptions) = (now, system_facts::preemptions());
+            self.facts = now;
+            self.preemptions = system_facts::preemptions();
         } else {
             self.begin(time);
         }

@@ -57,33 +57,25 @@ impl SystemFacts {
     /// The disturbance of all pairs since `earlier`, if there was one. Both are about one CPU.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         debug_assert_eq!(self.cpu, earlier.cpu);
-        // Whether the clock noticed an event, or did not trust the counter at one of the two times.
-        let clock =
-            self.clock
-                .zip(earlier.clock)
-                .is_some_and(|((now, state), (before, state_before))| {
-                    let happened = |event| now.get(event) > before.get(event);
-                    DISTURBING.into_iter().any(happened)
-                        || [state, state_before] != [ClockState::Fast; 2]
-                });
-        let stolen = self
-            .stolen
-            .zip(earlier.stolen)
-            .is_some_and(|(now, before)| now > before);
-        let frequency =
-            self.frequency_khz
-                .zip(earlier.frequency_khz)
-                .is_some_and(|(now, before)| {
-                    now.abs_diff(before).saturating_mul(100)
-                        > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
-                });
-        let all = [
-            (clock, Disturbance::Clock),
-            (stolen, Disturbance::Stolen),
-            (frequency, Disturbance::Frequency),
-        ];
-        all.into_iter()
-            .find_map(|(happened, disturbance)| happened.then_some(disturbance))
+        if let (Some((now, state)), Some((before, state_before))) = (self.clock, earlier.clock) {
+            let happened = |event| now.get(event) > before.get(event);
+            let is_trusted = [state, state_before] == [ClockState::Fast; 2];
+            if !is_trusted || DISTURBING.into_iter().any(happened) {
+                return Some(Disturbance::Clock);
+            }
+        }
+        if let (Some(now), Some(before)) = (self.stolen, earlier.stolen)
+            && now > before
+        {
+            return Some(Disturbance::Stolen);
+        }
+        if let (Some(now), Some(before)) = (self.frequency_khz, earlier.frequency_khz)
+            && now.abs_diff(before).saturating_mul(100)
+                > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
+        {
+            return Some(Disturbance::Frequency);
+        }
+        None
     }
 }
 

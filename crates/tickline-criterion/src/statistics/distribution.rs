@@ -78,7 +78,8 @@ pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f
     }
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
     for (value, _) in values {
-        (least, most) = (least.min(*value), most.max(*value));
+        least = least.min(*value);
+        most = most.max(*value);
     }
     let half = width_ticks.max(f64::MIN_POSITIVE) / 2.0;
     let (mut low, mut high) = (least - half, most + half);

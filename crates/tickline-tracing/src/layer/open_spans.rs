@@ -223,10 +223,13 @@ impl OpenSpans {
             .collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
             let kept = lock_with_retries(|| slot.open_span.try_lock())?;
-            let open_span = kept.clone().filter(|_| slot.span() != FREE);
+            let open_span = kept.clone();
+            let is_free = slot.span() == FREE;
             // No allocation may happen under the lock, because the allocator may close this span.
             drop(kept);
-            all.extend(open_span);
+            if !is_free {
+                all.extend(open_span);
+            }
         }
         Some(all)
     }
@@ -239,7 +242,10 @@ impl OpenSpans {
     pub(crate) fn insert(&self, span: u64, open_span: OpenSpan) {
         let slot = self.slots.get_or_make(span);
         let kept = slot.and_then(|slot| match slot.span() {
-            FREE => slot.open_span.try_lock().filter(|_| slot.span() == FREE),
+            FREE => {
+                let kept = slot.open_span.try_lock()?;
+                (slot.span() == FREE).then_some(kept)
+            }
             _ => slot.get(span),
         });
         let Some((slot, mut kept)) = slot.zip(kept) else {

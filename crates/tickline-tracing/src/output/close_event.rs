@@ -44,7 +44,7 @@ impl CloseEvents {
 impl SpanSink for CloseEvents {
     fn layer_registered(&self, dispatch: &Dispatch) {
         // Later calls change nothing: a layer belongs to one subscriber.
-        self.dispatch.set(dispatch.downgrade()).ok();
+        _ = self.dispatch.set(dispatch.downgrade());
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {

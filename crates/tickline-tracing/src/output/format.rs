@@ -90,7 +90,7 @@ impl Rfc3339 {
     pub fn format(&self, time: UnixTime) -> String {
         let mut text = String::new();
         // A write to a string does not fail.
-        self.write(time, &mut text).ok();
+        _ = self.write(time, &mut text);
         text
     }
 

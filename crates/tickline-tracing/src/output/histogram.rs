@@ -281,8 +281,7 @@ impl SpanSink for Histograms {
         };
         // The update starts again if another thread has recorded a value meanwhile.
         // ORDERING: Relaxed for both: only the slot's own content counts.
-        slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values)
-            .ok();
+        _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values);
     }
 
     #[inline]

@@ -283,7 +283,7 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
         flushers.retain(|flusher| !flusher.requests.is_done(ENDED));
         flushers.push(flusher);
     };
-    AT_END.try_with(add).ok();
+    _ = AT_END.try_with(add);
 }
 
 /// Ends the file when it is dropped. The file does not get later records.
@@ -341,7 +341,7 @@ impl ChromeGuard {
 
 impl Drop for ChromeGuard {
     fn drop(&mut self) {
-        self.stop().ok();
+        _ = self.stop();
     }
 }
 
@@ -396,7 +396,7 @@ fn write(
 ) -> io::Result<TraceSummary> {
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
-    recorder.reader.set(thread::current()).ok();
+    _ = recorder.reader.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let trace = Trace::begin(output, process::id(), &program_name())?;

@@ -304,7 +304,7 @@ impl FlightRecorder {
         }
         let (recorder, path) = (self.clone(), path.into());
         let write = move || {
-            recorder.write_last(path, last).ok();
+            _ = recorder.write_last(path, last);
             // ORDERING: Relaxed: the flag orders no memory.
             recorder
                 .recorder

@@ -93,13 +93,12 @@ impl Recorder {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(entry) = callsites.entry(address)
         {
-            let location = metadata
-                .file()
-                .zip(metadata.line())
-                .filter(|_| self.settings.has_locations);
-            let location = location
-                .map(|(file, line)| format!("{file}:{line}"))
-                .unwrap_or_default();
+            let location = match (metadata.file(), metadata.line()) {
+                (Some(file), Some(line)) if self.settings.has_locations => {
+                    format!("{file}:{line}")
+                }
+                _ => String::new(),
+            };
             let names = entry.insert(
                 [metadata.name(), metadata.target(), &location]
                     .join("\0")
@@ -134,7 +133,10 @@ impl Recorder {
     fn claim_ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
         // In a forked child, zeros have replaced the file, so the rings there look unused although
         // the child may use some.
-        let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
+        if self.is_in_child() {
+            return None;
+        }
+        let file = self.file.as_ref()?;
         file.claim(number, name).or_else(|| {
             self.remove_first_ended(&mut *self.lock(&self.rings)?, Ring::is_mapped);
             let ring = file.claim(number, name);
@@ -179,7 +181,9 @@ impl Recorder {
             let records = first.get(ControlWord::Records);
             // ORDERING: Relaxed: the count orders no other memory.
             self.removed_records.fetch_add(records, Ordering::Relaxed);
-            if let Some(file) = self.file.as_ref().filter(|_| first.is_mapped()) {
+            if first.is_mapped()
+                && let Some(file) = &self.file
+            {
                 file.count_removed(records);
             }
         }
@@ -354,8 +358,10 @@ impl<S: TraceSink> SpanSink for S {
                         found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
-                let text = recorded.fields.text.as_deref().filter(|_| has_fields);
-                let text = text.map_or("", |text| &text.members);
+                let text = match &recorded.fields.text {
+                    Some(text) if has_fields => &text.members,
+                    _ => "",
+                };
                 let record = Record {
                     id: recorded.request,
                     text,

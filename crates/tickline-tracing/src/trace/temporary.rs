@@ -27,8 +27,8 @@ pub(crate) fn with_temporary<T>(
 ) -> io::Result<T> {
     let temporary = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
     // An earlier process with the same number may have left a file of this name.
-    fs::remove_file(&temporary).ok();
+    _ = fs::remove_file(&temporary);
     let result = make(&temporary);
-    fs::remove_file(&temporary).ok();
+    _ = fs::remove_file(&temporary);
     result
 }

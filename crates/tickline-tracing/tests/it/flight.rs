@@ -78,6 +78,32 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     });
 }
 
+/// A block repeats the spans that the thread is in, with fields up to a quarter of its 32 KiB.
+#[test]
+fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
+    for (texts, bytes) in [(9, 800), (1, 6_000)] {
+        let recorder = FlightRecorder::builder()
+            .bytes_per_thread(1)
+            .with_fields()
+            .build();
+        timed(recorder.clone(), || {
+            let text = "x".repeat(bytes);
+            let _inside: Vec<_> = (0..20)
+                .map(|_| info_span!("inside", text).entered())
+                .collect();
+            (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
+            let (_, events) = written(&recorder);
+            let inside: Vec<_> = events
+                .iter()
+                .filter(|event| event["ph"] == "B" && event["name"] == "inside")
+                .collect();
+            let with_text = |event: &&&Value| event["args"]["text"] == text;
+            assert_eq!(inside.len(), 20);
+            assert_eq!(inside.iter().filter(with_text).count(), texts, "{bytes}");
+        });
+    }
+}
+
 /// The size of a ring follows the rate: the ring is small while spans are rare, and covers the last
 /// five seconds once they are frequent.
 #[test]

@@ -202,16 +202,17 @@ impl ThreadCounts {
         let callsite = self.callsite(table, metadata)?;
         callsite.given = 0;
         if let Some(before) = before.and_then(|before| table.slots[before].get()) {
-            (callsite.given, callsite.last_series) = (u64::MAX, None);
+            callsite.given = u64::MAX;
+            callsite.last_series = None;
             for (label, text) in callsite.labels.iter_mut().zip(&before.values) {
                 label.set(text, None);
             }
         }
         record(callsite);
-        let known = callsite
-            .last_series
-            .filter(|_| callsite.given == callsite.last_given);
-        Some(known.unwrap_or_else(|| callsite.find_series(table)))
+        match callsite.last_series {
+            Some(last) if callsite.given == callsite.last_given => Some(last),
+            _ => Some(callsite.find_series(table)),
+        }
     }
 
     /// Adds a span's time to this thread's counts of a series.

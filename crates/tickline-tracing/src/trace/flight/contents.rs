@@ -136,10 +136,14 @@ impl<'a> TraceContents<'a> {
             };
             if matches!(kind, Kind::Begin | Kind::Unrepeated | Kind::AsyncBegin) {
                 // A request's span that is still open has no end, so it gets no place on the stack.
-                let open = still_open.as_mut().filter(|_| kind == Kind::AsyncBegin);
-                match open.and_then(|open| open.get_mut(&(ns, callsite))) {
-                    Some(count) if *count > 0 => *count -= 1,
-                    _ => begins.push(index),
+                if kind == Kind::AsyncBegin
+                    && let Some(still_open) = &mut still_open
+                    && let Some(count) = still_open.get_mut(&(ns, callsite))
+                    && *count > 0
+                {
+                    *count -= 1;
+                } else {
+                    begins.push(index);
                 }
                 continue;
             }
