@@ -345,4 +345,12 @@ mod tests {
         );
         assert_eq!(parse_names("plain: benchmark\n"), []);
     }
+
+    #[test]
+    fn at_most_8192_evenly_spaced_pairs_of_a_slice_are_compared() {
+        let compared = |pairs: u64| evenly((0..pairs).collect()).collect::<Vec<_>>();
+        assert_eq!(compared(8_192).len(), 8_192);
+        assert_eq!(compared(8_193)[..3], [0, 2, 4]);
+        assert!(compared(0).is_empty());
+    }
 }
