@@ -17,6 +17,9 @@ use tickline_criterion::{BenchPairs, CounterTime, compare};
 /// The variable with the path of the log, which has process and CPU of each sample.
 const LOG: &str = "TICKLINE_CRITERION_TEST_LOG";
 
+/// The variable with the steps of the copy that ends in the middle of a benchmark.
+const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
+
 type Test = fn(&Programs);
 
 fn main() {
@@ -29,7 +32,7 @@ fn main() {
     if let Some(steps) = name.strip_prefix("work-") {
         return benchmarks(steps.parse().expect("a number"));
     }
-    let tests: [(&str, Test); 14] = [
+    let tests: [(&str, Test); 15] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -53,6 +56,10 @@ fn main() {
         (
             "a_benchmark_that_the_other_build_lacks_is_measured_alone",
             a_benchmark_that_the_other_build_lacks_is_measured_alone,
+        ),
+        (
+            "a_build_whose_partner_ends_is_measured_alone",
+            a_build_whose_partner_ends_is_measured_alone,
         ),
         (
             "a_path_without_a_program_is_refused",
@@ -122,8 +129,14 @@ fn benchmarks(steps: u64) {
             .bench_pairs("spin", |bencher| bencher.iter(|| spin(10)));
     }
     let mut group = criterion.benchmark_group("work");
+    let ends = std::env::var(ENDS).is_ok_and(|ends| ends == steps.to_string());
+    let mut calls = 0;
     group.bench_pairs("spin", |bencher| {
         log();
+        calls += 1;
+        if ends && calls > 3 {
+            std::process::exit(0);
+        }
         bencher.iter(|| spin(steps));
     });
     compare(&mut group, "sides", || spin(100), || spin(100 + steps));
@@ -170,13 +183,18 @@ impl Programs {
 
     /// Runs a copy as `cargo bench -- FILTER ARGUMENTS` does.
     fn run(&self, steps: u64, filter: &str, arguments: &[&str]) -> Output {
-        Command::new(self.path(steps))
+        let mut command = self.command(steps, filter, arguments);
+        command.output().expect("a program")
+    }
+
+    fn command(&self, steps: u64, filter: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path(steps));
+        command
             .args(["--bench", filter])
             .args(arguments)
             .env("CRITERION_HOME", &self.0)
-            .env(LOG, self.0.join("log"))
-            .output()
-            .expect("a program")
+            .env(LOG, self.0.join("log"));
+        command
     }
 
     fn against(&self, steps: u64, filter: &str, other: u64) -> Output {
@@ -295,6 +313,23 @@ fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs)
         err.contains("work-100") && err.contains("added/spin"),
         "the command for a try: {err}"
     );
+}
+
+fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let output = programs
+        .command(130, "work/spin", &["--against", &other])
+        .env(ENDS, "100")
+        .output()
+        .expect("a program");
+    let (out, err) = texts(&output);
+    assert!(
+        output.status.success() && out.contains("pairs:  p50"),
+        "{out}\n{err}"
+    );
+    assert!(!out.contains("this build is"), "{out}");
+    let line = "not compared with the other build: it took no turn";
+    assert_eq!(err.matches(line).count(), 1, "{err}");
 }
 
 fn a_path_without_a_program_is_refused(programs: &Programs) {
