@@ -73,15 +73,50 @@ pub fn subjects() -> Vec<Subject> {
     subjects
 }
 
+/// A child of `startup`.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe {
+    /// The name of the clock, as in [`subjects`].
+    pub clock: &'static str,
+    /// The program, in the folder of `startup`.
+    pub program: &'static str,
+    /// The argument that names the clock.
+    pub argument: &'static str,
+}
+
 /// The clocks of `startup`: the clock's name in the other tables, the program that measures it, and
 /// the program's argument.
-pub const PROBES: [(&str, &str, &str); 6] = [
-    ("std Instant::now", "startup_probe", "std"),
-    ("tickline now_ns", "startup_probe", "tickline"),
-    ("libc clock_gettime MONOTONIC", "startup_probe", "libc"),
-    ("quanta Instant::now", "startup_probe", "quanta"),
-    ("fastant now, in ns", "startup_probe_fastant", ""),
-    ("coarsetime Instant::now", "startup_probe", "coarsetime"),
+pub const PROBES: [Probe; 6] = [
+    Probe {
+        clock: "std Instant::now",
+        program: "startup_probe",
+        argument: "std",
+    },
+    Probe {
+        clock: "tickline now_ns",
+        program: "startup_probe",
+        argument: "tickline",
+    },
+    Probe {
+        clock: "libc clock_gettime MONOTONIC",
+        program: "startup_probe",
+        argument: "libc",
+    },
+    Probe {
+        clock: "quanta Instant::now",
+        program: "startup_probe",
+        argument: "quanta",
+    },
+    Probe {
+        clock: "fastant now, in ns",
+        program: "startup_probe_fastant",
+        argument: "",
+    },
+    Probe {
+        clock: "coarsetime Instant::now",
+        program: "startup_probe",
+        argument: "coarsetime",
+    },
 ];
 
 #[cfg(test)]
@@ -92,7 +127,7 @@ mod tests {
     #[test]
     fn every_probe_is_one_of_the_clocks() {
         let known: Vec<_> = subjects().iter().map(|subject| subject.name).collect();
-        for (clock, ..) in PROBES {
+        for Probe { clock, .. } in PROBES {
             assert!(known.contains(&clock), "{clock} is not among {known:?}");
         }
     }

@@ -3,14 +3,16 @@
 //! | program | measures |
 //! |---|---|
 //! | `ratios` | cost of a reading in a tight loop, and in a loop that waits for each result, as ratios to the bare counter |
-//! | `drift` | the drift of each clock from CLOCK_MONOTONIC in a minute |
-//! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
+//! | `drift` | the drift of each clock from CLOCK_MONOTONIC |
+//! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time |
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
 //! | `soak` | no cost; it searches for backward steps, wrong bounds and growth while all operations run at once (`cargo xtask soak`) |
 //! | `startup` | each clock in fresh processes: first call, first reading, time until the counter serves |
 //!
-//! `cargo xtask record` runs all except `soak`, and stores their output in `benches/record/`.
+//! A program watches the clocks for a minute (`drift`, `accuracy`, `order`), unless `--secs` says
+//! otherwise; its report says for how long. `cargo xtask record` runs all except `soak`, for the
+//! times that its own source states, and stores their output in `benches/record/`.
 
 pub mod args;
 pub mod clocks;

@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use tickline_observe::monotonic_ns;
 
+#[path = "probe_times.rs"]
+mod probe_times;
+
+use probe_times::ProbeTimes;
+
 /// The longest time until the counter must serve.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Calls `read` until `served`, which gets the number of calls, returns whether the counter serves.
-/// Prints, in ns: `CLOCK_MONOTONIC` before the first call, after it, and when the counter served
-/// (0: never), and the longest call.
+/// Prints the times.
 #[expect(clippy::print_stdout, reason = "a program that prints figures")]
 pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
     _ = monotonic_ns(); // the loader resolves the vDSO's symbol here, outside of the measurement
@@ -34,8 +38,11 @@ pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
             "no decision in {PATIENCE:?}"
         );
     };
-    println!(
-        "{start_ns} {first_ns} {} {slowest_ns}",
-        if by_counter { now_ns } else { 0 }
-    );
+    let times = ProbeTimes {
+        start_ns,
+        first_ns,
+        counter_ns: by_counter.then_some(now_ns),
+        slowest_ns,
+    };
+    println!("{}", serde_json::to_string(&times).expect("numbers"));
 }

@@ -18,9 +18,14 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tickline_benches::args;
-use tickline_benches::clocks::PROBES;
+use tickline_benches::clocks::{PROBES, Probe};
 use tickline_benches::report::{self, Spread};
 use tickline_observe::{monotonic_ns, to_f64};
+
+#[path = "../probe_times.rs"]
+mod probe_times;
+
+use probe_times::ProbeTimes;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -53,14 +58,12 @@ struct Hello {
     difference_us: Option<Spread>,
 }
 
-/// `CLOCK_MONOTONIC` when the child was started, and the child's output (`probe.rs`).
+/// A child that has run.
 #[derive(Clone, Copy)]
-struct ProbeTimes {
+struct Run {
+    /// `CLOCK_MONOTONIC` when the child was started.
     spawned_ns: u64,
-    start_ns: u64,
-    first_ns: u64,
-    counter_ns: u64,
-    slowest_ns: u64,
+    times: ProbeTimes,
 }
 
 /// A program in the same folder as this one.
@@ -73,56 +76,37 @@ fn micros(ns: u64) -> f64 {
     to_f64(ns.cast_signed()) / 1e3
 }
 
-/// Runs a child.
-fn probe(program: &str, argument: &str) -> ProbeTimes {
+fn run(probe: &Probe) -> Run {
     let spawned_ns = monotonic_ns();
-    let output = sibling(program)
-        .arg(argument)
+    let output = sibling(probe.program)
+        .arg(probe.argument)
         .stderr(Stdio::inherit())
         .output()
         .expect("a child");
-    assert!(
-        output.status.success(),
-        "{program} {argument}: {}",
-        output.status
-    );
-    let text = String::from_utf8_lossy(&output.stdout);
-    let times: Vec<u64> = text
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    match times[..] {
-        [start_ns, first_ns, counter_ns, slowest_ns] => ProbeTimes {
-            spawned_ns,
-            start_ns,
-            first_ns,
-            counter_ns,
-            slowest_ns,
-        },
-        _ => panic!("{program} {argument} said: {text}"),
-    }
+    assert!(output.status.success(), "{probe:?}: {}", output.status);
+    let times = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        let text = String::from_utf8_lossy(&output.stdout);
+        panic!("{probe:?} said: {text}: {error}")
+    });
+    Run { spawned_ns, times }
 }
 
 fn main() {
     let runs = usize::try_from(args::number("runs", 101)).unwrap_or(101);
-    let rounds: Vec<Vec<ProbeTimes>> = (0..runs)
-        .map(|_| {
-            PROBES
-                .map(|(_, program, argument)| probe(program, argument))
-                .to_vec()
-        })
+    let rounds: Vec<Vec<Run>> = (0..runs)
+        .map(|_| PROBES.iter().map(run).collect())
         .collect();
-    let clocks = PROBES.iter().enumerate().map(|(index, (clock, ..))| {
-        let spread = |figure: fn(ProbeTimes) -> Option<u64>| {
+    let clocks = PROBES.iter().enumerate().map(|(index, probe)| {
+        let spread = |figure: fn(Run) -> Option<u64>| {
             let figures = rounds.iter().filter_map(|round| figure(round[index]));
             Spread::new(figures.map(micros).collect())
         };
         Startup {
-            clock,
-            first_call_us: spread(|times| Some(times.first_ns - times.start_ns)),
-            first_reading_us: spread(|times| Some(times.first_ns - times.spawned_ns)),
-            counter_us: spread(|times| times.counter_ns.checked_sub(times.start_ns)),
-            slowest_call_us: spread(|times| Some(times.slowest_ns)),
+            clock: probe.clock,
+            first_call_us: spread(|run| Some(run.times.first_ns - run.times.start_ns)),
+            first_reading_us: spread(|run| Some(run.times.first_ns - run.spawned_ns)),
+            counter_us: spread(|run| Some(run.times.counter_ns? - run.times.start_ns)),
+            slowest_call_us: spread(|run| Some(run.times.slowest_ns)),
         }
     });
     let pairs: Vec<(f64, f64)> = (0..runs)

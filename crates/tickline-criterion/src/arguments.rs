@@ -157,12 +157,11 @@ pub(crate) fn run_again_without_own() {
                 .or_else(|| arguments.next())
                 .unwrap_or_default();
             if !Path::new(&other).is_file() {
-                writeln!(
+                _ = writeln!(
                     io::stderr(),
                     "tickline: {AGAINST}: {} is not a file",
                     other.display()
-                )
-                .ok();
+                );
                 std::process::exit(2);
             }
             again.env(PEER_BUILD, other);

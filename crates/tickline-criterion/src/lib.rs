@@ -68,7 +68,7 @@
 //!
 //! | disturbance | seen by | excluded |
 //! |---|---|---|
-//! | `moved` | the CPU's id, which comes with the counter | the pair |
+//! | `moved` | the CPU's id, which comes with the counter | the pair; after a move between two pairs, the second |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
 //! | `preempted` | `ru_nivcsw` of the thread (Linux) | 50 us of pairs |
 //! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is sometimes slow: these pairs count, and a printed line says so |
@@ -168,7 +168,7 @@
 //! | The measured time contains no work from before the start or after the end. At the end all work in between has executed (on riscv64, only the loads): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic between the readings if no `black_box` takes the result: see [caveats](#caveats) |
 //! | The rate is the rate of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | The crate uses no counter that can't be trusted: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
-//! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. | that it notices a move away and back, or between two pairs |
+//! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. [`BenchPairs`] and [`compare`] also notice a move between two pairs. | that it notices a move away and back; with criterion's own bencher, a move between two pairs |
 //! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude such time if Linux reports it |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
@@ -190,8 +190,8 @@
 //! until the measured code has executed, and then reads the counter. On x86_64 the start is a full
 //! fence, `rdtscp`, `lfence`; the end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on both
 //! sides of the read of the register. riscv64 has no such instruction: loads stay between the
-//! readings, but arithmetic and stores may move across them. The head of `src/readings.rs` names
-//! the manuals and sections.
+//! readings, but arithmetic and stores may move across them. The head of `src/backend/readings.rs`
+//! names the manuals and sections.
 //!
 //! # Caveats
 //!
@@ -205,7 +205,7 @@
 //! - The crate measures the cost that it subtracts twice a second, between samples. If the core
 //!   changes its frequency in between, the cost of a pair differs by about 1 ns.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
-//!   thread, but does not prevent them.
+//!   thread, and prevents them only with `--against`.
 //! - criterion compares with the results of the last run, even if that run used another clock. The
 //!   first "Performance has improved" after a change of clock is due to the clock.
 //! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before
@@ -215,8 +215,8 @@
 //!
 //! Other libraries of this project do not print. This crate prints distributions and comparisons on
 //! the standard output, below criterion's line. All other output goes to the standard error stream.
-//! The line about the counter, at the top of this documentation, is printed once in a process. Each time
-//! that the crate uses `WallTime` instead, a line states the reason. When the last clone of a
+//! The line about the counter, at the top of this documentation, is printed once in a process. Each
+//! time that the crate uses `WallTime` instead, a line states the reason. When the last clone of a
 //! [`CounterTime`] is dropped, the crate prints a line for each kind of incident that happened.
 //! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]
 //! turns all output off.
@@ -227,30 +227,37 @@
 //! comparison; `examples/known_delays.rs` has both clocks.
 #![forbid(unsafe_code)]
 
+// The folders, in order: each uses only those above it.
+//
+// | folder | has |
+// |---|---|
+// | `backend` | `CounterTime`, the clock that criterion measures by |
+// | `statistics` | arithmetic over the times of pairs |
+// | `pairs` | pairs of readings, and which of them count; another build in turns |
+// | `results` | distributions, comparisons and baselines: printed, stored and drawn |
+//
+// `bench_pairs` and `compare` are what a benchmark calls. `arguments`, `message` and `number` serve
+// all of them.
 mod arguments;
-mod builder;
-mod calibration;
+mod backend;
+mod bench_pairs;
 mod compare;
-mod error;
-mod incidents;
 mod message;
 mod number;
 mod pairs;
-mod plot;
-mod readings;
-mod session;
-mod system_facts;
-mod time;
+mod results;
+mod statistics;
 
-pub use builder::CounterTimeBuilder;
-pub use calibration::Calibration;
-pub use compare::{Comparison, compare};
-pub use error::{Error, ErrorKind};
-pub use incidents::Incidents;
+pub use backend::builder::CounterTimeBuilder;
+pub use backend::calibration::Calibration;
+pub use backend::error::{Error, ErrorKind};
+pub use backend::incidents::Incidents;
+pub use backend::readings::{Elapsed, Start};
+pub use backend::time::CounterTime;
+pub use bench_pairs::{BenchPairs, PairId};
+pub use compare::compare;
 pub use pairs::bencher::PairBencher;
-pub use pairs::{BenchPairs, PairId};
-pub use readings::{Elapsed, Start};
-pub use time::CounterTime;
+pub use results::comparison::Comparison;
 
 /// Makes the README's example a doctest.
 #[cfg(doctest)]

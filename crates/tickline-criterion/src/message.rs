@@ -18,7 +18,7 @@ impl Messages {
     /// Prints lines below criterion's last lines, on the same stream.
     pub(crate) fn beside_criterion(self, lines: &dyn Display) {
         if self == Self::Shown {
-            writeln!(io::stdout(), "{lines}").ok();
+            _ = writeln!(io::stdout(), "{lines}");
         }
     }
 
@@ -37,7 +37,7 @@ impl Messages {
     /// Prints a line. A closed stream must not cause a panic, least of all in a drop.
     pub(crate) fn print(self, text: &dyn Display) {
         if self == Self::Shown {
-            writeln!(io::stderr(), "tickline: {text}").ok();
+            _ = writeln!(io::stderr(), "tickline: {text}");
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Conversions of numbers, and the median.
+//! Conversions of numbers, the median, and a random choice.
+
+use std::hash::{BuildHasher, RandomState};
 
 /// A length as a `u64`.
 pub(crate) fn count(length: usize) -> u64 {
@@ -32,4 +34,34 @@ pub(crate) fn as_f64(value: u64) -> f64 {
 /// The median of at least one value. The values must be in rising order.
 pub(crate) fn middle(sorted: &[f64]) -> f64 {
     f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+}
+
+/// 0 or 1, at random: the index of the side that comes first.
+pub(crate) fn random_side() -> usize {
+    // Each `RandomState` has other keys.
+    index(RandomState::new().hash_one(()) & 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_is_the_mean_of_the_middle_two() {
+        assert_eq!(middle(&[7.0]), 7.0);
+        assert_eq!(middle(&[1.0, 4.0, 90.0]), 4.0);
+        assert_eq!(middle(&[1.0, 4.0, 5.0, 90.0]), 4.5);
+    }
+
+    #[test]
+    fn a_negative_value_rounds_to_zero() {
+        assert_eq!([-0.6, 0.4, 0.5, 6.5, f64::NAN].map(round), [0, 0, 1, 7, 0]);
+    }
+
+    #[test]
+    fn both_sides_come_first_equally_often() {
+        let ones = (0..10_000).filter(|_| random_side() == 1).count();
+        assert!((4_700..=5_300).contains(&ones), "{ones} of 10,000");
+        assert!((0..100).all(|_| random_side() < 2));
+    }
 }

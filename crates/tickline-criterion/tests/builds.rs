@@ -17,6 +17,9 @@ use tickline_criterion::{BenchPairs, CounterTime, compare};
 /// The variable with the path of the log, which has process and CPU of each sample.
 const LOG: &str = "TICKLINE_CRITERION_TEST_LOG";
 
+/// The variable with the steps of the copy that ends in the middle of a benchmark.
+const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
+
 type Test = fn(&Programs);
 
 fn main() {
@@ -29,22 +32,66 @@ fn main() {
     if let Some(steps) = name.strip_prefix("work-") {
         return benchmarks(steps.parse().expect("a number"));
     }
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 15] = [
         (
-            "more_work_is_found_but_not_in_equal_builds",
-            more_work_is_found_but_not_in_equal_builds,
+            "a_build_with_more_work_is_slower",
+            a_build_with_more_work_is_slower,
         ),
         (
-            "builds_that_take_no_turns_say_why",
-            builds_that_take_no_turns_say_why,
+            "a_build_with_less_work_is_faster",
+            a_build_with_less_work_is_faster,
         ),
         (
-            "a_baseline_is_saved_and_compared",
-            a_baseline_is_saved_and_compared,
+            "builds_of_the_same_work_differ_little",
+            builds_of_the_same_work_differ_little,
         ),
         (
-            "a_missing_baseline_is_named_with_its_folder",
-            a_missing_baseline_is_named_with_its_folder,
+            "both_plots_are_in_criterions_report",
+            both_plots_are_in_criterions_report,
+        ),
+        (
+            "interleaved_builds_alternate_on_one_cpu",
+            interleaved_builds_alternate_on_one_cpu,
+        ),
+        (
+            "a_benchmark_that_the_other_build_lacks_is_measured_alone",
+            a_benchmark_that_the_other_build_lacks_is_measured_alone,
+        ),
+        (
+            "a_build_whose_partner_ends_is_measured_alone",
+            a_build_whose_partner_ends_is_measured_alone,
+        ),
+        (
+            "a_path_without_a_program_is_refused",
+            a_path_without_a_program_is_refused,
+        ),
+        (
+            "a_saved_baseline_has_the_rounds_of_its_run",
+            a_saved_baseline_has_the_rounds_of_its_run,
+        ),
+        (
+            "a_run_with_more_work_is_compared_with_its_baseline",
+            a_run_with_more_work_is_compared_with_its_baseline,
+        ),
+        (
+            "a_comparison_with_a_baseline_does_not_replace_it",
+            a_comparison_with_a_baseline_does_not_replace_it,
+        ),
+        (
+            "a_quick_run_has_too_few_rounds_for_a_baseline",
+            a_quick_run_has_too_few_rounds_for_a_baseline,
+        ),
+        (
+            "a_baseline_that_cannot_be_written_is_named",
+            a_baseline_that_cannot_be_written_is_named,
+        ),
+        (
+            "a_baseline_that_criterion_lacks_is_named",
+            a_baseline_that_criterion_lacks_is_named,
+        ),
+        (
+            "a_baseline_that_this_crate_lacks_is_named_with_its_folder",
+            a_baseline_that_this_crate_lacks_is_named_with_its_folder,
         ),
     ];
     let filters: Vec<String> = std::env::args()
@@ -70,7 +117,7 @@ fn benchmarks(steps: u64) {
     let mut criterion = Criterion::default()
         .with_measurement(time)
         .warm_up_time(Duration::from_millis(50))
-        .measurement_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_millis(400))
         .sample_size(20)
         .nresamples(1_000)
         .configure_from_args();
@@ -82,8 +129,14 @@ fn benchmarks(steps: u64) {
             .bench_pairs("spin", |bencher| bencher.iter(|| spin(10)));
     }
     let mut group = criterion.benchmark_group("work");
+    let ends = std::env::var(ENDS).is_ok_and(|ends| ends == steps.to_string());
+    let mut calls = 0;
     group.bench_pairs("spin", |bencher| {
         log();
+        calls += 1;
+        if ends && calls > 3 {
+            std::process::exit(0);
+        }
         bencher.iter(|| spin(steps));
     });
     compare(&mut group, "sides", || spin(100), || spin(100 + steps));
@@ -130,13 +183,18 @@ impl Programs {
 
     /// Runs a copy as `cargo bench -- FILTER ARGUMENTS` does.
     fn run(&self, steps: u64, filter: &str, arguments: &[&str]) -> Output {
-        Command::new(self.path(steps))
+        let mut command = self.command(steps, filter, arguments);
+        command.output().expect("a program")
+    }
+
+    fn command(&self, steps: u64, filter: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path(steps));
+        command
             .args(["--bench", filter])
             .args(arguments)
             .env("CRITERION_HOME", &self.0)
-            .env(LOG, self.0.join("log"))
-            .output()
-            .expect("a program")
+            .env(LOG, self.0.join("log"));
+        command
     }
 
     fn against(&self, steps: u64, filter: &str, other: u64) -> Output {
@@ -166,76 +224,86 @@ fn texts(output: &Output) -> (String, String) {
     (out, err)
 }
 
-fn more_work_is_found_but_not_in_equal_builds(programs: &Programs) {
-    let compared = |steps: u64, other: u64| {
-        let output = programs.against(steps, "work/spin", other);
-        let (out, err) = texts(&output);
-        assert!(
-            output.status.success() && out.contains(" couples of "),
-            "{out}\n{err}"
-        );
-        let json = programs.json("work/spin/new/comparison.json");
-        (json["is_different"] == true, out, json)
-    };
-    let (is_different, out, json) = compared(300, 100);
+/// The output of this build against another, and the stored comparison.
+fn compared(programs: &Programs, steps: u64, other: u64) -> (String, Value) {
+    let output = programs.against(steps, "work/spin", other);
+    let (out, err) = texts(&output);
     assert!(
-        is_different && out.contains("this build is slower"),
-        "{out}"
+        output.status.success() && out.contains(" couples of "),
+        "{out}\n{err}"
     );
-    let factor =
-        json["median_b_ns"].as_f64().expect("ns") / json["median_a_ns"].as_f64().expect("ns");
+    (out, programs.json("work/spin/new/comparison.json"))
+}
+
+fn ns(json: &Value, key: &str) -> f64 {
+    json[key].as_f64().expect("ns")
+}
+
+fn a_build_with_more_work_is_slower(programs: &Programs) {
+    let (out, json) = compared(programs, 300, 100);
+    assert_eq!(json["is_different"], true, "{out}");
+    assert!(out.contains("this build is slower"), "{out}");
+    let factor = ns(&json, "median_b_ns") / ns(&json, "median_a_ns");
     assert!((1.5..6.0).contains(&factor), "{factor}: {out}");
-    let (is_different, out, _) = compared(100, 300);
-    assert!(
-        is_different && out.contains("this build is faster"),
-        "{out}"
-    );
-    // False differences between equal builds depend on the load, so unit tests check their number.
-    let (_, out, json) = compared(130, 130);
-    let ratio =
-        json["difference_ns"].as_f64().expect("ns") / json["median_a_ns"].as_f64().expect("ns");
+}
+
+fn a_build_with_less_work_is_faster(programs: &Programs) {
+    let (out, json) = compared(programs, 100, 300);
+    assert_eq!(json["is_different"], true, "{out}");
+    assert!(out.contains("this build is faster"), "{out}");
+}
+
+/// False differences between equal builds depend on the load, so unit tests check their number.
+fn builds_of_the_same_work_differ_little(programs: &Programs) {
+    let (out, json) = compared(programs, 130, 130);
+    let ratio = ns(&json, "difference_ns") / ns(&json, "median_a_ns");
     assert!(ratio.abs() < 0.5, "{ratio}: {out}");
-    let report = fs::read_to_string(programs.0.join("work/spin/report/index.html"))
-        .expect("criterion's report");
-    for plot in ["pairs.svg", "comparison.svg"] {
-        assert_eq!(
-            report.matches(&format!("<img src=\"{plot}\"")).count(),
-            1,
-            "{plot}"
-        );
+}
+
+/// Also after a second run.
+fn both_plots_are_in_criterions_report(programs: &Programs) {
+    for _ in 0..2 {
+        compared(programs, 130, 100);
     }
-    let plot =
-        fs::read_to_string(programs.0.join("work/spin/report/comparison.svg")).expect("the plot");
+    let folder = programs.0.join("work/spin/report");
+    let report = fs::read_to_string(folder.join("index.html")).expect("criterion's report");
+    for plot in ["pairs.svg", "comparison.svg"] {
+        let image = format!("<img src=\"{plot}\"");
+        assert_eq!(report.matches(&image).count(), 1, "{plot}");
+    }
+    assert!(report.contains("<h3>In turns: the other build and this build</h3>"));
+    let plot = fs::read_to_string(folder.join("comparison.svg")).expect("the plot");
     assert!(
         plot.contains("the other build") && plot.contains("this build"),
         "{plot}"
     );
-    if cfg!(target_os = "linux") {
-        one_cpu(&fs::read_to_string(programs.0.join("log")).expect("the log"));
-    }
 }
 
-/// Asserts that the two processes alternated, and that both were on one CPU.
-fn one_cpu(log: &str) {
+fn interleaved_builds_alternate_on_one_cpu(programs: &Programs) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    compared(programs, 130, 100);
+    let log = fs::read_to_string(programs.0.join("log")).expect("the log");
     let lines: Vec<(&str, &str)> = log
         .lines()
         .filter_map(|line| line.split_once(' '))
         .collect();
     let processes: Vec<&[(&str, &str)]> = lines.chunk_by(|one, other| one.0 == other.0).collect();
-    assert!(processes.len() > 20, "they did not alternate: {log}");
+    assert!(processes.len() > 7, "they did not alternate: {log}");
     let moved = lines
         .windows(2)
         .filter(|two| two[0].0 != two[1].0 && two[0].1 != two[1].1)
         .count();
-    // Each of the three runs may be on a CPU of its own.
-    assert!(moved <= 3, "{moved} moves between CPUs: {log}");
+    // Before the first turn, this process may have been on another CPU.
+    assert!(moved <= 1, "{moved} moves between CPUs: {log}");
 }
 
-fn builds_that_take_no_turns_say_why(programs: &Programs) {
+fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs) {
     let (out, err) = texts(&programs.against(130, "added/spin", 100));
     assert!(
         out.contains("pairs:  p50") && !out.contains("this build is"),
-        "it is measured alone: {out}"
+        "{out}"
     );
     assert!(
         err.contains("not compared with the other build: it took no turn"),
@@ -243,8 +311,28 @@ fn builds_that_take_no_turns_say_why(programs: &Programs) {
     );
     assert!(
         err.contains("work-100") && err.contains("added/spin"),
-        "{err}"
+        "the command for a try: {err}"
     );
+}
+
+fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let output = programs
+        .command(130, "work/spin", &["--against", &other])
+        .env(ENDS, "100")
+        .output()
+        .expect("a program");
+    let (out, err) = texts(&output);
+    assert!(
+        output.status.success() && out.contains("pairs:  p50"),
+        "{out}\n{err}"
+    );
+    assert!(!out.contains("this build is"), "{out}");
+    let line = "not compared with the other build: it took no turn";
+    assert_eq!(err.matches(line).count(), 1, "{err}");
+}
+
+fn a_path_without_a_program_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
     let (out, err) = texts(&output);
     assert!(
@@ -254,8 +342,13 @@ fn builds_that_take_no_turns_say_why(programs: &Programs) {
     assert!(!out.contains("pairs:"), "nothing is measured: {out}");
 }
 
-fn a_baseline_is_saved_and_compared(programs: &Programs) {
-    assert!(programs.run(100, "work", &["-smain"]).status.success());
+/// Saves the baseline `main` of the build with 100 steps.
+fn save_main(programs: &Programs, filter: &str) {
+    assert!(programs.run(100, filter, &["-smain"]).status.success());
+}
+
+fn a_saved_baseline_has_the_rounds_of_its_run(programs: &Programs) {
+    save_main(programs, "work");
     for stem in ["spin/main/pairs.json", "sides/main/comparison.json"] {
         let rounds = programs.json(&format!("work/{stem}"))["rounds_ns"]
             .as_array()
@@ -265,7 +358,11 @@ fn a_baseline_is_saved_and_compared(programs: &Programs) {
             "{stem}: {rounds:?}"
         );
     }
-    // The second routine of `compare` does 400 steps in place of 200.
+}
+
+/// The second routine of `compare` does 400 steps in place of 200.
+fn a_run_with_more_work_is_compared_with_its_baseline(programs: &Programs) {
+    save_main(programs, "work");
     let output = programs.run(300, "work", &["--baseline", "main"]);
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{out}\n{err}");
@@ -278,20 +375,28 @@ fn a_baseline_is_saved_and_compared(programs: &Programs) {
             "{found}"
         );
     }
-    assert_eq!(
-        out.matches(": more now, by more than either run scatters")
-            .count(),
-        2,
-        "{out}"
-    );
+    for line in [
+        ": more now, by more than either run scatters",
+        "the two runs did not take turns: what else changed between them is unknown",
+    ] {
+        assert_eq!(out.matches(line).count(), 2, "{out}");
+    }
     let plot = fs::read_to_string(programs.0.join("work/spin/report/pairs.svg")).expect("the plot");
     assert!(plot.contains("main") && plot.contains("this run"), "{plot}");
-    let saved = programs.json("work/spin/main/pairs.json");
-    assert!(
-        saved["baseline"].is_null(),
-        "a comparison with a baseline does not replace it"
-    );
-    // Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
+}
+
+fn a_comparison_with_a_baseline_does_not_replace_it(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let saved = || programs.json("work/spin/main/pairs.json");
+    let before = saved();
+    let output = programs.run(300, "work/spin", &["--baseline", "main"]);
+    assert!(output.status.success());
+    assert_eq!(saved(), before);
+}
+
+/// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
+fn a_quick_run_has_too_few_rounds_for_a_baseline(programs: &Programs) {
+    save_main(programs, "work/spin");
     let output = programs.run(
         100,
         "work/spin",
@@ -306,46 +411,39 @@ fn a_baseline_is_saved_and_compared(programs: &Programs) {
         err.contains("tickline: not compared with the baseline: a run has fewer than 10"),
         "{err}"
     );
-    // A failed write leaves no partial file.
-    let file = programs.0.join("work/spin/main/pairs.json");
+}
+
+fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let folder = programs.0.join("work/spin/main");
+    let file = folder.join("pairs.json");
     fs::remove_file(&file).expect("it was there");
     fs::create_dir_all(file.join("in the way")).expect("a folder");
-    let before = fs::read_dir(programs.0.join("work/spin/main"))
-        .expect("the baseline")
-        .count();
     let (_, err) = texts(&programs.run(100, "work/spin", &["--save-baseline", "main"]));
     assert!(
         err.contains("tickline: not stored: ") && err.contains("pairs.json"),
         "{err}"
     );
-    assert_eq!(
-        fs::read_dir(programs.0.join("work/spin/main"))
-            .expect("the baseline")
-            .count(),
-        before
-    );
 }
 
-fn a_missing_baseline_is_named_with_its_folder(programs: &Programs) {
+fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
     let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
     let (_, err) = texts(&output);
     assert!(
         !output.status.success() && err.contains("--save-baseline nowhere"),
         "by criterion: {err}"
     );
-    // criterion has this baseline, but this crate's file is missing, as from an older version.
-    assert!(
-        programs
-            .run(100, "work/spin", &["--save-baseline", "old"])
-            .status
-            .success()
-    );
-    fs::remove_file(programs.0.join("work/spin/old/pairs.json")).expect("it was there");
-    let (out, err) = texts(&programs.run(100, "work/spin", &["--baseline", "old"]));
-    assert!(!out.contains("baseline old: "), "{out}");
+}
+
+/// criterion has this baseline, but this crate's file is missing, as from an older version.
+fn a_baseline_that_this_crate_lacks_is_named_with_its_folder(programs: &Programs) {
+    save_main(programs, "work/spin");
+    fs::remove_file(programs.0.join("work/spin/main/pairs.json")).expect("it was there");
+    let (out, err) = texts(&programs.run(100, "work/spin", &["--baseline", "main"]));
+    assert!(!out.contains("baseline main: "), "{out}");
     let folder = programs.0.join("work").join("spin");
     let expected = format!(
-        "tickline: not compared: no baseline old in {}: ",
+        "tickline: not compared: no baseline main in {}: ",
         folder.display()
     );
     assert!(

@@ -151,7 +151,7 @@ impl Drop for Handle {
         // ORDERING: Relaxed: `unpark` synchronises with the return of `park_timeout`.
         self.is_done.store(true, Ordering::Relaxed);
         thread.thread().unpark();
-        thread.join().ok(); // the thread can't have panicked
+        _ = thread.join(); // the thread can't have panicked
         end();
     }
 }

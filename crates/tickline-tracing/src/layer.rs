@@ -14,6 +14,13 @@
 //! | A table of spans for each thread | no exchange, but can't tell how spans on several threads overlap |
 //! | Two slots a span | the same cost within 0.5 readings, and an earlier span's times may stay in the other slot |
 
+pub(crate) mod callback;
+#[cfg(all(unix, feature = "cpu-time"))]
+pub mod cpu_time;
+pub(crate) mod open_spans;
+pub(crate) mod sink;
+pub(crate) mod timing;
+
 use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
@@ -21,10 +28,10 @@ use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::callback::{Callback, ClosedSpan};
-use crate::open_spans::OpenSpans;
-use crate::sink::{Sink, Span, SpanSink};
-use crate::timing::{OpenSpan, UnixOffset, unix_offset_ns};
+use callback::{Callback, ClosedSpan};
+use open_spans::OpenSpans;
+use sink::{Sink, Span, SpanSink};
+use timing::{OpenSpan, UnixOffset, unix_offset_ns};
 
 /// Times every span. The layer stores the times in the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.

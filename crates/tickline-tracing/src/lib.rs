@@ -99,34 +99,35 @@
 //! `opentelemetry` (exported spans).
 #![deny(unsafe_code)] // Exceptions: the memory of rings, and the views of it (`trace`).
 
-mod callback;
-#[cfg(feature = "chrome")]
-pub mod chrome;
-mod close_event;
-#[cfg(all(unix, feature = "cpu-time"))]
-pub mod cpu_time;
-#[cfg(feature = "chrome")]
-pub mod flight;
-#[cfg(feature = "fmt")]
-pub mod format;
-#[cfg(feature = "histogram")]
-pub mod histogram;
+// The folders, in order: each uses only those above it.
+//
+// | folder | has |
+// |---|---|
+// | `layer` | the layer that times spans, and the sinks to which it passes them |
+// | `output` | histograms, close events, OpenTelemetry, formats |
+// | `trace` | trace files: Chrome's, and the flight recorder's with its black box |
 mod layer;
-mod open_spans;
-#[cfg(feature = "opentelemetry-0-33")]
-pub mod otel;
-mod sink;
-mod timing;
+mod output;
 #[cfg(feature = "chrome")]
 mod trace;
 #[cfg(feature = "utc")]
 pub mod utc;
 
-pub use callback::{Callback, ClosedSpan};
-pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
-pub use sink::Sink;
-pub use timing::SpanTimes;
+pub use layer::callback::{Callback, ClosedSpan};
+#[cfg(all(unix, feature = "cpu-time"))]
+pub use layer::cpu_time;
+pub use layer::sink::Sink;
+pub use layer::timing::SpanTimes;
+pub use output::close_event::CloseEvents;
+#[cfg(feature = "fmt")]
+pub use output::format;
+#[cfg(feature = "histogram")]
+pub use output::histogram;
+#[cfg(feature = "opentelemetry-0-33")]
+pub use output::otel;
+#[cfg(feature = "chrome")]
+pub use trace::{chrome, flight};
 
 /// Makes the README's examples doctests.
 #[cfg(doctest)]

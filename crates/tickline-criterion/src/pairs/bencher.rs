@@ -7,9 +7,9 @@ use std::pin::Pin;
 
 use criterion::BatchSize;
 
+use crate::backend::readings::{Elapsed, PairClock, PairReads};
 use crate::number::index;
 use crate::pairs::collector::Collector;
-use crate::readings::{Elapsed, PairClock, PairReads};
 
 /// Times a routine by pairs of readings. [`BenchPairs`](crate::BenchPairs) has an example.
 ///
@@ -260,5 +260,40 @@ impl<'a> PairBencher<'a> {
             }
             self.returned = Some(sample.finish());
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// criterion 0.8, `BatchSize::iters_per_batch`: a tenth and a thousandth of the iterations, a
+    /// number of batches, or a number of iterations.
+    #[test]
+    fn as_many_inputs_are_made_ahead_as_in_criterion() {
+        for (size, inputs) in [
+            (BatchSize::SmallInput, 1_001),
+            (BatchSize::LargeInput, 11),
+            (BatchSize::NumBatches(4), 2_502),
+            (BatchSize::NumIterations(7), 7),
+            (BatchSize::PerIteration, 1),
+        ] {
+            assert_eq!(inputs_ahead(size, 10_005), inputs, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn at_least_one_input_is_made_ahead() {
+        for size in [
+            BatchSize::SmallInput,
+            BatchSize::LargeInput,
+            BatchSize::NumBatches(0),
+            BatchSize::NumIterations(0),
+        ] {
+            assert!(
+                inputs_ahead(size, 1) == 1 && inputs_ahead(size, 0) <= 1,
+                "{size:?}"
+            );
+        }
     }
 }

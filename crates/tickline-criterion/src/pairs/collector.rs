@@ -6,15 +6,16 @@ use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::arguments;
-use crate::calibration::Scale;
-use crate::compare::builds::{Interleaving, Request};
+use crate::backend::calibration::Scale;
+use crate::backend::readings::{Elapsed, PairReads};
+use crate::backend::settings::Counting;
+use crate::backend::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
 use crate::number::{as_f64, count, index};
-use crate::pairs::distribution::{Distribution, quantile};
+use crate::pairs::builds::{Interleaving, Request};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
-use crate::pairs::slice::{Counting, Slice};
-use crate::readings::{Elapsed, PairReads};
-use crate::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
+use crate::pairs::slice::Slice;
+use crate::statistics::distribution::{Distribution, quantile};
 
 /// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
 /// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution
@@ -209,7 +210,8 @@ impl<const N: usize> Collector<N> {
         let bencher = BENCHERS.get();
         if bencher != self.bencher {
             // The warm-up is over.
-            (self.bencher, self.collected) = (bencher, Collected::default());
+            self.bencher = bencher;
+            self.collected = Collected::default();
             if let Some(Interleaving::Drives(peer)) = &mut self.interleaving {
                 peer.discard_warm_up();
             }
@@ -347,7 +349,8 @@ impl<const N: usize> Sample<'_, N> {
             if *request != self.request {
                 return ControlFlow::Break(());
             }
-            (self.collector.collected, self.taken) = (Collected::default(), 0);
+            self.collector.collected = Collected::default();
+            self.taken = 0;
         } else if self.pending() >= self.wanted || self.taken >= self.max_groups() {
             return ControlFlow::Break(());
         }

@@ -14,7 +14,7 @@ pub(crate) enum Disturbance {
     Moved,
     /// The kernel took the CPU from the thread during the block: `ru_nivcsw` rose.
     Preempted,
-    /// The pair is so long that it contains an interrupt ([`super::noise`]).
+    /// The pair is so long that it contains an interrupt ([`super::long_pairs`]).
     Interrupted,
     /// The hypervisor took time from the CPU during the slice: its `steal` in `/proc/stat` rose.
     Stolen,

@@ -3,11 +3,11 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
+use crate::backend::noise_loop::{Noise, NoiseLoop};
+use crate::backend::time::CounterTime;
 use crate::number::round;
 use crate::pairs::disturbance::Disturbance;
-use crate::pairs::noise::{Noise, NoiseLoop};
-use crate::system_facts::{self, SystemFacts};
-use crate::time::CounterTime;
+use crate::pairs::system_facts::{self, SystemFacts};
 
 /// A block ends after this time, or after [`BLOCK_PAIRS`]. The system call for the thread's
 /// preemptions takes 0.2 us (AMD EPYC under KVM), 0.4 % of a block. Between two preemptions the
@@ -84,7 +84,8 @@ impl Monitor {
         let earlier = self.facts;
         let now = SystemFacts::read(earlier.cpu, time);
         if system_facts::cpu() == earlier.cpu {
-            (self.facts, self.preemptions) = (now, system_facts::preemptions());
+            self.facts = now;
+            self.preemptions = system_facts::preemptions();
         } else {
             self.begin(time);
         }
@@ -94,7 +95,10 @@ impl Monitor {
 
 #[cfg(test)]
 mod tests {
+    use tickline_core::counter::HardwareCounter;
+
     use super::*;
+    use crate::message::Messages;
 
     /// Symptom: after a move, all pairs of a slice were `stolen`, because the hypervisor had taken
     /// more from the new CPU since the system's start.
@@ -111,5 +115,65 @@ mod tests {
             monitor.end_slice(&time); // It panics if it compares facts of two CPUs.
             assert_eq!(monitor.facts.cpu, system_facts::cpu());
         }
+    }
+
+    fn monitor() -> Monitor {
+        Monitor::new(
+            &CounterTime::builder()
+                .quiet()
+                .settle(Duration::MAX)
+                .start_or_wall_time(),
+        )
+    }
+
+    #[test]
+    fn blocks_take_50_us_and_slices_10_ms() {
+        // The OS clock measures, whose ticks are ns.
+        let monitor = monitor();
+        assert_eq!(
+            (monitor.block_ticks, monitor.slice_ticks),
+            (50_000, 10_000_000)
+        );
+    }
+
+    #[test]
+    fn a_preemption_since_the_last_block_disturbs_the_block() {
+        let mut monitor = monitor();
+        for (before, disturbance) in [
+            (Some(-1), Some(Disturbance::Preempted)),
+            (Some(c_long::MAX), None),
+            (None, None),
+        ] {
+            monitor.preemptions = before;
+            let found = monitor.end_block(0);
+            if system_facts::preemptions().is_some() {
+                assert_eq!(found, disturbance, "{before:?}");
+            }
+            assert_eq!(
+                monitor.preemptions.is_some(),
+                system_facts::preemptions().is_some()
+            );
+        }
+    }
+
+    /// The preemption may have made a gap in the loop.
+    #[test]
+    fn a_run_of_the_noise_loop_counts_unless_the_thread_was_preempted() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        };
+        let mut monitor = monitor();
+        monitor.noise_loop = Some(NoiseLoop::calibrate(counter));
+        monitor.preemptions = Some(-1);
+        if monitor.end_block(16 * 1_000).is_some() {
+            assert_eq!(monitor.noise().runtime_ticks, 0);
+        }
+        monitor.preemptions = None;
+        monitor.end_block(16 * 1_000);
+        assert!(
+            monitor.noise().runtime_ticks >= 1_000,
+            "{:?}",
+            monitor.noise()
+        );
     }
 }

@@ -10,9 +10,11 @@
 //!
 //! This file has only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
 
+use crate::backend::noise_loop::Noise;
+use crate::backend::readings::PairReads;
+use crate::backend::settings::Counting;
 use crate::pairs::disturbance::{Disturbance, Disturbances};
-use crate::pairs::noise::{LongPairs, Noise, judge_long};
-use crate::readings::PairReads;
+use crate::pairs::long_pairs::{LongPairs, judge_long};
 
 /// The groups of a slice. A disturbed pair excludes its whole group.
 #[derive(Debug, Default)]
@@ -141,23 +143,6 @@ impl<const N: usize> Slice<N> {
         self.good.clear();
         self.disturbed.clear();
         self.long_kept = 0;
-    }
-}
-
-/// The setting of the pairs that count: [`crate::CounterTimeBuilder::include_disturbed`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counting {
-    Undisturbed,
-    All,
-}
-
-impl Counting {
-    /// The treatment of disturbed pairs, as printed.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Undisturbed => "excluded",
-            Self::All => "included",
-        }
     }
 }
 

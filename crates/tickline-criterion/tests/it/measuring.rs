@@ -1,10 +1,11 @@
 //! Measured times, compared with clocks that must agree, alone and run by criterion.
 
 use std::hint::black_box;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use criterion::BatchSize;
-use criterion::measurement::Measurement;
+use criterion::measurement::{Measurement, WallTime};
+use criterion::{BatchSize, Throughput};
 use tickline_criterion::{CounterTime, Elapsed};
 
 use crate::directory::Directory;
@@ -32,7 +33,7 @@ fn a_time_is_between_the_os_clocks_inner_and_outer_times() {
         let outer = Instant::now();
         let start = time.start();
         let inner = Instant::now();
-        std::thread::sleep(Duration::from_millis(30));
+        thread::sleep(Duration::from_millis(30));
         let inner_ns = ns(inner.elapsed());
         let elapsed = time.end(start);
         let outer_ns = ns(outer.elapsed());
@@ -153,4 +154,46 @@ fn samples_without_work_have_a_report() {
     };
     assert!(mean_ns("custom") < 1e-3 && mean_ns("batched") > 0.0);
     assert!(directory.0.join("batched/report/index.html").exists());
+}
+
+/// Reports by both clocks can be compared.
+#[test]
+fn times_have_the_format_of_wall_time() {
+    let (time, wall) = (CounterTime::or_wall_time(), WallTime);
+    let (ours, theirs) = (time.formatter(), wall.formatter());
+    for ns in [0.04, 7.0, 2_000.0, 5e6, 3e9] {
+        assert_eq!(ours.format_value(ns), theirs.format_value(ns));
+    }
+    assert_eq!(ours.format_value(2_000.0).trim(), "2.0000 \u{b5}s");
+    let bytes = Throughput::Bytes(1 << 20);
+    assert_eq!(
+        ours.format_throughput(&bytes, 2_000.0).trim(),
+        "488.28 GiB/s"
+    );
+    let mut values = [0.5, 2.5e9];
+    assert_eq!(ours.scale_for_machines(&mut values), "ns");
+    assert_eq!(values, [0.5, 2.5e9]);
+}
+
+/// criterion refuses a sample of 0, and divides by it.
+#[test]
+fn the_time_of_nothing_is_an_attosecond() {
+    for time in [
+        Some(CounterTime::builder().quiet().start_or_wall_time()),
+        by_counter(),
+    ] {
+        let Some(time) = time else { return };
+        assert_eq!(time.to_f64(&time.zero()), 1e-9);
+    }
+}
+
+#[test]
+fn a_clone_measures_on_another_thread_by_the_same_clock() {
+    let Some(time) = by_counter() else { return };
+    let elsewhere = time.clone();
+    let sample = thread::spawn(move || elsewhere.end(elsewhere.start()))
+        .join()
+        .expect("a thread");
+    assert!(time.to_f64(&sample) > 0.0);
+    assert_eq!(time.clone().incidents().samples, 1);
 }

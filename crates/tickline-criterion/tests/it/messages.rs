@@ -232,6 +232,25 @@ fn nothing_is_drawn_where_criterion_draws_nothing() {
     assert_eq!(lines(TEST, "on", &[]), ["tickline: true true"]);
 }
 
+#[test]
+fn the_argument_lets_disturbed_pairs_count() {
+    const TEST: &str = "the_argument_lets_disturbed_pairs_count";
+    if is_child() {
+        let directory = Directory::new("include");
+        directory
+            .by_counter()
+            .bench_pairs("work", |bencher| bencher.iter(|| black_box(3)));
+        let json = directory.json("work/new/pairs.json");
+        eprintln!("tickline: {}", json["disturbed_are"]);
+        return;
+    }
+    assert_eq!(lines(TEST, "on", &[]), ["tickline: \"excluded\""]);
+    assert_eq!(
+        lines(TEST, "on", &["--include-disturbed"]),
+        ["tickline: \"included\""]
+    );
+}
+
 /// criterion would refuse the argument, so the program runs itself again without it.
 #[test]
 fn the_argument_that_includes_all_becomes_a_variable() {

@@ -37,9 +37,9 @@ impl Fields {
                 text.push(b',');
             }
             // A write to a vector does not fail.
-            to_writer(&mut text, name).ok();
+            _ = to_writer(&mut text, name);
             text.push(b':');
-            to_writer(&mut text, value).ok();
+            _ = to_writer(&mut text, value);
         }
         String::from_utf8(text).unwrap_or_default()
     }
@@ -114,7 +114,7 @@ impl SpanFields {
             ..Text::default()
         };
         if let Some(before) = self.text.replace(Arc::new(text)) {
-            before.is_old.set(()).ok();
+            _ = before.is_old.set(());
         }
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
-use super::recorder::{Snapshot, ThreadSnapshot, program_name};
 use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
+use super::snapshot::{Snapshot, ThreadSnapshot, program_name};
 
 /// `ticklfr3`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr3");

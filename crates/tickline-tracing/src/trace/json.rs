@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::TraceSummary;
 use super::fields::AFTER_NAME;
 use super::record::{Kind, Record};
+use super::summary::TraceSummary;
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.

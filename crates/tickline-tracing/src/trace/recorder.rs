@@ -2,9 +2,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::{self, Thread};
 use std::{fs, process};
@@ -14,62 +12,15 @@ use tracing_core::{Event, Metadata};
 
 use super::fields::{Fields, SpanFields, event_text};
 use super::file::RingFile;
-use super::record::{Kind, Record, Word};
+use super::record::{Kind, Record};
 use super::ring::{ControlWord, Ring};
+use super::settings::{Settings, Tracks, WhenFull};
+use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, program_name};
+use super::temporary::next_number;
 use super::thread_recorder;
-use super::{Settings, Tracks, WhenFull, next_number};
-use crate::open_spans::{OpenSpans, lock_with_retries};
-use crate::sink::{Lookup, Span, SpanQuery, SpanSink, StaticMetadata};
-use crate::timing::SpanTimes;
-
-/// The names of callsites, by the address of their metadata. An entry has the name, the target and
-/// the source location, such as `src/main.rs:7`, separated by NULs. The location is empty unless
-/// the settings ask for it.
-pub(crate) type Callsites = HashMap<usize, Arc<str>>;
-
-/// The number of open spans of requests, by time of creation and address of the callsite.
-pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
-
-/// The content of a recorder at one moment, or of the file of another process.
-#[derive(Default)]
-pub(crate) struct Snapshot {
-    pub(crate) process: u32,
-    pub(crate) name: String,
-    pub(crate) callsites: Callsites,
-    pub(crate) threads: Vec<ThreadSnapshot>,
-    /// The number of records in rings that were removed.
-    pub(crate) removed_records: u64,
-    /// The time when the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for a file.
-    pub(crate) end_ns: u64,
-    /// The open requests; `None` if requests are not recorded, or not all are known.
-    pub(crate) open_requests: Option<OpenRequests>,
-    /// The time, ns of `CLOCK_MONOTONIC`, before which ends may be lost in addition to those that
-    /// the rings themselves count as lost.
-    pub(crate) ends_lost_before_ns: u64,
-    /// The number of threads that got no ring in the file.
-    pub(crate) threads_without_ring: u64,
-}
-
-pub(crate) struct ThreadSnapshot {
-    pub(crate) number: u64,
-    pub(crate) name: String,
-    /// The number of records written before the ring was copied, including overwritten records.
-    pub(crate) written: u64,
-    pub(crate) words: Vec<Word>,
-}
-
-impl ThreadSnapshot {
-    pub(crate) fn from_ring(ring: &Ring) -> Self {
-        let [number, written] =
-            [ControlWord::Number, ControlWord::Records].map(|word| ring.get(word));
-        Self {
-            number,
-            name: ring.name(),
-            written,
-            words: ring.snapshot(),
-        }
-    }
-}
+use crate::layer::open_spans::{OpenSpans, lock_with_retries};
+use crate::layer::sink::{Lookup, Span, SpanQuery, SpanSink};
+use crate::layer::timing::{SpanTimes, StaticMetadata};
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
@@ -142,13 +93,12 @@ impl Recorder {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(entry) = callsites.entry(address)
         {
-            let location = metadata
-                .file()
-                .zip(metadata.line())
-                .filter(|_| self.settings.has_locations);
-            let location = location
-                .map(|(file, line)| format!("{file}:{line}"))
-                .unwrap_or_default();
+            let location = match (metadata.file(), metadata.line()) {
+                (Some(file), Some(line)) if self.settings.has_locations => {
+                    format!("{file}:{line}")
+                }
+                _ => String::new(),
+            };
             let names = entry.insert(
                 [metadata.name(), metadata.target(), &location]
                     .join("\0")
@@ -183,7 +133,10 @@ impl Recorder {
     fn claim_ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
         // In a forked child, zeros have replaced the file, so the rings there look unused although
         // the child may use some.
-        let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
+        if self.is_in_child() {
+            return None;
+        }
+        let file = self.file.as_ref()?;
         file.claim(number, name).or_else(|| {
             self.remove_first_ended(&mut *self.lock(&self.rings)?, Ring::is_mapped);
             let ring = file.claim(number, name);
@@ -228,7 +181,9 @@ impl Recorder {
             let records = first.get(ControlWord::Records);
             // ORDERING: Relaxed: the count orders no other memory.
             self.removed_records.fetch_add(records, Ordering::Relaxed);
-            if let Some(file) = self.file.as_ref().filter(|_| first.is_mapped()) {
+            if first.is_mapped()
+                && let Some(file) = &self.file
+            {
                 file.count_removed(records);
             }
         }
@@ -335,16 +290,6 @@ impl Recorder {
     }
 }
 
-/// The name of this process's program.
-pub(crate) fn program_name() -> String {
-    let name = std::env::args_os().next().unwrap_or_default();
-    Path::new(&name)
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
-}
-
 /// Number and name of the present thread for viewers. The number is the system's, as in `ps` and
 /// `perf`; without `/proc`, it is a number of [`next_number`].
 fn present_thread() -> (u64, String) {
@@ -413,8 +358,10 @@ impl<S: TraceSink> SpanSink for S {
                         found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
-                let text = recorded.fields.text.as_deref().filter(|_| has_fields);
-                let text = text.map_or("", |text| &text.members);
+                let text = match &recorded.fields.text {
+                    Some(text) if has_fields => &text.members,
+                    _ => "",
+                };
                 let record = Record {
                     id: recorded.request,
                     text,

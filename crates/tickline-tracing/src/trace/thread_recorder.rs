@@ -7,12 +7,13 @@ use std::thread;
 
 use tracing_core::span::Id;
 
-use super::WhenFull;
 use super::fields::{AFTER_NAME, Text};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::Recorder;
 use super::ring::Ring;
-use crate::sink::{Span, StaticMetadata};
+use super::settings::WhenFull;
+use crate::layer::sink::Span;
+use crate::layer::timing::StaticMetadata;
 
 /// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;

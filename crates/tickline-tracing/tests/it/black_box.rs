@@ -2,6 +2,7 @@
 //! file after each kind of end of a process.
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 
@@ -23,35 +24,84 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     ))
 }
 
-/// `create` keeps the file of an ended process. It does not touch a file that another recorder
-/// uses, or that is not a recorder's. If it fails, it leaves no file.
+fn create(path: &Path, threads: usize) -> io::Result<FlightRecorder> {
+    FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .threads_in_file(threads)
+        .create(path)
+}
+
 #[test]
-fn a_file_belongs_to_one_recorder() {
+fn a_file_has_a_head_and_a_ring_for_each_thread_and_for_names() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let create = |count| {
-        FlightRecorder::builder()
-            .bytes_per_thread(1)
-            .threads_in_file(count)
-            .create(&path)
-    };
-    let kind = |threads| create(threads).map_err(|error| error.kind()).unwrap_err();
-    fs::write(&path, "a text").unwrap();
-    assert_eq!(kind(1), ErrorKind::AlreadyExists);
-    assert_eq!(fs::read(&path).unwrap(), b"a text");
-    fs::remove_file(&path).unwrap();
-    let first = create(1).unwrap();
+    for threads in [0, 1, 3] {
+        let _recorder = create(&path, threads).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().len(),
+            4_096 + (threads as u64 + 1) * (256 + (1 << 17))
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_a_recorder_s_stays() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    for text in ["a text", "a longer text", "ticklfs3, and more"] {
+        fs::write(&path, text).unwrap();
+        let error = create(&path, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_file_that_another_recorder_uses_stays() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let _first = create(&path, 1).unwrap();
+    let error = create(&path, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn rings_for_which_no_address_space_is_left_are_an_error() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    for threads in [usize::MAX / (1 << 17), usize::MAX] {
+        let error = create(&path, threads).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_file_of_an_ended_recorder_is_kept_beside_the_new_one() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    drop(create(&path, 1).unwrap());
     let len = fs::metadata(&path).unwrap().len();
-    assert_eq!(len, 4_096 + 2 * (256 + (1 << 17)));
-    assert_eq!(
-        (kind(1), kind(usize::MAX)),
-        (ErrorKind::ResourceBusy, ErrorKind::InvalidInput)
-    );
-    drop(first);
-    let _second = create(2).unwrap();
+    let _second = create(&path, 2).unwrap();
     assert_eq!(fs::metadata(path.with_extension("old")).unwrap().len(), len);
     assert!(fs::metadata(&path).unwrap().len() > len);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// Symptom: after an update of the program, no recorder could be created.
+#[test]
+fn a_recorder_s_file_of_another_version_is_kept_too() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    drop(create(&path, 0).unwrap());
+    let mut older = fs::read(&path).unwrap();
+    let version = if cfg!(target_endian = "little") { 7 } else { 0 };
+    older[version] = b'1';
+    fs::write(&path, &older).unwrap();
+    let _recorder = create(&path, 0).unwrap();
+    assert!(fs::read(path.with_extension("old")).unwrap() == older);
 }
 
 /// Symptom: of two recorders created at once, one recorded into a file without a name.
@@ -60,16 +110,13 @@ fn one_of_two_concurrent_recorders_gets_the_file() {
     let folder = tempdir().unwrap();
     for round in 0..8 {
         let (path, ready) = (folder.path().join(round.to_string()), Barrier::new(2));
-        let create = || {
+        let create_at_once = || {
             ready.wait();
-            FlightRecorder::builder()
-                .bytes_per_thread(1)
-                .threads_in_file(8)
-                .create(&path)
+            create(&path, 8)
         };
         let both = thread::scope(|scope| {
             [(); 2]
-                .map(|()| scope.spawn(create))
+                .map(|()| scope.spawn(create_at_once))
                 .map(|run| run.join().unwrap())
         });
         assert_eq!(
@@ -215,17 +262,23 @@ fn a_truncated_or_foreign_file_is_an_error() {
     assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
 }
 
-/// Symptom: many spans repeated a name of 16 KiB, and a file of 266 KB gave a trace of 1 GB.
-#[test]
-fn long_names_are_an_error() {
+/// The sample, whose ring of names has one record, with a name of `length` bytes.
+fn with_a_name_of(length: usize) -> Vec<u8> {
     // Words of the ring of names: its end, and the head and the text of its first record.
     let [end, head, text] = [512, 512 + 32 + 5, 512 + 32 + 9];
     let mut bytes = sample().to_vec();
-    for (word, value) in [(end, 200), (head, 8 | 1_025_u64 << 8)] {
+    for (word, value) in [(end, 200), (head, 8 | (length as u64) << 8)] {
         bytes[8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
     }
-    bytes[8 * text..][..1_025].fill(b'x');
-    let error = converted(&bytes).unwrap_err();
+    bytes[8 * text..][..length].fill(b'x');
+    bytes
+}
+
+/// Symptom: many spans repeated a name of 16 KiB, and a file of 266 KB gave a trace of 1 GB.
+#[test]
+fn names_of_more_than_1024_bytes_are_an_error() {
+    assert!(converted(&with_a_name_of(1_024)).is_ok());
+    let error = converted(&with_a_name_of(1_025)).unwrap_err();
     assert!(
         error.kind() == ErrorKind::InvalidData && error.to_string().contains("1,024"),
         "{error}"

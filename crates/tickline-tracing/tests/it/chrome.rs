@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -300,42 +301,69 @@ fn a_file_from_eight_threads_is_balanced() {
     );
 }
 
-/// Spans that are open when the trace ends are in the file, and counted; later spans are not. After
-/// `flush`, the file has all earlier records. The writer never spins.
+/// The writer never spins.
 #[test]
-fn open_spans_are_in_the_file_also_after_a_flush() {
-    assert!(
-        format!("{:?}", Chrome::builder().flush_every(Duration::ZERO)).contains("flush_every: 1ms")
-    );
+fn a_trace_is_flushed_at_most_every_millisecond() {
+    let builder = Chrome::builder().flush_every(Duration::ZERO);
+    assert!(format!("{builder:?}").contains("flush_every: 1ms"));
+}
+
+fn of_file(path: &Path, end: &str) -> Trace {
+    let text = fs::read_to_string(path).unwrap() + end;
+    Trace::from_events(&serde_json::from_str::<Vec<_>>(&text).unwrap())
+}
+
+#[test]
+fn after_a_flush_the_file_has_all_earlier_records() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
     let (chrome, guard) = Chrome::builder()
-        .with_fields()
         .flush_every(Duration::MAX)
         .create(&path)
         .unwrap();
     timed(chrome, || {
-        let _outer = info_span!("outer", user = 7).entered();
+        let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
             assert!(guard.flusher().flush(Duration::from_secs(60)));
-            let text = fs::read_to_string(&path).unwrap() + "]";
-            let trace = Trace::from_events(&serde_json::from_str::<Vec<_>>(&text).unwrap());
+            let trace = of_file(&path, "]");
             assert_eq!(
                 (trace.open(), trace.slices.len()),
                 (vec!["outer", "work"], round - 1)
             );
         }
-        let summary = guard.finish().unwrap();
-        assert_eq!((summary.intervals, summary.unended_intervals), (6, 1));
-        info_span!("after").in_scope(|| ());
     });
-    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let trace = Trace::from_events(&events);
-    assert_eq!((trace.open(), trace.slices.len()), (vec!["outer"], 5));
+}
+
+#[test]
+fn open_spans_are_in_the_file_with_their_fields_and_counted() {
+    let path = NamedTempFile::new().unwrap().into_temp_path();
+    let (chrome, guard) = Chrome::builder().with_fields().create(&path).unwrap();
+    timed(chrome, || {
+        let _outer = info_span!("outer", user = 7).entered();
+        info_span!("work").in_scope(|| ());
+        let summary = guard.finish().unwrap();
+        assert_eq!((summary.intervals, summary.unended_intervals), (2, 1));
+    });
+    let trace = of_file(&path, "");
+    assert_eq!((trace.open(), trace.slices.len()), (vec!["outer"], 1));
     assert_eq!(
         trace.inside.values().flatten().next().unwrap()["args"],
         json!({ "user": 7 })
     );
+}
+
+#[test]
+fn spans_after_the_end_are_not_in_the_file() {
+    let path = NamedTempFile::new().unwrap().into_temp_path();
+    let (chrome, guard) = Chrome::builder().create(&path).unwrap();
+    timed(chrome, || {
+        info_span!("before").in_scope(|| ());
+        drop(guard);
+        info_span!("after").in_scope(|| ());
+    });
+    let trace = of_file(&path, "");
+    let names: Vec<_> = trace.slices.iter().map(|slice| &slice[0]).collect();
+    assert_eq!(names, ["before"]);
 }
 
 /// If guards are not dropped in the order of nesting, each span still has its own times.
@@ -360,24 +388,28 @@ fn spans_may_end_out_of_order() {
 
 /// Symptom: values that another thread recorded were missing.
 #[test]
-fn events_are_instants_and_recorded_values_are_there() {
-    let (summary, events, trace) = traced(Chrome::builder().with_fields(), |hand| {
+fn recorded_values_are_at_the_next_end_of_a_busy_interval() {
+    let (_, _, trace) = traced(Chrome::builder().with_fields(), |_| {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
-        span.in_scope(|| {
-            hand.advance_ns(7);
-            tracing::info!(rows = 3, "read \"{}\"", "all");
-            span.record("status", 200);
-            hand.advance_ns(1);
-        });
-        tracing::info!(message = 5);
+        span.in_scope(|| span.record("status", 200));
         span.record("status", 500);
-        span.in_scope(|| tracing::info!(answer = 42));
+        span.in_scope(|| ());
         span.in_scope(|| on_thread(|| _ = span.record("route", "/b")));
     });
-    assert_eq!((summary.intervals, summary.events), (3, 3));
     let args: Vec<_> = trace.slices.iter().map(|slice| &slice[3]).collect();
     let with = |route: &str, status: u64| json!({ "route": route, "status": status });
     assert_eq!(args, [&with("/", 200), &with("/", 500), &with("/b", 500)]);
+}
+
+#[test]
+fn events_are_instants_with_their_messages_for_names() {
+    let (summary, events, _) = traced(Chrome::builder().with_fields(), |hand| {
+        hand.advance_ns(7);
+        tracing::info!(rows = 3, "read \"{}\"", "all");
+        tracing::info!(message = 5);
+        tracing::info!(answer = 42);
+    });
+    assert_eq!((summary.intervals, summary.events), (0, 3));
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
     let read = json!(["read \"all\"", 1_000_000.007, { "rows": 3 }]);
     assert_eq!(
@@ -459,4 +491,14 @@ fn long_fields_are_left_out() {
         left_out.map(|bytes| bytes > 40_000).eq([true; 2]),
         "{events:?}"
     );
+}
+
+/// The limit is half of a block of 32 KiB.
+#[test]
+fn fields_of_16_kb_are_whole() {
+    let text = "x".repeat(16_000);
+    let (_, _, trace) = traced(Chrome::builder().with_fields(), |_| {
+        info_span!("work", text).in_scope(|| ());
+    });
+    assert_eq!(trace.slices[0][3], json!({ "text": text }));
 }

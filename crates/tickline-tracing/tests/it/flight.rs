@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::common::{Hand, on_thread, spawn, timed};
+use crate::common::{Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::flight::{FlightRecorder, TraceSummary, Tracks};
-use tracing::{info, info_span};
+use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{registry, reload};
 
@@ -78,6 +78,32 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     });
 }
 
+/// A block repeats the spans that the thread is in, with fields up to a quarter of its 32 KiB.
+#[test]
+fn repeated_spans_keep_their_fields_up_to_a_quarter_of_a_block() {
+    for (texts, bytes) in [(9, 800), (1, 6_000)] {
+        let recorder = FlightRecorder::builder()
+            .bytes_per_thread(1)
+            .with_fields()
+            .build();
+        timed(recorder.clone(), || {
+            let text = "x".repeat(bytes);
+            let _inside: Vec<_> = (0..20)
+                .map(|_| info_span!("inside", text).entered())
+                .collect();
+            (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
+            let (_, events) = written(&recorder);
+            let inside: Vec<_> = events
+                .iter()
+                .filter(|event| event["ph"] == "B" && event["name"] == "inside")
+                .collect();
+            let with_text = |event: &&&Value| event["args"]["text"] == text;
+            assert_eq!(inside.len(), 20);
+            assert_eq!(inside.iter().filter(with_text).count(), texts, "{bytes}");
+        });
+    }
+}
+
 /// The size of a ring follows the rate: the ring is small while spans are rare, and covers the last
 /// five seconds once they are frequent.
 #[test]
@@ -120,6 +146,19 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
         drop(across);
         assert_eq!(written(&recorder).0.unended_intervals, 0);
     });
+}
+
+#[test]
+fn open_requests_of_all_layers_with_the_recorder_are_known() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let [first, second] = [(); 2].map(|()| {
+        Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(recorder.clone())))
+    });
+    let request = || info_span!("request");
+    let open = [first, second].map(|layer| dispatcher::with_default(&layer, request));
+    assert_eq!(written(&recorder).0.unended_intervals, 2);
+    drop(open);
+    assert_eq!(written(&recorder).0.unended_intervals, 0);
 }
 
 /// The file states since when it is complete, and where each thread's records begin; its events are
@@ -188,6 +227,43 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         drop((hangs, hanging_query));
         assert_eq!(written(recorder).0.unended_intervals, 0);
     });
+}
+
+/// Records a span with an event in both recorders, side by side.
+fn recorded_by_both(both: &[FlightRecorder; 2]) {
+    let layer = SpanTimingLayer::new();
+    let layer = both
+        .iter()
+        .fold(layer, |layer, recorder| layer.with_sink(recorder.clone()));
+    with(layer, || info_span!("work").in_scope(|| info!("read")));
+}
+
+#[test]
+fn two_recorders_of_a_layer_both_get_busy_intervals_and_events() {
+    let both = [(); 2].map(|()| FlightRecorder::builder().build());
+    recorded_by_both(&both);
+    for recorder in &both {
+        let summary = written(recorder).0;
+        assert_eq!((summary.intervals, summary.events), (1, 1), "{summary:?}");
+    }
+}
+
+/// The other recorder wants enters, so the layer calls both.
+#[test]
+fn a_recorder_of_requests_has_no_busy_intervals_beside_one_of_threads() {
+    for order in [
+        [Tracks::Requests, Tracks::Threads],
+        [Tracks::Threads, Tracks::Requests],
+    ] {
+        let both = order.map(|tracks| FlightRecorder::builder().tracks(tracks).build());
+        recorded_by_both(&both);
+        for (recorder, tracks) in both.iter().zip(order) {
+            let (_, events) = written(recorder);
+            let expected = if tracks == Tracks::Requests { 0 } else { 1 };
+            let [begins, ends] = ["B", "E"].map(|phase| names(&events, phase).len());
+            assert_eq!([begins, ends], [expected; 2], "{tracks:?}: {events:?}");
+        }
+    }
 }
 
 /// A trace of the last period leaves out spans that had ended earlier.
@@ -259,7 +335,7 @@ fn the_eight_threads_that_ended_last_are_kept() {
 }
 
 /// Two threads write at once, as when both panic, while a third thread records. Symptom: half a
-/// file, or a failed rename. A write that fails leaves no file.
+/// file, or a failed rename.
 #[test]
 fn two_threads_write_while_another_records() {
     let recorder = FlightRecorder::builder()
@@ -297,13 +373,19 @@ fn two_threads_write_while_another_records() {
         );
     });
     assert!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_ok());
-    let in_the_way = folder.path().join("a directory");
-    fs::create_dir(&in_the_way).unwrap();
-    assert!(recorder.write(&in_the_way).is_err());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     let (summary, events) = written(&recorder);
     assert!(
         summary.intervals > 0 && summary.intervals == names(&events, "B").len() as u64,
         "{summary:?}"
     );
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_file() {
+    let folder = tempdir().unwrap();
+    let in_the_way = folder.path().join("a directory");
+    fs::create_dir(&in_the_way).unwrap();
+    let recorder = FlightRecorder::builder().build();
+    assert!(recorder.write(&in_the_way).is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -3,12 +3,19 @@
 //! The mock clock starts at the beginning of 2026, so the tests would notice a time by
 //! `SystemTime::now`.
 
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Closed, Hand, UNIX_START_NS};
-use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
-use opentelemetry::{Context, Value};
-use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
+use crate::common::{Closed, Hand, UNIX_START_NS, spawn};
+use opentelemetry::trace::{
+    Link, SpanKind, TraceContextExt, TraceId, TraceState, Tracer, TracerProvider,
+};
+use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry_sdk::trace::{
+    InMemorySpanExporter, SamplingDecision, SamplingResult, SdkTracer, SdkTracerProvider,
+    ShouldSample, SpanData,
+};
 use tickline::UnixTime;
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::otel::{self, TimedTracer};
@@ -160,6 +167,99 @@ fn a_span_that_is_started_late_has_ticklines_times() {
         check(span(&spans, "parent"), 10, &events, 70);
         check(span(&spans, "child"), 40, &[], 50);
     }
+}
+
+/// OpenTelemetry keeps such an event until it starts the span, and then passes its time on.
+#[test]
+fn an_event_before_the_start_of_its_span_keeps_the_system_s_time() {
+    let (hand, before) = (Hand::default(), SystemTime::now());
+    let spans = exported(&hand, None, false, |_| {
+        let parent = info_span!("parent");
+        info!(parent: &parent, "early");
+    });
+    let parent = span(&spans, "parent");
+    let [early] = &parent.events.events[..] else {
+        panic!("{parent:?}")
+    };
+    assert!((before..=SystemTime::now()).contains(&early.timestamp));
+    assert_eq!(parent.start_time, at(0));
+}
+
+/// Each thread has calls of its own.
+#[test]
+fn threads_keep_the_times_of_their_spans_apart() {
+    const SPANS: usize = 200;
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder()
+        .with_simple_exporter(exporter.clone())
+        .build();
+    let tracer = otel::tracer(provider.tracer("test"));
+    let layer = otel::layer(tracing_opentelemetry::layer().with_tracer(tracer));
+    subscriber::with_default(registry().with(layer), || {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                spawn(scope, "", || {
+                    (0..SPANS).for_each(|_| info_span!("work").in_scope(|| info!("told")));
+                });
+            }
+        });
+    });
+    let spans = exporter.get_finished_spans().unwrap();
+    assert_eq!(spans.len(), 4 * SPANS);
+    for span in spans {
+        let [event] = &span.events.events[..] else {
+            panic!("{span:?}")
+        };
+        assert!(
+            span.start_time <= event.timestamp && event.timestamp <= span.end_time,
+            "{span:?}"
+        );
+    }
+}
+
+/// A sampler that keeps the names of the attributes that it sees.
+#[derive(Clone, Debug, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl ShouldSample for Seen {
+    fn should_sample(
+        &self,
+        _: Option<&Context>,
+        _: TraceId,
+        _: &str,
+        _: &SpanKind,
+        attributes: &[KeyValue],
+        _: &[Link],
+    ) -> SamplingResult {
+        let names = attributes.iter().map(|attribute| attribute.key.to_string());
+        self.0.lock().unwrap().extend(names);
+        SamplingResult {
+            decision: SamplingDecision::RecordAndSample,
+            attributes: Vec::new(),
+            trace_state: TraceState::default(),
+        }
+    }
+}
+
+/// The attributes that pass times to the tracer are its own business.
+#[test]
+fn a_sampler_sees_only_the_attributes_of_the_program() {
+    let seen = Seen::default();
+    let provider = SdkTracerProvider::builder()
+        .with_simple_exporter(InMemorySpanExporter::default())
+        .with_sampler(seen.clone())
+        .build();
+    let tracer = otel::tracer(provider.tracer("test"));
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_level(false);
+    subscriber::with_default(registry().with(otel::layer(layer)), || {
+        info_span!("work", user = 7).in_scope(|| ());
+    });
+    assert_eq!(*seen.0.lock().unwrap(), ["user"]);
 }
 
 /// Contexts, parents, spans of the tracer itself and filters still work.

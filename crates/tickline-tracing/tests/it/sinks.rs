@@ -146,64 +146,140 @@ fn each_name_has_the_quantiles_of_its_own_spans() {
     assert_eq!([even.count, busy[1].count], [1_000, 2]);
 }
 
-/// A span counts once, by its last values, in each of these cases:
-///
-/// - The span moves between threads.
-/// - Another thread records the span's values.
-/// - The span ends while another span's values are formatted.
-/// - The formatting of the last span's values panicked.
-/// - The callsite's last span had other values, or none.
 #[test]
-fn spans_count_by_target_or_by_the_values_of_fields() {
+fn spans_count_by_the_values_of_fields() {
     let spans = || {
         for number in 0..30_u64 {
             let route = if number % 3 == 0 { "/a" } else { "/b" };
-            let span = info_span!("request", route, status = Empty);
-            on_thread(|| _ = span.record("status", 200 + i64::from(number % 2 == 0)));
-            on_thread(|| drop(span));
-            drop(info_span!(target: "elsewhere", "other", status = 500));
+            drop(info_span!("request", route, even = number % 2 == 0));
         }
+    };
+    assert_eq!(
+        counted(labelled(&["route", "even"]), spans),
+        ["/a,false: 5", "/a,true: 5", "/b,false: 10", "/b,true: 10"]
+    );
+}
+
+#[test]
+fn spans_count_by_name_and_target() {
+    let spans = || {
+        drop(info_span!("request"));
+        drop(info_span!(target: "elsewhere", "request"));
+        drop(info_span!(target: "elsewhere", "other"));
+    };
+    assert_eq!(
+        counted(labelled(&["span", "target"]), spans),
+        [
+            "other,elsewhere: 1",
+            "request,elsewhere: 1",
+            concat!("request,", module_path!(), ": 1"),
+        ]
+    );
+}
+
+#[test]
+fn without_labels_all_spans_count_together() {
+    let spans = || {
+        drop(info_span!("request"));
+        drop(info_span!(target: "elsewhere", "other"));
+    };
+    assert_eq!(counted(labelled(&[]), spans), [": 2"]);
+}
+
+#[test]
+fn a_field_without_a_value_counts_as_an_empty_text() {
+    let spans = || drop(info_span!("request", route = "/a", status = Empty));
+    assert_eq!(counted(labelled(&["route", "status"]), spans), ["/a,: 1"]);
+}
+
+#[test]
+fn spans_that_lack_a_label_s_field_do_not_count() {
+    let spans = || {
+        drop(info_span!("request", route = "/a", status = 200));
+        drop(info_span!("other", status = 500));
+    };
+    assert_eq!(
+        counted(labelled(&["route", "status"]), spans),
+        ["/a,200: 1"]
+    );
+}
+
+/// Numbers, booleans and values by their `Debug` count by their texts.
+#[test]
+fn values_of_any_type_count_by_their_texts() {
+    let spans = || {
+        drop(info_span!("request", route = true));
+        drop(info_span!("request", route = 7));
+        drop(info_span!("request", route = ?Calls(|| ())));
+    };
+    assert_eq!(
+        counted(labelled(&["route"]), spans),
+        ["/c: 1", "7: 1", "true: 1"]
+    );
+}
+
+#[test]
+fn a_span_that_moves_between_threads_counts_once_by_its_last_values() {
+    let spans = || {
+        let span = info_span!("request", status = Empty);
+        on_thread(|| _ = span.record("status", 200));
+        on_thread(|| _ = span.record("status", 404));
+        on_thread(|| drop(span));
+    };
+    assert_eq!(counted(labelled(&["status"]), spans), ["404: 1"]);
+}
+
+#[test]
+fn a_value_recorded_later_changes_no_other_label() {
+    let spans = || {
+        let span = info_span!("request", route = "/a", status = 1);
+        span.record("route", "/d");
+    };
+    assert_eq!(counted(labelled(&["route", "status"]), spans), ["/d,1: 1"]);
+}
+
+/// A value's `Debug` may do anything.
+#[test]
+fn a_span_may_end_while_another_span_s_values_are_formatted() {
+    let spans = || {
         let inside = Cell::new(Some(info_span!("request", route = "inside", status = 0)));
-        drop(info_span!("request", status = "none", route = ?Calls(|| drop(inside.take()))));
+        let ends_inside = Calls(|| drop(inside.take()));
+        drop(info_span!("request", status = "none", route = ?ends_inside));
+    };
+    assert_eq!(
+        counted(labelled(&["route", "status"]), spans),
+        ["/c,none: 1", "inside,0: 1"]
+    );
+}
+
+/// The values of the panicking span are not left over for the next span of its callsite.
+#[test]
+fn a_span_counts_after_the_values_of_another_span_panicked() {
+    let spans = || {
         for (status, panics) in [(1, false), (2, true), (2, false)] {
             let route = Calls(|| assert!(!panics));
             let span = || drop(info_span!("request", status, route = ?route));
-            catch_unwind(AssertUnwindSafe(span)).ok();
-        }
-        let mut kept = Vec::new();
-        for (status, records) in [(1, false), (2, true), (2, false), (0, false), (2, false)] {
-            kept.push(info_span!(
-                "request",
-                route = true,
-                status = (status > 0).then_some(status)
-            ));
-            if records {
-                kept[0].record("route", "/d");
-            }
+            assert_eq!(catch_unwind(AssertUnwindSafe(span)).is_err(), panics);
         }
     };
-    let lines = [
-        "/a,request,200: 5",
-        "/a,request,201: 5",
-        "/b,request,200: 10",
-        "/b,request,201: 10",
-        "/c,request,1: 1",
-        "/c,request,2: 1",
-        "/c,request,none: 1",
-        "/d,request,1: 1",
-        "inside,request,0: 1",
-        "true,request,: 1",
-        "true,request,2: 3",
-    ];
     assert_eq!(
-        counted(labelled(&["route", "span", "status"]), spans),
-        lines
+        counted(labelled(&["route", "status"]), spans),
+        ["/c,1: 1", "/c,2: 1"]
     );
+}
+
+/// The thread remembers the series of the callsite's last span.
+#[test]
+fn the_values_of_the_callsite_s_last_span_are_not_those_of_the_next() {
+    let spans = || {
+        for status in [Some(1), Some(2), Some(2), None, Some(2)] {
+            drop(info_span!("request", status));
+        }
+    };
     assert_eq!(
-        counted(labelled(&["target"]), spans),
-        ["elsewhere: 30", concat!(module_path!(), ": 40")]
+        counted(labelled(&["status"]), spans),
+        [": 1", "1: 1", "2: 3"]
     );
-    assert_eq!(counted(labelled(&[]), spans), [": 70"]);
 }
 
 /// The limit of series holds for all threads together, and no span beyond it is lost.
@@ -265,11 +341,8 @@ fn spans_of_two_subscribers_are_kept_apart() {
     assert_eq!(counted(histograms, second), ["/a: 1", "/b: 1"]);
 }
 
-/// Buckets are exact at their bounds, and a reset makes no counter smaller. Prometheus' `promtool`
-/// accepts the text. The printed table has a column for each label. Symptom: its heading was `span`
-/// although the label was a field.
-#[test]
-fn prometheus_gets_buckets_that_only_grow_and_people_get_a_table() {
+/// Histograms of requests that took 1 ms, 1 ms and 1 ns, 2 ms, 2 ms and 1 ns; a reset before each.
+fn requests_at_bounds() -> Histograms {
     let (hand, builder) = (Hand::default(), Histograms::builder(Measure::Total));
     let builder = builder.labels(&["http.route", "status"]);
     let histograms = builder
@@ -282,12 +355,23 @@ fn prometheus_gets_buckets_that_only_grow_and_people_get_a_table() {
             span.in_scope(|| hand.advance_ns(ns));
         }
     });
+    histograms
+}
+
+/// Symptom: the heading was `span` although the label was a field.
+#[test]
+fn the_table_has_a_column_for_each_label_and_the_spans_since_the_reset() {
     assert_eq!(
-        histograms.to_string(),
+        requests_at_bounds().to_string(),
         "http.route status      count        p50        p90        p99      p99.9        max\n\
          a\"b\\c\nd    200             1     2.01ms     2.01ms     2.01ms     2.01ms     2.01ms"
     );
-    let text = histograms.to_prometheus("http_request_seconds");
+}
+
+/// Buckets are exact at their bounds, and a reset makes no counter smaller.
+#[test]
+fn prometheus_gets_buckets_that_only_grow() {
+    let text = requests_at_bounds().to_prometheus("http_request_seconds");
     let pairs = r#"http_route="a\"b\\c\nd",status="200""#;
     let lines = [
         "# HELP http_request_seconds The total time of spans, seconds.".to_owned(),
@@ -299,11 +383,23 @@ fn prometheus_gets_buckets_that_only_grow_and_people_get_a_table() {
         format!("http_request_seconds_count{{{pairs}}} 4"),
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn prometheus_gets_no_empty_pair_of_braces_without_labels() {
     let unlabelled = labelled(&[]);
     counted(unlabelled.clone(), || drop(info_span!("work")));
-    let text = text + &unlabelled.to_prometheus("all_seconds");
+    let text = unlabelled.to_prometheus("all_seconds");
     assert!(text.ends_with("\nall_seconds_count 1\n"), "{text}");
+}
+
+#[test]
+fn promtool_accepts_the_text() {
+    let unlabelled = labelled(&[]);
+    counted(unlabelled.clone(), || drop(info_span!("work")));
     let file = NamedTempFile::new().unwrap();
+    let text = requests_at_bounds().to_prometheus("http_request_seconds")
+        + &unlabelled.to_prometheus("all_seconds");
     fs::write(&file, text).unwrap();
     let stdin = file.reopen().unwrap();
     let Ok(output) = Command::new("promtool")

@@ -12,8 +12,8 @@ use crate::common::{Closed, Hand, START_NS, UNIX_START_NS, spawn, with};
 use tickline::Clock;
 use tickline_tracing::{SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
-use tracing::{Subscriber, info_span};
-use tracing_subscriber::filter::LevelFilter;
+use tracing::{Subscriber, error_span, info_span, warn_span};
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{registry, reload};
@@ -41,18 +41,48 @@ fn busy_and_idle_are_exact() {
         hand.advance_ns(13);
     });
     assert_eq!((ns, times.enters()), ([670, 29], 2));
+}
+
+#[test]
+fn a_span_has_its_creation_and_end_in_both_timescales() {
+    let (times, _) = lived(|hand| {
+        hand.advance_ns(2);
+        let span = info_span!("work");
+        hand.advance_ns(697);
+        drop(span);
+    });
     let instants = [times.created_instant(), times.closed_instant()];
     assert_eq!(
         instants.map(|instant| instant.as_nanos()),
-        [START_NS, START_NS + 699]
+        [START_NS + 2, START_NS + 699]
     );
-    assert_eq!(times.created().as_nanos(), UNIX_START_NS);
-    assert_eq!(times.closed().as_nanos(), UNIX_START_NS + 699);
-    let never_entered = |hand: &Hand| {
+    let unix = [times.created(), times.closed()];
+    assert_eq!(
+        unix.map(|time| time.as_nanos()),
+        [UNIX_START_NS + 2, UNIX_START_NS + 699]
+    );
+}
+
+#[test]
+fn a_span_that_was_never_entered_was_idle() {
+    let (times, ns) = lived(|hand| {
         let _span = info_span!("work");
         hand.advance_ns(40);
-    };
-    assert_eq!(lived(never_entered).1, [0, 40]);
+    });
+    assert_eq!((ns, times.enters()), ([0, 40], 0));
+}
+
+#[test]
+fn the_time_in_a_child_is_busy_time_of_its_parent() {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    hand.timed(closed.sink(), || {
+        info_span!("parent").in_scope(|| {
+            info_span!("child").in_scope(|| hand.advance_ns(6));
+            hand.advance_ns(1);
+        });
+    });
+    let busy_ns = ["parent", "child"].map(|name| closed.one(name).busy().as_nanos());
+    assert_eq!(busy_ns, [7, 6]);
 }
 
 /// Two threads are in one span; the second one closes it. Busy is the time during which at least
@@ -131,6 +161,39 @@ fn all_layers_see_the_same_times() {
         seen_before.iter().eq([None]),
         "added before, so called before"
     );
+}
+
+/// Each of two layers has a filter of its own.
+#[test]
+fn a_layer_times_the_spans_that_its_filter_lets_through() {
+    let (warnings, named) = (Closed::default(), Closed::default());
+    let layer = |closed: &Closed| SpanTimingLayer::new().with_sink(closed.sink());
+    let subscriber = registry()
+        .with(layer(&warnings).with_filter(LevelFilter::WARN))
+        .with(layer(&named).with_filter(filter_fn(|metadata| metadata.name() != "hidden")));
+    tracing::subscriber::with_default(subscriber, || {
+        info_span!("info").in_scope(|| warn_span!("warn").in_scope(|| ()));
+        error_span!("hidden").in_scope(|| ());
+    });
+    let names = |closed: &Closed| -> Vec<_> {
+        let all = closed.all();
+        assert!(all.iter().all(|(_, times)| times.enters() == 1), "{all:?}");
+        all.into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names(&warnings), ["warn", "hidden"]);
+    assert_eq!(names(&named), ["warn", "info"]);
+}
+
+/// The threads wait for each other at the span's slot.
+#[test]
+fn no_enter_of_a_span_that_threads_share_is_lost() {
+    const ENTERS: u32 = 10_000;
+    let (times, _) = lived(|_| {
+        let shared = info_span!("work");
+        let work = || (0..ENTERS).for_each(|_| shared.in_scope(|| ()));
+        thread::scope(|scope| (0..4).for_each(|_| _ = spawn(scope, "", work)));
+    });
+    assert_eq!(times.enters(), 4 * ENTERS);
 }
 
 /// tracing's issue 3529: the reload of a filter while spans were open unbalanced their counts.

@@ -18,8 +18,8 @@ use std::sync::OnceLock;
 
 use spin::mutex::SpinMutex;
 
-use crate::open_spans::lock_briefly;
-use crate::trace::{with_suffix, with_temporary};
+use crate::layer::open_spans::lock_briefly;
+use crate::trace::temporary::{with_suffix, with_temporary};
 
 /// The mapping of a file, which this process has locked.
 #[derive(Debug)]

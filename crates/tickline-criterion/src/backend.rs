@@ -1,0 +1,22 @@
+//! The backend: [`CounterTime`](time::CounterTime), the clock that criterion measures by. Everything
+//! else in this crate stands on it.
+//!
+//! | file | does |
+//! |---|---|
+//! | `time.rs`, `builder.rs`, `settings.rs` | implement criterion's `Measurement`; its settings |
+//! | `readings.rs` | takes the two readings around the measured code |
+//! | `calibration.rs`, `pair_cost.rs` | convert ticks into ns, and measure the cost of a pair |
+//! | `session.rs`, `incidents.rs` | follow tickline's clock: its rate, and what makes samples wrong |
+//! | `noise_loop.rs` | detects interrupts |
+//! | `error.rs` | says why the counter can't measure |
+
+pub(crate) mod builder;
+pub(crate) mod calibration;
+pub(crate) mod error;
+pub(crate) mod incidents;
+pub(crate) mod noise_loop;
+pub(crate) mod pair_cost;
+pub(crate) mod readings;
+pub(crate) mod session;
+pub(crate) mod settings;
+pub(crate) mod time;

@@ -1,0 +1,188 @@
+//! Settings for a [`CounterTime`].
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use tickline::{Driver, LinePerCpu, Reason};
+use tickline_core::counter::HardwareCounter;
+
+use crate::arguments;
+use crate::backend::calibration::Calibration;
+use crate::backend::error::{Error, ErrorKind};
+use crate::backend::readings::PairClock;
+use crate::backend::session::Session;
+use crate::backend::settings::{Counting, Settings};
+use crate::backend::time::CounterTime;
+use crate::message::Messages;
+
+/// The default of [`CounterTimeBuilder::settle`]. The clock knows its rate to 1 ppm after 0.1 to
+/// 0.2 s. If the kernel does not vouch for the CPUs' counters, the clock first compares them, which
+/// takes about 20 ms a CPU.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
+const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(60);
+
+/// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::{Clock, Trust};
+/// use tickline_criterion::CounterTime;
+///
+/// let time = CounterTime::builder()
+///     .clock(Clock::builder().trust(Trust::Measured)) // compares the CPUs' counters itself
+///     .settle(Duration::from_millis(500))
+///     .quiet()
+///     .start_or_wall_time();
+/// # drop(time);
+///
+/// let error = CounterTime::builder().settle(Duration::from_secs(90)).start().unwrap_err();
+/// assert_eq!(error.to_string(), "settle of 90s is outside 50ms to 60s");
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct CounterTimeBuilder {
+    clock: tickline::ClockBuilder,
+    settle: Duration,
+    settings: Settings,
+}
+
+impl CounterTimeBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: tickline::Clock::builder(),
+            settle: SETTLE,
+            settings: Settings {
+                messages: Messages::Shown,
+                counting: if arguments::includes_disturbed() {
+                    Counting::All
+                } else {
+                    Counting::Undisturbed
+                },
+                output_directory: None,
+            },
+        }
+    }
+
+    /// Settings of the clock that gives the rate, such as [`trust`](tickline::ClockBuilder::trust)
+    /// and [`assume_invariant`](tickline::ClockBuilder::assume_invariant). The driver is always a
+    /// thread. The clock has one line for all CPUs: ticks of different lines can't be added.
+    pub fn clock(mut self, clock: tickline::ClockBuilder) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The longest time that [`start`](Self::start) waits for the clock: 50 ms to 60 s, by default
+    /// 2 s. `start` returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At
+    /// the limit it returns with the rate that is known by then.
+    pub fn settle(mut self, limit: Duration) -> Self {
+        self.settle = limit;
+        self
+    }
+
+    /// Turns all output off. The same information is in [`CounterTime::calibration`],
+    /// [`CounterTime::fallback_error`] and [`CounterTime::incidents`].
+    pub fn quiet(mut self) -> Self {
+        self.settings.messages = Messages::Hidden;
+        self
+    }
+
+    /// Includes disturbed pairs of [`BenchPairs`](crate::BenchPairs) and
+    /// [`compare`](crate::compare). `cargo bench -- --include-disturbed` does the same, and so does
+    /// the environment variable `TICKLINE_CRITERION=include-disturbed`. The crate still prints the
+    /// number of disturbed pairs.
+    pub fn include_disturbed(mut self) -> Self {
+        self.settings.counting = Counting::All;
+        self
+    }
+
+    /// criterion's output directory, if the program has chosen one by
+    /// `Criterion::output_directory`. The files of [`BenchPairs`](crate::BenchPairs) and
+    /// [`compare`](crate::compare) are stored next to criterion's files. criterion does not tell
+    /// other crates this directory. Without this call, the crate stores nothing there, and prints a
+    /// line about that on the standard error stream.
+    pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {
+        self.settings.output_directory = Some(Arc::from(path.as_ref()));
+        self
+    }
+
+    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. If `--list`
+    /// is among the program's arguments, there is nothing to measure: the call does none of this,
+    /// and the result uses the OS clock. [`CounterTime::fallback_error`] is then
+    /// [`ListMode`](crate::ErrorKind::ListMode).
+    ///
+    /// If `--include-disturbed` or `--against` is among the arguments, which criterion would
+    /// refuse, this process runs the program again without it, and then exits.
+    ///
+    /// # Errors
+    ///
+    /// - [`GateClosed`](crate::ErrorKind::GateClosed), with the reason, if the counter cannot be
+    ///   trusted.
+    /// - [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
+    ///   [`settle`](Self::settle) is over.
+    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle` is outside its limits.
+    /// - [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
+    pub fn start(self) -> Result<CounterTime, Error> {
+        if !SETTLE_RANGE.contains(&self.settle) {
+            let (least, most) = SETTLE_RANGE.into_inner();
+            let message = format!(
+                "settle of {:?} is outside {least:?} to {most:?}",
+                self.settle
+            );
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        arguments::run_again_without_own();
+        if arguments::is_list() {
+            let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
+            let listing = Error::new(ErrorKind::ListMode, message.to_owned());
+            return Ok(CounterTime::from_parts(
+                PairClock::wall(),
+                Err(listing),
+                self.settings,
+            ));
+        }
+        let (Some(pair_clock), Some(counter)) =
+            (PairClock::counter(), HardwareCounter::if_present())
+        else {
+            return Err(Error::closed(Reason::NoCounter));
+        };
+        let clock = self
+            .clock
+            .driver(Driver::Thread)
+            .line_per_cpu(LinePerCpu::Off)
+            .start();
+        let clock = clock.map_err(|error| Error {
+            kind: ErrorKind::Clock(error.kind()),
+            message: format!("the clock could not be made: {error}"),
+            source: Some(error),
+        })?;
+        let session = Session::start(clock, (pair_clock, counter), self.settle)?;
+        // The line is printed once in a process, although each `criterion_group!` may make a clock.
+        static FIRST: Once = Once::new();
+        let calibration = Calibration::from(session.observations().scale);
+        self.settings.messages.print_once(&FIRST, &calibration);
+        Ok(CounterTime::from_parts(
+            pair_clock,
+            Ok(session),
+            self.settings,
+        ))
+    }
+
+    /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
+    /// `WallTime` does. The error is printed, and is available as [`CounterTime::fallback_error`].
+    #[must_use]
+    pub fn start_or_wall_time(self) -> CounterTime {
+        let settings = self.settings.clone();
+        self.start().unwrap_or_else(|error| {
+            // This is printed each time. A gate that was open for an earlier clock may be closed
+            // for a later one, and the results would look alike.
+            settings
+                .messages
+                .print(&format_args!("measuring with WallTime: {error}"));
+            CounterTime::from_parts(PairClock::wall(), Err(error), settings)
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! A loop that only reads the counter. Only interrupts make gaps in it: the gaps show how often
+//! interrupts come, and how short they can be.
+//!
+//! Linux measures the noise of the operating system by the same loop
+//! (`Documentation/trace/osnoise-tracer.rst`).
+
+use tickline_core::counter::{Counter, HardwareCounter};
+
+/// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
+/// ns, so a gap is about 300 ns or longer. The shortest interrupts take as long; no other event in
+/// a loop of reads does.
+const GAP_INTERVALS: u64 = 16;
+
+/// The number of reads in the calibration, which gives the usual interval.
+const READS: usize = 1_001;
+
+/// The gaps that the loop has shown so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Noise {
+    /// The total run time of the loop.
+    pub(crate) runtime_ticks: u64,
+    /// The number of gaps, and the shortest gap.
+    pub(crate) gaps: u64,
+    pub(crate) min_gap_ticks: u64,
+}
+
+/// The loop that detects interrupts, which needs a counter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoiseLoop {
+    counter: HardwareCounter,
+    gap_ticks: u64,
+    pub(crate) noise: Noise,
+}
+
+impl NoiseLoop {
+    /// Measures the usual interval between two reads.
+    pub(crate) fn calibrate(counter: HardwareCounter) -> Self {
+        let mut intervals = [0; READS];
+        let mut last = counter.now_ordered();
+        for interval in &mut intervals {
+            let now = counter.now_ordered();
+            (*interval, last) = (now.saturating_sub(last), now);
+        }
+        // The median would not do, because it may be 0 with a coarse counter.
+        let usual = intervals
+            .iter()
+            .copied()
+            .filter(|ticks| *ticks > 0)
+            .min()
+            .unwrap_or(1);
+        let mean = intervals.iter().sum::<u64>() / crate::number::count(READS);
+        Self {
+            counter,
+            gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)),
+            noise: Noise {
+                min_gap_ticks: u64::MAX,
+                ..Noise::default()
+            },
+        }
+    }
+
+    /// Runs the loop for `for_ticks`.
+    pub(crate) fn run(&mut self, for_ticks: u64) {
+        let begin = self.counter.now_ordered();
+        let mut last = begin;
+        while last.saturating_sub(begin) < for_ticks {
+            let now = self.counter.now_ordered();
+            let interval = now.saturating_sub(last);
+            if interval > self.gap_ticks {
+                self.noise.gaps += 1;
+                self.noise.min_gap_ticks = self.noise.min_gap_ticks.min(interval);
+            }
+            last = now.max(last);
+        }
+        self.noise.runtime_ticks += last.saturating_sub(begin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_noise_loop_ends_and_adds_to_the_loops_before() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return;
+        };
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        assert!(noise_loop.gap_ticks > 0);
+        noise_loop.run(10_000);
+        let first = noise_loop.noise;
+        noise_loop.run(10_000);
+        let sum = noise_loop.noise;
+        assert!(first.runtime_ticks >= 10_000, "{first:?}");
+        assert!(sum.runtime_ticks >= first.runtime_ticks + 10_000, "{sum:?}");
+        assert!(
+            sum.gaps >= first.gaps && sum.min_gap_ticks <= first.min_gap_ticks,
+            "{sum:?}"
+        );
+    }
+
+    /// A shorter one would make every pair above the median look like an interrupt.
+    #[test]
+    fn the_shortest_gap_is_above_the_limit_also_before_the_first_gap() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return;
+        };
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        assert_eq!(noise_loop.noise.min_gap_ticks, u64::MAX);
+        noise_loop.run(1_000_000);
+        assert!(
+            noise_loop.noise.min_gap_ticks > noise_loop.gap_ticks,
+            "{noise_loop:?}"
+        );
+    }
+}

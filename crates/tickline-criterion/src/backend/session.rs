@@ -1,0 +1,254 @@
+//! The clock of a [`CounterTime`](crate::CounterTime): its rate and its incidents.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tickline::{Clock, ClockState, EventCounts, Reason};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
+
+use crate::backend::calibration::Scale;
+use crate::backend::error::{Error, ErrorKind};
+use crate::backend::incidents::{Incidents, Observations};
+use crate::backend::noise_loop::NoiseLoop;
+use crate::backend::pair_cost::pair_ticks;
+use crate::backend::readings::{Elapsed, PairClock};
+use crate::number::round;
+
+/// The uncertainty of the rate at which the wait ends. A machine's clock drifts by as much within
+/// seconds, and criterion resolves differences a thousand times as large.
+const GOAL_PPB: f64 = 1_000.0;
+
+/// The time between two reads of the clock's status during the wait.
+const POLL: Duration = Duration::from_millis(10);
+
+/// The first run time of the loop that detects interrupts: five periods of the slowest timer, 4 ms.
+const FIRST_RUN_NS: f64 = 20e6;
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    clock: Clock,
+    pair_clock: PairClock,
+    /// The loop that detects interrupts, after its first run.
+    pub(crate) noise_loop: NoiseLoop,
+    observations: Mutex<Observations>,
+}
+
+impl Session {
+    /// Waits for the clock's rate, at most `settle`, and then measures the cost of a pair.
+    pub(crate) fn start(
+        clock: Clock,
+        (pair_clock, counter): (PairClock, HardwareCounter),
+        settle: Duration,
+    ) -> Result<Self, Error> {
+        let (scale, events) = wait_for_rate(&clock, settle)?;
+        // The first result is dropped, because a processor that was idle may still be speeding up.
+        let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(pair_clock));
+        let resolution_ticks = resolution_ticks(&counter);
+        let scale = Scale {
+            cost_ticks,
+            resolution_ticks,
+            ..scale
+        };
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        noise_loop.run(round(FIRST_RUN_NS / scale.ns_per_tick));
+        Ok(Self {
+            clock,
+            pair_clock,
+            noise_loop,
+            observations: Mutex::new(Observations::new(scale, events)),
+        })
+    }
+
+    pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.observations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The clock's events and state now.
+    pub(crate) fn clock_facts(&self) -> (EventCounts, ClockState) {
+        let status = self.clock.status();
+        (status.events, status.state)
+    }
+
+    /// Converts a sample into ns. Also updates the rate and the cost of a pair.
+    pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
+        let mut observations = self.observations();
+        observations.count(sample, &self.clock.status());
+        observations.renew_cost(|| pair_ticks(self.pair_clock));
+        sample.to_ns(&observations.scale)
+    }
+
+    /// The incidents until now, including those after the last sample.
+    pub(crate) fn incidents(&self) -> Incidents {
+        self.observations().incidents(&self.clock.status().events)
+    }
+
+    /// The incidents at the end. The clock's last iteration may be half a second old, so this call
+    /// runs another one, which takes some us. It runs none if the clock's thread is in an
+    /// iteration, or if a gate is closed.
+    pub(crate) fn final_incidents(&self) -> Incidents {
+        self.clock.maintain();
+        self.incidents()
+    }
+}
+
+/// Waits until the clock's rate is known to [`GOAL_PPB`], at most `limit`. Returns the rate, and
+/// the clock's events until then.
+fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts), Error> {
+    let begin = Instant::now();
+    loop {
+        let status = clock.status();
+        let is_over = begin.elapsed() >= limit;
+        match (status.state, Scale::WALL.at_rate_of(&status)) {
+            (ClockState::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
+                return Ok((scale, status.events));
+            }
+            (ClockState::Fallback(reason), _)
+                if is_over || status.is_judged && !is_temporary(reason) =>
+            {
+                return Err(Error::closed(reason));
+            }
+            (state, _) if is_over => {
+                let message = format!("the counter's rate was not known after {limit:?}: {state}");
+                return Err(Error::new(ErrorKind::NotReady, message));
+            }
+            _ => std::thread::sleep(POLL),
+        }
+    }
+}
+
+/// Whether a gate that is closed for this reason may open by itself within a second or two.
+fn is_temporary(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::LineEnded
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tickline::{Driver, Event, LinePerCpu};
+
+    use super::*;
+    use crate::backend::settings::{Counting, Settings};
+    use crate::backend::time::CounterTime;
+    use crate::message::Messages;
+
+    #[test]
+    fn a_closed_gate_is_not_waited_for() {
+        if HardwareCounter::if_present().is_none() {
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        }
+        let clock = Clock::builder().start().expect("a clock");
+        clock.disable();
+        let begin = Instant::now();
+        let error = wait_for_rate(&clock, Duration::from_secs(60)).expect_err("closed");
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "it waited for a gate that stays closed"
+        );
+        assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
+    }
+
+    /// A session by the counter; `None`, with a printed line, if there is none.
+    fn session() -> Option<Session> {
+        let (Some(pair_clock), Some(counter)) =
+            (PairClock::counter(), HardwareCounter::if_present())
+        else {
+            Messages::Shown.print(&"SKIPPED: no counter on this target");
+            return None;
+        };
+        let clock = Clock::builder()
+            .driver(Driver::Thread)
+            .line_per_cpu(LinePerCpu::Off)
+            .start()
+            .expect("a clock");
+        Session::start(clock, (pair_clock, counter), Duration::from_secs(2))
+            .inspect_err(|error| Messages::Shown.print(&format_args!("SKIPPED: {error}")))
+            .ok()
+    }
+
+    /// Symptom: events of the clock in a benchmark's last half second were not reported.
+    #[test]
+    fn the_clock_iterates_once_more_at_the_end() {
+        let Some(session) = session() else { return };
+        // This only counts the clock's iterations; tickline's own tests check their results. The
+        // clock's thread may be in an iteration, and may have published its line before `before`.
+        let published = || session.clock.status().events.get(Event::Replacement);
+        let has_iterated = (0..10).any(|_| {
+            let before = published();
+            session.final_incidents();
+            published() > before
+        });
+        assert!(has_iterated, "no iteration at the end");
+    }
+
+    #[test]
+    fn a_gate_that_closes_after_the_last_sample_is_reported_at_the_end() {
+        let Some(session) = session() else { return };
+        session.to_ns(&session.pair_clock.start().end());
+        session.clock.disable();
+        let incidents = session.final_incidents();
+        assert!(
+            incidents.events.contains(&(Event::GateClosed, 1)),
+            "{incidents:?}"
+        );
+        let text = incidents.to_string();
+        assert!(
+            text.contains("while 1 samples were taken") && text.contains("gate_closed 1"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_rate_stays_while_a_gate_is_closed() {
+        let Some(session) = session() else { return };
+        let sample = session.pair_clock.start().end();
+        session.to_ns(&sample);
+        session.clock.disable();
+        let scale = session.observations().scale;
+        assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
+        assert_eq!(session.observations().scale, scale);
+        assert_eq!(session.incidents().untrusted, 1);
+    }
+
+    /// The line is printed by the drop, so the test runs itself in a child process, and checks the
+    /// child's output.
+    #[test]
+    fn an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped() {
+        const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
+        const TEST: &str = "backend::session::tests::an_event_after_the_last_sample_is_printed_when_the_measurement_is_dropped";
+        if std::env::var_os(CHILD).is_some() {
+            let Some(session) = session() else { return };
+            session.to_ns(&session.pair_clock.start().end());
+            session.clock.disable();
+            let settings = Settings {
+                messages: Messages::Shown,
+                counting: Counting::Undisturbed,
+                output_directory: None,
+            };
+            drop(CounterTime::from_parts(
+                session.pair_clock,
+                Ok(session),
+                settings,
+            ));
+            return;
+        }
+        let child = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", TEST, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("a child");
+        let text = String::from_utf8_lossy(&child.stderr).into_owned();
+        assert!(child.status.success(), "{text}");
+        if text.contains("SKIPPED: ") {
+            return Messages::Shown.print(&"SKIPPED: as in the child");
+        }
+        let line = "tickline: while 1 samples were taken, the clock noticed events";
+        assert!(
+            text.contains(line) && text.contains("gate_closed 1"),
+            "{text}"
+        );
+    }
+}

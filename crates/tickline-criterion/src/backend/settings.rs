@@ -1,0 +1,31 @@
+//! The settings of a measurement.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::message::Messages;
+
+/// The settings of a measurement, except those of its clock.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) messages: Messages,
+    pub(crate) counting: Counting,
+    pub(crate) output_directory: Option<Arc<Path>>,
+}
+
+/// The setting of the pairs that count: [`crate::CounterTimeBuilder::include_disturbed`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Undisturbed,
+    All,
+}
+
+impl Counting {
+    /// The treatment of disturbed pairs, as printed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Undisturbed => "excluded",
+            Self::All => "included",
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The measurement for criterion.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Weak};
+
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+
+use crate::backend::builder::CounterTimeBuilder;
+use crate::backend::calibration::{Calibration, Scale};
+use crate::backend::error::Error;
+use crate::backend::incidents::Incidents;
+use crate::backend::readings::{Elapsed, PairClock, Start};
+use crate::backend::session::Session;
+use crate::backend::settings::Settings;
+
+/// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
+/// than the cost of its readings gets this time, because criterion refuses a benchmark with a
+/// sample of 0.
+const MIN_NS: f64 = 1e-9;
+
+/// `ns`, but at least an attosecond.
+pub(crate) fn least_ns(ns: f64) -> f64 {
+    ns.max(MIN_NS)
+}
+
+thread_local! {
+    // The measurement of the present benchmark. The reference is weak, because the incidents are
+    // printed when the last clone is dropped.
+    static CURRENT: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
+    // Criterion's calls on this thread, by which the crate tells how far a benchmark is: the number
+    // of warm-ups and measurements so far, and of converted samples.
+    pub(crate) static BENCHERS: Cell<u64> = const { Cell::new(0) };
+    pub(crate) static SAMPLES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Time by the CPU's counter, in ns, for criterion's `Criterion::with_measurement`.
+///
+/// Clones share one clock; incidents are printed when the last clone is dropped. A routine for
+/// `iter_custom` needs a clone for its readings:
+///
+/// ```
+/// use criterion::Criterion;
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::{Elapsed, CounterTime};
+///
+/// let time = CounterTime::or_wall_time();
+/// let mut criterion = Criterion::default().with_measurement(time.clone());
+/// # let directory = std::env::temp_dir().join(format!("tickline-criterion-doc-{}", std::process::id()));
+/// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
+/// #     .warm_up_time(std::time::Duration::from_millis(5))
+/// #     .measurement_time(std::time::Duration::from_millis(20));
+/// criterion.bench_function("custom", |bencher| {
+///     bencher.iter_custom(|iterations| {
+///         (0..iterations).fold(Elapsed::default(), |sum, iteration| {
+///             let input = std::hint::black_box(iteration);
+///             let start = time.start();
+///             std::hint::black_box(input.count_ones());
+///             sum + time.end(start)
+///         })
+///     });
+/// });
+/// # std::fs::remove_dir_all(directory).ok();
+/// ```
+#[derive(Debug, Clone)]
+pub struct CounterTime {
+    shared: Arc<Shared>,
+}
+
+/// The part that clones share.
+#[derive(Debug)]
+struct Shared {
+    pair_clock: PairClock,
+    /// The running clock, or the reason why the OS clock measures instead.
+    session: Result<Session, Error>,
+    settings: Settings,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let incidents = self
+            .session
+            .as_ref()
+            .map(Session::final_incidents)
+            .unwrap_or_default();
+        incidents
+            .to_string()
+            .lines()
+            .for_each(|line| self.settings.messages.print(&line));
+    }
+}
+
+impl CounterTime {
+    /// A measurement by the counter. Waits for the counter's rate, usually 0.1 to 0.2 s, at most 2
+    /// s. Prints a [`Calibration`] at the start, and [`Incidents`] at the end;
+    /// [`CounterTimeBuilder::quiet`] turns both off.
+    ///
+    /// # Errors
+    ///
+    /// If the counter can't be trusted, or its rate does not become known: see
+    /// [`CounterTimeBuilder::start`].
+    pub fn new() -> Result<Self, Error> {
+        Self::builder().start()
+    }
+
+    /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
+    /// returns a measurement by the OS clock, which measures as `WallTime` does.
+    #[must_use]
+    pub fn or_wall_time() -> Self {
+        Self::builder().start_or_wall_time()
+    }
+
+    /// Settings for a measurement.
+    pub fn builder() -> CounterTimeBuilder {
+        CounterTimeBuilder::new()
+    }
+
+    pub(crate) fn from_parts(
+        clock: PairClock,
+        session: Result<Session, Error>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                pair_clock: clock,
+                session,
+                settings,
+            }),
+        }
+    }
+
+    /// The measurement of the present benchmark on this thread, which criterion does not pass on.
+    pub(crate) fn current() -> Self {
+        let shared = CURRENT.with_borrow(Weak::upgrade);
+        let shared = shared.expect(
+            "criterion calls zero() before the benchmark, and keeps its measurement meanwhile",
+        );
+        Self { shared }
+    }
+
+    pub(crate) fn pair_clock(&self) -> PairClock {
+        self.shared.pair_clock
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// The running clock; `None` if the OS clock measures.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.shared.session.as_ref().ok()
+    }
+
+    /// The present conversion of ticks into ns.
+    pub(crate) fn scale(&self) -> Scale {
+        self.session()
+            .map_or(Scale::WALL, |session| session.observations().scale)
+    }
+
+    /// The rate, resolution and cost of the counter; `None` if the OS clock measures.
+    #[must_use]
+    pub fn calibration(&self) -> Option<Calibration> {
+        self.session()
+            .map(|session| session.observations().scale.into())
+    }
+
+    /// The reason why the OS clock measures; `None` if the counter measures.
+    #[must_use]
+    pub fn fallback_error(&self) -> Option<&Error> {
+        self.shared.session.as_ref().err()
+    }
+
+    /// The incidents so far; empty if the OS clock measures.
+    #[must_use]
+    pub fn incidents(&self) -> Incidents {
+        self.session().map(Session::incidents).unwrap_or_default()
+    }
+}
+
+impl Measurement for CounterTime {
+    type Intermediate = Start;
+    type Value = Elapsed;
+
+    #[inline]
+    fn start(&self) -> Start {
+        self.pair_clock().start()
+    }
+
+    #[inline]
+    fn end(&self, start: Start) -> Elapsed {
+        start.end()
+    }
+
+    #[inline]
+    fn add(&self, one: &Elapsed, other: &Elapsed) -> Elapsed {
+        *one + *other
+    }
+
+    /// criterion calls this when it makes a `Bencher`, on the thread that then calls the benchmark
+    /// (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The measurement
+    /// therefore registers itself here.
+    fn zero(&self) -> Elapsed {
+        BENCHERS.set(BENCHERS.get().wrapping_add(1));
+        CURRENT.set(Arc::downgrade(&self.shared));
+        Elapsed::default()
+    }
+
+    /// The sample in ns, minus the cost of its readings; at least an attosecond. criterion calls
+    /// this once for each sample, after it has taken the sample.
+    fn to_f64(&self, sample: &Elapsed) -> f64 {
+        SAMPLES.set(SAMPLES.get().wrapping_add(1));
+        let ns = self.session().map(|session| session.to_ns(sample));
+        least_ns(ns.unwrap_or_else(|| sample.to_ns(&Scale::WALL)))
+    }
+
+    /// The formatter of `WallTime` for ns: from ps to s, and for every kind of throughput. Reports
+    /// by both clocks therefore have the same format, and can be compared.
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}

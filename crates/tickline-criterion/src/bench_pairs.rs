@@ -1,0 +1,236 @@
+//! [`BenchPairs`]: the distribution of a routine's times.
+
+use std::error::Error;
+
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
+
+use crate::backend::readings::Elapsed;
+use crate::backend::time::CounterTime;
+use crate::pairs::bencher::PairBencher;
+use crate::pairs::builds::{self, Interleaving, PeerBuild};
+use crate::pairs::collector::Collector;
+use crate::results::comparison::MeasuredCouples;
+use crate::results::files;
+use crate::results::outcome::{Outcome, QUANTILES};
+use crate::results::plot::{self, Series};
+
+/// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
+/// have these methods with the measurement [`CounterTime`].
+///
+/// In an existing benchmark, `bench_function` becomes `bench_pairs`, and `bench_with_input` becomes
+/// `bench_pairs_with_input`. A closure that calls one of four methods stays as it is:
+/// [`PairBencher`] names these, and what to do for the others.
+///
+/// ```
+/// use std::hint::black_box;
+///
+/// use criterion::Criterion;
+/// use tickline_criterion::{BenchPairs, CounterTime};
+///
+/// let mut criterion = Criterion::default().with_measurement(CounterTime::or_wall_time());
+/// # let directory = std::env::temp_dir().join(format!("tickline-criterion-pairs-{}", std::process::id()));
+/// # let mut criterion = criterion.without_plots().output_directory(&directory).sample_size(10)
+/// #     .warm_up_time(std::time::Duration::from_millis(5)).nresamples(1_000)
+/// #     .measurement_time(std::time::Duration::from_millis(20));
+/// criterion.bench_pairs("parse", |bencher| bencher.iter(|| black_box("1234567").parse::<u64>()));
+///
+/// let mut group = criterion.benchmark_group("sort");
+/// group.bench_pairs_with_input("reversed", &[3_u32, 2, 1], |bencher, input| {
+///     bencher.iter_batched(|| input.to_vec(), |mut vec| vec.sort(), criterion::BatchSize::SmallInput);
+/// });
+/// group.finish();
+/// # std::fs::remove_dir_all(directory).ok();
+/// ```
+///
+/// This crate prints two lines below criterion's. The output of `cargo bench -p tickline-criterion
+/// --bench distributions -- --quick hash/64` on an AMD EPYC, family 25, model 17:
+///
+/// ```text
+/// hash/64                 time:   [20.307 ns 20.310 ns 20.311 ns]
+///                         pairs:  p50 19.4 ns  p90 29.0 ns  p99 32.0 ns  p99.9 32.3 ns  max 247.7 ns
+///                         526502 pairs, 2214 disturbed and excluded: preempted 2201, interrupted 13
+/// ```
+///
+/// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
+/// `report/pairs.svg` is a plot of the histogram, at the end of criterion's report of the
+/// benchmark.
+///
+/// criterion gets the mean of the pairs that count, so its own lines and plots are about these
+/// pairs. The crate takes further pairs in place of disturbed ones, up to twice as many as
+/// criterion requested.
+pub trait BenchPairs: sealed::Criterion {
+    /// Benchmarks a function, as `bench_function` does.
+    ///
+    /// # Panics
+    ///
+    /// If `benchmark` calls no method that times something.
+    fn bench_pairs(
+        &mut self,
+        id: impl Into<PairId>,
+        mut benchmark: impl FnMut(&mut PairBencher<'_>),
+    ) -> &mut Self {
+        self.bench_pairs_with_input(id, &(), |bencher, ()| benchmark(bencher))
+    }
+
+    /// Benchmarks a function with an input, as `bench_with_input` does.
+    ///
+    /// # Panics
+    ///
+    /// If `benchmark` calls no method that times something.
+    fn bench_pairs_with_input<I: ?Sized>(
+        &mut self,
+        id: impl Into<PairId>,
+        input: &I,
+        mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
+    ) -> &mut Self {
+        let (mut collector, mut peer) = (None, PeerBuild::for_next_benchmark());
+        builds::mark_benchmark();
+        self.run(id.into(), &mut |iterations| {
+            let collector =
+                collector.get_or_insert_with(|| Collector::new(Interleaving::begin(peer.take())));
+            loop {
+                let mut bencher = PairBencher::new(collector, iterations);
+                benchmark(&mut bencher, input);
+                let returned = bencher
+                    .returned
+                    .expect("the benchmark must call iter, or another method that times something");
+                // A serving process continues until the driving build ends it.
+                if collector.requested_iterations().is_none() {
+                    return returned;
+                }
+            }
+        });
+        builds::mark_benchmark();
+        if let Some(collector) = collector.filter(Collector::has_measured) {
+            report(&collector);
+        }
+        self
+    }
+}
+
+impl<C: sealed::Criterion> BenchPairs for C {}
+
+/// The name of a benchmark, from a `&str`, a `String`, or criterion's `BenchmarkId`.
+#[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
+pub struct PairId(Name);
+
+enum Name {
+    Text(String),
+    Criterion(BenchmarkId),
+}
+
+impl From<&str> for PairId {
+    fn from(name: &str) -> Self {
+        Self::from(name.to_owned())
+    }
+}
+
+impl From<String> for PairId {
+    fn from(name: String) -> Self {
+        Self(Name::Text(name))
+    }
+}
+
+impl From<BenchmarkId> for PairId {
+    fn from(id: BenchmarkId) -> Self {
+        Self(Name::Criterion(id))
+    }
+}
+
+pub(crate) mod sealed {
+    use super::{Elapsed, PairId};
+
+    /// The common function of `Criterion` and `BenchmarkGroup`.
+    pub trait Criterion {
+        /// `bench_function` with `iter_custom`.
+        fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed);
+    }
+}
+
+impl sealed::Criterion for Criterion<CounterTime> {
+    fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
+        match id.0 {
+            Name::Text(name) => {
+                self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine))
+            }
+            Name::Criterion(id) => {
+                self.bench_with_input(id, &(), |bencher, ()| bencher.iter_custom(&mut *routine))
+            }
+        };
+    }
+}
+
+impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
+    fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
+        match id.0 {
+            Name::Text(name) => {
+                self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine))
+            }
+            Name::Criterion(id) => {
+                self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine))
+            }
+        };
+    }
+}
+
+/// Prints and stores the outcome.
+fn report(collector: &Collector<1>) {
+    let Collector {
+        time,
+        collected,
+        interleaving,
+        ..
+    } = collector;
+    let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
+    let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
+        return;
+    };
+    time.settings().messages.beside_criterion(&outcome);
+    let files = files::Files {
+        stem: "pairs",
+        heading: "Pairs of readings",
+        json: outcome.json(),
+        svg: &|name, base| draw(&outcome, name, base),
+    };
+    files::store(collector, files);
+    if let Some(Interleaving::Drives(peer)) = interleaving {
+        let (couples, slice_ends, disturbances) =
+            (&*peer.couples, Some(&*peer.slice_ends), peer.disturbances);
+        let names = ["the other build", "this build"];
+        MeasuredCouples {
+            collector,
+            couples,
+            slice_ends,
+            disturbances,
+            names,
+        }
+        .report();
+    }
+}
+
+/// Draws a distribution, and the baseline's if there is one.
+fn draw(
+    outcome: &Outcome<'_>,
+    name: &str,
+    base: Option<&files::Baseline>,
+) -> Result<String, Box<dyn Error>> {
+    let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
+    let marks: Vec<_> = quantiles
+        .map(|((name, below), ns)| (name, below, ns))
+        .collect();
+    let mut series = vec![Series {
+        name: "this run",
+        histogram: &outcome.histogram,
+        marks: &marks,
+    }];
+    let stored: Vec<(f64, u64)>;
+    if let Some((name, json)) = base {
+        stored = serde_json::from_value(json["histogram_ns"].clone()).unwrap_or_default();
+        series.push(Series {
+            name,
+            histogram: &stored,
+            marks: &[],
+        });
+    }
+    plot::draw(name, &outcome.caption(), &series)
+}

@@ -1,0 +1,183 @@
+//! Facts about disturbances of this thread, its CPU and the counter.
+//!
+//! A fact that the system does not provide is `None`, and disturbs no pair.
+
+use std::fs;
+
+use tickline::{ClockState, EventCounts};
+
+use crate::backend::incidents::DISTURBING;
+use crate::backend::session::Session;
+use crate::backend::time::CounterTime;
+use crate::pairs::disturbance::Disturbance;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+use other as system;
+
+pub(crate) use system::{bind, cpu, preemptions};
+
+/// A larger change of the frequency, %, disturbs pairs. `compare` finds a difference of this size
+/// in a routine of 50 ns.
+const FREQUENCY_CHANGE_PERCENT: u64 = 2;
+
+/// The facts about a CPU and tickline's clock at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SystemFacts {
+    pub(crate) cpu: Option<usize>,
+    /// `None` if the OS clock measures.
+    clock: Option<(EventCounts, ClockState)>,
+    /// The time that the hypervisor gave to other guests, in units of `/proc/stat` (`USER_HZ`).
+    stolen: Option<u64>,
+    /// The frequency of the CPU's core, kHz.
+    frequency_khz: Option<u64>,
+}
+
+impl SystemFacts {
+    /// Reads the facts about `cpu`.
+    pub(crate) fn read(cpu: Option<usize>, time: &CounterTime) -> Self {
+        let clock = time.session().map(Session::clock_facts);
+        let stolen = fs::read_to_string("/proc/stat")
+            .ok()
+            .and_then(|text| stolen_in(&text, cpu));
+        Self {
+            cpu,
+            clock,
+            stolen,
+            frequency_khz: cpu.and_then(frequency_khz),
+        }
+    }
+
+    /// The disturbance of all pairs since `earlier`, if there was one. Both are about one CPU.
+    pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
+        debug_assert_eq!(self.cpu, earlier.cpu);
+        if let (Some((now, state)), Some((before, state_before))) = (self.clock, earlier.clock) {
+            let happened = |event| now.get(event) > before.get(event);
+            let is_trusted = [state, state_before] == [ClockState::Fast; 2];
+            if !is_trusted || DISTURBING.into_iter().any(happened) {
+                return Some(Disturbance::Clock);
+            }
+        }
+        if let (Some(now), Some(before)) = (self.stolen, earlier.stolen)
+            && now > before
+        {
+            return Some(Disturbance::Stolen);
+        }
+        if let (Some(now), Some(before)) = (self.frequency_khz, earlier.frequency_khz)
+            && now.abs_diff(before).saturating_mul(100)
+                > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
+        {
+            return Some(Disturbance::Frequency);
+        }
+        None
+    }
+}
+
+/// The frequency of a CPU's core, kHz.
+fn frequency_khz(cpu: usize) -> Option<u64> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The time that the hypervisor took from `cpu`, or from all CPUs if the CPU is unknown, in units
+/// of `USER_HZ`: the eighth number in the CPU's line of `/proc/stat`, or in the first line, which is
+/// for all CPUs (proc_stat(5)).
+fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
+    let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
+    let mut fields = text.lines().map(str::split_whitespace);
+    fields.find_map(|mut fields| (fields.next()? == name).then(|| fields.nth(7)?.parse().ok())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tickline::{Clock, Driver, Event, Reason};
+
+    use super::*;
+    use crate::message::Messages;
+
+    fn clock() -> Clock {
+        Clock::builder()
+            .driver(Driver::Manual)
+            .start()
+            .expect("a clock")
+    }
+
+    fn known() -> SystemFacts {
+        let clock = Some((clock().status().events, ClockState::Fast));
+        SystemFacts {
+            cpu: None,
+            clock,
+            stolen: Some(7),
+            frequency_khz: Some(2_000_000),
+        }
+    }
+
+    #[test]
+    fn facts_that_are_unknown_disturb_nothing() {
+        let unknown = SystemFacts::default();
+        for (now, before) in [(unknown, known()), (known(), unknown), (known(), known())] {
+            assert_eq!(now.disturbed_since(&before), None);
+        }
+    }
+
+    #[test]
+    fn one_stolen_tick_disturbs_and_two_percent_of_the_frequency_do_not() {
+        let now = SystemFacts {
+            stolen: Some(8),
+            ..known()
+        };
+        assert_eq!(now.disturbed_since(&known()), Some(Disturbance::Stolen));
+        for (khz, disturbance) in [
+            (2_040_000, None),
+            (1_960_000, None),
+            (2_041_000, Some(Disturbance::Frequency)),
+            (1_959_000, Some(Disturbance::Frequency)),
+        ] {
+            let now = SystemFacts {
+                frequency_khz: Some(khz),
+                ..known()
+            };
+            assert_eq!(now.disturbed_since(&known()), disturbance, "{khz}");
+        }
+    }
+
+    #[test]
+    fn an_event_or_a_gate_closed_at_either_end_disturbs() {
+        let (clock, closed) = (clock(), ClockState::Fallback(Reason::DisabledByProgram));
+        let facts = |state| SystemFacts {
+            clock: Some((clock.status().events, state)),
+            ..SystemFacts::default()
+        };
+        let before = facts(ClockState::Fast);
+        for (now, before) in [(facts(closed), before), (before, facts(closed))] {
+            assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock));
+        }
+        clock.maintain();
+        clock.disable();
+        if clock.status().events.get(Event::GateClosed) == 0 {
+            return Messages::Shown
+                .print(&"SKIPPED: the counter does not serve here, so no gate closes");
+        }
+        assert_eq!(
+            facts(ClockState::Fast).disturbed_since(&before),
+            Some(Disturbance::Clock)
+        );
+    }
+
+    #[test]
+    fn stolen_time_is_read_for_the_cpu() {
+        let text = "cpu  10 0 20 30 40 0 5 9 0 0\ncpu0 5 0 10 15 20 0 2 3 0 0\ncpu1 5 0 10 15 20 0 3 6 0 0\n\
+                    cpu10 1 2 3 4\nintr 7\n";
+        assert_eq!(stolen_in(text, None), Some(9));
+        assert_eq!(stolen_in(text, Some(0)), Some(3));
+        assert_eq!(stolen_in(text, Some(1)), Some(6));
+        assert_eq!(stolen_in(text, Some(10)), None, "an old kernel");
+        assert_eq!(stolen_in(text, Some(2)), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Results: printed below criterion's lines, stored next to its files, drawn in its report.
+//!
+//! | file | has the result of |
+//! |---|---|
+//! | `outcome.rs` | one routine: its distribution |
+//! | `comparison.rs` | two routines, or two builds, that took turns |
+//! | `baseline.rs` | this run and a stored run, which took no turns |
+//!
+//! `files.rs` stores them and reads a baseline, `plot.rs` draws them, and `text.rs` has the form of
+//! times.
+
+pub(crate) mod baseline;
+pub(crate) mod comparison;
+pub(crate) mod files;
+pub(crate) mod outcome;
+pub(crate) mod plot;
+pub(crate) mod text;

@@ -1,0 +1,222 @@
+//! The comparison of this run with a stored run: criterion's `--baseline NAME`.
+//!
+//! The two runs were not interleaved. Changes of the machine between them are unknown: its
+//! frequency, its temperature, other programs, the addresses of memory. Therefore no confidence
+//! interval can be given. Only the scatter within each run is known: the middle nine tenths of its
+//! rounds. A difference is reported only if
+//!
+//! 1. these two ranges do not overlap, and
+//! 2. the difference is at least [`MIN_PERCENT`].
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::number::middle;
+use crate::results::text::{INDENT, Ns};
+use crate::statistics::signed_rank::MIN_ROUNDS;
+
+/// The smallest reported difference, %. A smaller one may come from a change of the core's
+/// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
+const MIN_PERCENT: f64 = 2.0;
+
+/// The middle nine tenths of a run's rounds, ns: the lower end, the median, and the upper end.
+type Range = [f64; 3];
+
+/// The range of a run that [`files`](crate::results::files) has stored.
+fn range(stored: &Value) -> Option<Range> {
+    let rounds = stored["rounds_ns"].as_array()?;
+    let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
+    ns.sort_unstable_by(f64::total_cmp);
+    let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
+    (ns.len() >= MIN_ROUNDS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
+}
+
+/// The ranges of a stored run and of this run. Its text is printed below criterion's line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    name: String,
+    /// The text before the times, if they are not times of an iteration.
+    label: &'static str,
+    then: Range,
+    now: Range,
+    percent: f64,
+}
+
+impl Change {
+    /// `None` if one of the runs has too few rounds.
+    pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
+        let (before, after) = (range(then)?, range(now)?);
+        // The rounds of a comparison are differences, so the percentage is relative to A's median.
+        let whole_ns = then["median_a_ns"].as_f64();
+        let label = if whole_ns.is_some() {
+            "difference "
+        } else {
+            ""
+        };
+        let percent = (after[1] - before[1]) / whole_ns.unwrap_or(before[1]) * 100.0;
+        Some(Self {
+            name: name.to_owned(),
+            label,
+            then: before,
+            now: after,
+            percent,
+        })
+    }
+
+    fn is_different(&self) -> bool {
+        let ([low_then, _, high_then], [low, _, high]) = (self.then, self.now);
+        (low > high_then || high < low_then) && self.percent.abs() >= MIN_PERCENT
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "in_turns": false,
+            "then_ns": self.then,
+            "now_ns": self.now,
+            "percent": self.percent,
+            "is_different": self.is_different(),
+        })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match (self.is_different(), self.percent < 0.0) {
+            (true, true) => "less now, by more than either run scatters",
+            (true, false) => "more now, by more than either run scatters",
+            _ => "no difference found",
+        };
+        let [then, now] = [self.then, self.now]
+            .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));
+        write!(
+            f,
+            "{INDENT}baseline {}: {}{then}, now {now}: {:+.2} %: {verdict}\n{INDENT}the two runs did not take \
+             turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
+            self.name, self.label, self.percent
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::signed_rank::tests::uniform;
+
+    /// A run of 100 rounds, scattered by 1 % around `ns`.
+    fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {
+        let rounds: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
+        json!({ "rounds_ns": rounds })
+    }
+
+    #[test]
+    fn a_difference_is_larger_than_the_scatter_of_both_runs() {
+        let mut uniform = uniform(3);
+        let then = run(200.0, &mut uniform);
+        for (ns, is_different) in [(200.0, false), (203.0, false), (206.0, true), (194.0, true)] {
+            let change = Change::new("main", &then, &run(ns, &mut uniform)).expect("100 rounds");
+            assert_eq!(change.is_different(), is_different, "{change}");
+        }
+    }
+
+    /// Ten rounds of the same time.
+    fn exact(ns: f64) -> Value {
+        json!({ "rounds_ns": ([ns; 10]) })
+    }
+
+    /// Runs without scatter may still differ by the core's frequency.
+    #[test]
+    fn a_difference_is_at_least_two_percent() {
+        for (ns, is_different) in [(196.1, false), (203.9, false), (204.1, true), (195.9, true)] {
+            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
+            assert_eq!(change.is_different(), is_different, "{change}");
+        }
+    }
+
+    #[test]
+    fn the_text_says_that_the_runs_took_no_turns() {
+        for (ns, percent, verdict) in [
+            (
+                210.0,
+                "+5.00 %",
+                "more now, by more than either run scatters",
+            ),
+            (
+                190.0,
+                "-5.00 %",
+                "less now, by more than either run scatters",
+            ),
+            (201.0, "+0.50 %", "no difference found"),
+        ] {
+            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
+            let text = change.to_string();
+            let lines: Vec<_> = text.lines().map(str::trim).collect();
+            assert_eq!(
+                lines,
+                [
+                    &*format!(
+                        "baseline main: 200.0 ns (200.0 ns to 200.0 ns), now {ns:.1} ns ({ns:.1} ns to {ns:.1} ns): \
+                         {percent}: {verdict}"
+                    ),
+                    "the two runs did not take turns: what else changed between them is unknown; --against PROGRAM \
+                     gives an interval of 95 %",
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn the_json_says_that_the_runs_took_no_turns() {
+        let change = Change::new("main", &exact(200.0), &exact(210.0)).expect("ten rounds");
+        assert_eq!(
+            change.json(),
+            json!({
+                "name": "main",
+                "in_turns": false,
+                "then_ns": [200.0, 200.0, 200.0],
+                "now_ns": [210.0, 210.0, 210.0],
+                "percent": 5.0,
+                "is_different": true,
+            })
+        );
+    }
+
+    #[test]
+    fn the_range_of_a_run_is_the_middle_nine_tenths_of_its_rounds() {
+        let rounds: Vec<u32> = (0..100).rev().collect();
+        assert_eq!(
+            range(&json!({ "rounds_ns": rounds })),
+            Some([5.0, 49.5, 94.0])
+        );
+    }
+
+    #[test]
+    fn a_change_of_the_difference_is_in_percent_of_a() {
+        let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
+        let change = Change::new("main", &comparison(1.0), &comparison(2.5)).expect("ten rounds");
+        assert!(
+            (change.percent - 1.5).abs() < 1e-9 && !change.is_different(),
+            "{change}"
+        );
+        assert!(
+            Change::new("main", &comparison(1.0), &comparison(-1.5))
+                .expect("ten rounds")
+                .is_different()
+        );
+    }
+
+    #[test]
+    fn fewer_than_ten_rounds_show_no_change() {
+        for few in [
+            json!({}),
+            json!({ "rounds_ns": [] }),
+            json!({ "rounds_ns": ([1.0; 9]) }),
+        ] {
+            assert_eq!(
+                Change::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })),
+                None
+            );
+        }
+    }
+}

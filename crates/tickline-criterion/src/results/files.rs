@@ -1,0 +1,310 @@
+//! This crate's files, next to criterion's files of a benchmark.
+//!
+//! No function of criterion returns its output directory. But criterion stores the times that it
+//! gets, unchanged, in `new/sample.json`. This crate finds a benchmark's folder by these times. It
+//! searches criterion's default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
+//! `criterion` in each folder above the program, and `target/criterion`. If the program has called
+//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
+//! search begins there.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use crate::arguments;
+use crate::backend::time::CounterTime;
+use crate::pairs::collector::Collector;
+use crate::results::baseline::Change;
+use crate::statistics::signed_rank::MIN_ROUNDS;
+
+/// The depth of the search: group, function, parameter, and one spare level.
+const DEPTH: u32 = 4;
+
+/// The largest rounding of file times: 2 s (FAT).
+const ROUNDING: Duration = Duration::from_secs(2);
+
+/// The name of a baseline, and its JSON.
+pub(crate) type Baseline = (String, Value);
+
+/// Makes a plot from criterion's name of the benchmark, and from the baseline.
+type Draw<'a> = &'a dyn Fn(&str, Option<&Baseline>) -> Result<String, Box<dyn Error>>;
+
+/// The version of the JSON.
+const VERSION: u32 = 1;
+
+/// The files of a benchmark.
+pub(crate) struct Files<'a> {
+    /// The name of the JSON and of the plot, without extensions.
+    pub(crate) stem: &'a str,
+    /// The heading in criterion's report.
+    pub(crate) heading: &'a str,
+    pub(crate) json: Value,
+    pub(crate) svg: Draw<'a>,
+}
+
+/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does not find criterion's files.
+pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) {
+    let time = &collector.time;
+    let messages = time.settings().messages;
+    let roots = roots(time.settings().output_directory.as_deref());
+    match find(&roots, &collector.collected.returned_ns, collector.begin) {
+        Some(folder) => {
+            let then = arguments::baseline().and_then(|name| {
+                let then = read(&folder.join(&name).join(format!("{}.json", files.stem)));
+                if let Err(error) = &then {
+                    messages.print(&format_args!(
+                        "not compared: no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
+                        folder.display()
+                    ));
+                }
+                then.ok().map(|json| (name, json))
+            });
+            if let Err(error) = write(time, &folder, files, then) {
+                messages.print(&format_args!("not stored: {error}"));
+            }
+        }
+        None if arguments::lets_criterion_store() => {
+            static FIRST: Once = Once::new();
+            messages.print_once(
+                &FIRST,
+                &format_args!(
+                    "not stored: criterion's files are not in {}; if the program calls Criterion::output_directory, \
+                     it must pass it to CounterTime::builder().output_directory as well",
+                    roots[0].display()
+                ),
+            );
+        }
+        None => {}
+    }
+}
+
+fn read(path: &Path) -> Result<Value, String> {
+    let text = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The directories in which criterion may have written: at least one.
+fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
+    roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
+    roots.extend(
+        std::env::var_os("CARGO_TARGET_DIR").map(|path| PathBuf::from(path).join("criterion")),
+    );
+    let program = std::env::current_exe().unwrap_or_default();
+    roots.extend(
+        program
+            .ancestors()
+            .skip(1)
+            .map(|folder| folder.join("criterion")),
+    );
+    roots.push(PathBuf::from("target/criterion"));
+    roots
+}
+
+/// Finds the folder of a benchmark below one of `roots`: the folder in which criterion has stored
+/// `returned_ns` after `since`. Routines that take no time have equal times, so several folders may
+/// match. The result is then the folder that was written last.
+fn find(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
+    for _ in 0..=DEPTH {
+        for folder in &folders {
+            let sample = folder.join("new/sample.json");
+            let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
+            let fits = |written: &SystemTime| {
+                *written >= since - ROUNDING && has_times(&sample, returned_ns)
+            };
+            found.extend(
+                written
+                    .filter(fits)
+                    .map(|written| (written, folder.clone())),
+            );
+        }
+        let entries = folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten();
+        folders = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.is_dir())
+            .collect();
+    }
+    found
+        .into_iter()
+        .max_by_key(|(written, _)| *written)
+        .map(|(_, folder)| folder)
+}
+
+fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
+    let stored = read(path).unwrap_or_default();
+    let Some(times) = stored["times"].as_array() else {
+        return false;
+    };
+    // criterion's quick mode stores only the last two samples.
+    let last = returned_ns.iter().rev().zip(times.iter().rev());
+    // serde_json sometimes reads the last of 16 digits wrongly.
+    let mut same = last.map(|(ns, time)| {
+        time.as_f64()
+            .is_some_and(|time| (time - ns).abs() <= ns * 1e-12)
+    });
+    !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
+}
+
+/// Prints the comparison with the baseline. Writes the JSON, and a copy in the folder of the
+/// baseline that criterion saves. Unless `--noplot` was given, writes the plot, and adds it to
+/// criterion's report, if there is one.
+fn write(
+    time: &CounterTime,
+    folder: &Path,
+    files: Files<'_>,
+    then: Option<Baseline>,
+) -> Result<(), String> {
+    let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
+    let name = benchmark["full_id"].as_str().unwrap_or_default();
+    let mut json = files.json;
+    json["version"] = VERSION.into();
+    json["benchmark"] = name.into();
+    match then.as_ref().map(|(baseline, then)| Change::new(baseline, then, &json)) {
+        Some(Some(change)) => {
+            time.settings().messages.beside_criterion(&change);
+            json["baseline"] = change.json();
+        }
+        Some(None) => time.settings().messages.print(&format_args!(
+            "not compared with the baseline: a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode"
+        )),
+        None => {}
+    }
+    let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
+    replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
+    // criterion has made the folder, if it saves at all.
+    let saved = folder.join(arguments::saved_as());
+    if arguments::baseline().is_none() && saved.is_dir() {
+        replace(&saved.join(format!("{}.json", files.stem)), &json)?;
+    }
+    if arguments::forbids_plots() {
+        return Ok(());
+    }
+    let report = folder.join("report");
+    fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
+    let svg = format!("{}.svg", files.stem);
+    let plot = (files.svg)(name, then.as_ref()).map_err(|error| format!("the plot: {error}"))?;
+    replace(&report.join(&svg), &plot)?;
+    let index = report.join("index.html");
+    let text = fs::read_to_string(&index).unwrap_or_default();
+    link(&text, files.heading, &svg, files.stem).map_or(Ok(()), |text| replace(&index, &text))
+}
+
+/// The report with the plot at its end. `None` if the report already has the plot, or has no end.
+fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
+    if report.contains(svg) {
+        return None;
+    }
+    let at = report
+        .find("<div id=\"footer\">")
+        .or_else(|| report.rfind("</body>"))?;
+    let (before, after) = report.split_at(at);
+    Some(format!(
+        "{before}<div class=\"body\">\n        <h3>{heading}</h3>\n        <a href=\"{svg}\"><img src=\"{svg}\" \
+         alt=\"{heading}\" style=\"width: 100%; max-width: 960px\"/></a>\n        <p><a \
+         href=\"../new/{stem}.json\">{stem}.json</a></p>\n    </div>\n    {after}"
+    ))
+}
+
+/// Replaces a file atomically: after an error the old file is unchanged.
+fn replace(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    written
+        .inspect_err(|_| drop(fs::remove_file(&new)))
+        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_is_found_by_its_times_among_other_and_old_ones() {
+        let folder =
+            std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
+        let file = |path: &str, text: &str| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        file(
+            "group/a/new/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#,
+        );
+        file(
+            "group/b/7/new/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#,
+        );
+        file(
+            "group/b/7/base/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#,
+        );
+        file("broken/new/sample.json", "{");
+        file("empty/new/sample.json", r#"{"times":[]}"#);
+        let roots = [folder.join("nowhere"), folder.clone()];
+        let now = SystemTime::now();
+        let find = |returned: &[f64], since| find(&roots, returned, since);
+        assert_eq!(find(&[10.5, 20.5], now), Some(folder.join("group/b/7")));
+        assert_eq!(
+            find(&[5.0, 10.5, 20.25], now),
+            Some(folder.join("group/a")),
+            "in its quick mode"
+        );
+        assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
+        assert_eq!(find(&[], now), None);
+        std::thread::sleep(Duration::from_millis(20));
+        file(
+            "later/new/sample.json",
+            r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#,
+        );
+        let last = Some(folder.join("later"));
+        assert_eq!(
+            find(&[10.5, 20.5], now),
+            last,
+            "the last of those with the numbers"
+        );
+        assert_eq!(
+            find(&[10.5, 20.5], now + Duration::from_secs(60)),
+            None,
+            "too old"
+        );
+        fs::remove_dir_all(folder).expect("the folder");
+    }
+
+    #[test]
+    fn the_plot_is_in_the_report_once_and_a_report_without_an_end_stays() {
+        let report = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
+        let linked = link(report, "Pairs", "pairs.svg", "pairs").expect("a link");
+        assert!(
+            linked.find("pairs.svg").expect("the plot")
+                < linked.find("footer").expect("the footer")
+        );
+        assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
+        assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_part_of_a_new_one() {
+        let folder =
+            std::env::temp_dir().join(format!("tickline-criterion-write-{}", std::process::id()));
+        let (file, in_the_way) = (folder.join("a.json"), folder.join("b.json"));
+        fs::create_dir_all(in_the_way.join("x")).expect("a folder in the way");
+        fs::write(&file, "old").expect("a file");
+        assert_eq!(replace(&file, "new"), Ok(()));
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "new");
+        let error = replace(&in_the_way, "new").expect_err("a folder is in the way");
+        assert!(error.contains("b.json"), "{error}");
+        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
+        fs::remove_dir_all(folder).expect("the folder");
+    }
+}

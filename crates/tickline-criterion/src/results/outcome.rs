@@ -1,0 +1,238 @@
+//! The results of a benchmark's pairs: the text below criterion's line, and the JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::backend::calibration::Scale;
+use crate::backend::settings::Counting;
+use crate::number::as_f64;
+use crate::pairs::collector::Collected;
+use crate::results::text::{INDENT, Ns};
+use crate::statistics::distribution::{Distribution, quantile};
+
+/// The printed, stored and drawn quantiles.
+pub(crate) const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The results of a benchmark's pairs. All times are ns of an iteration. If a pair has several
+/// iterations, its time is the mean over them.
+#[derive(Debug)]
+pub(crate) struct Outcome<'a> {
+    collected: &'a Collected<1>,
+    /// The shown pairs, and whether they include disturbed ones.
+    shown: &'a Distribution,
+    counting: Counting,
+    scale: Scale,
+    iterations: u64,
+    pub(crate) quantiles_ns: [f64; QUANTILES.len()],
+    max_ns: f64,
+    /// Times and their counts, in rising order.
+    pub(crate) histogram: Vec<(f64, u64)>,
+}
+
+impl<'a> Outcome<'a> {
+    /// `None` if there are no pairs.
+    pub(crate) fn new(
+        collected: &'a Collected<1>,
+        counting: Counting,
+        scale: Scale,
+        iterations: u64,
+    ) -> Option<Self> {
+        // If all pairs were disturbed, the text shows the disturbed pairs.
+        let (shown, counting) = if collected.kept.0.is_empty() {
+            (&collected.excluded, Counting::All)
+        } else {
+            (&collected.kept, counting)
+        };
+        let (counted, max_ticks) = (shown.counted(), as_f64(shown.0.max()));
+        let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
+        let mut quantiles_ns = [0.0; QUANTILES.len()];
+        for (ns, (_, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
+            // A quantile is not above the slowest pair, although the interval that this pair
+            // represents is partly above it.
+            *ns =
+                each_ns(quantile(&counted, as_f64(scale.resolution_ticks), share)?.min(max_ticks));
+        }
+        let histogram = shown.histogram_ns(&scale, iterations);
+        let max_ns = each_ns(max_ticks);
+        Some(Self {
+            collected,
+            shown,
+            counting,
+            scale,
+            iterations,
+            quantiles_ns,
+            max_ns,
+            histogram,
+        })
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let Self {
+            collected,
+            scale,
+            shown,
+            ..
+        } = self;
+        let keys = QUANTILES
+            .map(|(name, _)| name.replace('.', "_"))
+            .into_iter()
+            .chain(["max".to_owned()]);
+        let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
+        json!({
+            "iterations_per_pair": self.iterations,
+            "pair_cost_taken_off_ns": scale.cost_ticks * scale.ns_per_tick,
+            "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
+            "pairs": collected.groups,
+            "pairs_counted": shown.0.len(),
+            "disturbed_are": self.counting.name(),
+            "disturbed": collected.disturbances.json(),
+            "long_pairs_kept": collected.long_kept,
+            "samples_disturbed": collected.samples_disturbed,
+            "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
+            "mean_ns": scale.net_ns(shown.0.mean()) / as_f64(self.iterations),
+            "rounds_ns": collected.rounds_ns,
+            "histogram_ns": self.histogram,
+        })
+    }
+
+    /// The number of pairs, and their disturbances: also the second line of a plot.
+    pub(crate) fn caption(&self) -> String {
+        let unit = match self.iterations {
+            1 => "pairs".to_owned(),
+            iterations => format!("pairs of {iterations} iterations"),
+        };
+        let Collected {
+            groups,
+            disturbances,
+            ..
+        } = self.collected;
+        match (disturbances.total(), self.counting.name()) {
+            (0, _) => format!("{groups} {unit}, none disturbed"),
+            (total, are) => format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}"),
+        }
+    }
+}
+
+impl fmt::Display for Outcome<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{INDENT}pairs: ")?;
+        for ((name, _), ns) in QUANTILES.into_iter().zip(self.quantiles_ns) {
+            write!(f, " {name} {} ", Ns(ns))?;
+        }
+        write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.caption())?;
+        let Collected {
+            long_kept,
+            samples_disturbed,
+            ..
+        } = self.collected;
+        if *long_kept > 0 {
+            write!(
+                f,
+                "\n{INDENT}{long_kept} took as long as an interrupt does; there were fewer interrupts, so these count"
+            )?;
+        }
+        if *samples_disturbed > 0 {
+            write!(
+                f,
+                "\n{INDENT}{samples_disturbed} samples have no undisturbed pair: criterion got the median of theirs"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::noise_loop::Noise;
+    use crate::backend::readings::PairReads;
+    use crate::pairs::disturbance::Disturbance;
+    use crate::pairs::slice::Slice;
+
+    const SCALE: Scale = Scale {
+        ns_per_tick: 0.5,
+        cost_ticks: 40.0,
+        resolution_ticks: 2,
+        ..Scale::WALL
+    };
+
+    fn found(blocks: &[(u64, usize, Option<Disturbance>)]) -> Collected<1> {
+        let (mut found, mut slice) = (Collected::default(), Slice::default());
+        for (ticks, pairs, disturbed) in blocks {
+            let pair = PairReads {
+                start_ticks: 0,
+                end_ticks: *ticks,
+                cpus: None,
+            };
+            slice.add_block(&mut vec![[pair]; *pairs], *disturbed);
+        }
+        slice.judge(None, &Noise::default());
+        found.add(&slice, Counting::Undisturbed);
+        found
+    }
+
+    #[test]
+    fn times_are_per_iteration_without_the_pairs_cost() {
+        let found = found(&[
+            (440, 999, None),
+            (840, 1, None),
+            (9_999, 10, Some(Disturbance::Preempted)),
+        ]);
+        for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
+            let outcome =
+                Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
+            assert!(
+                (outcome.quantiles_ns[0] - each_ns).abs() < 0.3,
+                "{outcome:?}"
+            );
+            assert_eq!(outcome.max_ns, 2.0 * each_ns);
+            let json = outcome.json();
+            assert_eq!(json["pairs"], 1_010);
+            assert_eq!(json["pairs_counted"], 1_000);
+            assert_eq!(json["disturbed"]["preempted"], 10);
+            assert_eq!(json["disturbed_are"], "excluded");
+            assert_eq!(json["pair_cost_taken_off_ns"], 20.0);
+            assert_eq!(json["histogram_ns"][0][1], 999);
+        }
+    }
+
+    #[test]
+    fn the_text_names_what_was_excluded() {
+        let found = found(&[(440, 999, None), (9_999, 10, Some(Disturbance::Preempted))]);
+        let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
+        let text = outcome.to_string();
+        let lines: Vec<_> = text.lines().map(str::trim).collect();
+        assert!(
+            lines[0].starts_with("pairs:  p50 200.0 ns  p90 200."),
+            "{text}"
+        );
+        assert!(lines[0].ends_with("max 200.0 ns"), "{text}");
+        assert_eq!(
+            lines[1],
+            "1009 pairs, 10 disturbed and excluded: preempted 10"
+        );
+        assert_eq!(lines.len(), 2);
+        let text = Outcome::new(&found, Counting::All, SCALE, 8)
+            .expect("pairs")
+            .to_string();
+        assert!(
+            text.contains("pairs of 8 iterations, 10 disturbed and included"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn if_all_pairs_are_disturbed_they_are_shown_as_included() {
+        let found = found(&[(440, 5, Some(Disturbance::Preempted))]);
+        let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
+        assert!(
+            outcome.to_string().contains("5 disturbed and included"),
+            "{outcome}"
+        );
+        let nothing = Collected::default();
+        assert!(Outcome::new(&nothing, Counting::Undisturbed, SCALE, 1).is_none());
+    }
+}

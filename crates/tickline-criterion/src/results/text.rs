@@ -1,0 +1,47 @@
+//! The form of printed results.
+
+use std::fmt;
+
+/// The indentation that aligns the text with criterion's columns.
+pub(crate) const INDENT: &str = "                        ";
+
+/// The largest unit in which a time is at least 1: the unit in ns, and its name.
+pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        ns if ns < 1e3 => (1.0, "ns"),
+        ns if ns < 1e6 => (1e3, "us"),
+        ns if ns < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
+/// A time in ns. Its text has the largest unit in which the time is at least 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ns(pub(crate) f64);
+
+impl fmt::Display for Ns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit_ns, unit) = unit(self.0);
+        let digits = if unit == "ns" { 1 } else { 2 };
+        write!(f, "{:.digits$} {unit}", self.0 / unit_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_in_the_unit_of_its_size() {
+        for (ns, text) in [
+            (0.04, "0.0 ns"),
+            (-3.21, "-3.2 ns"),
+            (999.94, "999.9 ns"),
+            (1_500.0, "1.50 us"),
+            (2e6, "2.00 ms"),
+            (3e9, "3.00 s"),
+        ] {
+            assert_eq!(Ns(ns).to_string(), text);
+        }
+    }
+}

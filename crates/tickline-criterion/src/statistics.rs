@@ -1,0 +1,11 @@
+//! Arithmetic over the times of pairs. Nothing here reads a clock, a file or an argument.
+//!
+//! | file | computes |
+//! |---|---|
+//! | `distribution.rs` | the quantiles of many times, within the counter's resolution |
+//! | `couples.rs` | the difference of two routines, from the medians of their rounds |
+//! | `signed_rank.rs` | the interval of that difference |
+
+pub(crate) mod couples;
+pub(crate) mod distribution;
+pub(crate) mod signed_rank;

@@ -1,0 +1,423 @@
+//! The layer's table of open spans.
+//!
+//! The registry's extensions could hold the times of open spans, but their lookup at each enter,
+//! exit and close costs more than the whole layer (the bench `spans` has both as rows). The layer
+//! therefore has a table of its own, and computes the slot of a span from the span's number. A
+//! number of the registry encodes the thread that created the span, and the span's index among the
+//! open spans of that thread. Each thread has chunks of 32, 64, 128 slots and so on, as in the
+//! registry. A thread writes to another thread's chunk only if a span has moved. If the slot is
+//! taken when a span is created, the span goes to a map, behind a lock, and stays there.
+
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+use crate::layer::timing::OpenSpan;
+
+/// The number of bits, in the registry's number less 1, for the span's index among the open spans
+/// of its thread: the lowest ones. (sharded-slab 0.1.7, `cfg.rs`: half a word for the registry's
+/// chunks; the first chunk has 32 slots.) Above them are the number of the thread, and a count of
+/// the uses of the slot. If a registry numbers its spans in another way, the table is slower, but
+/// no time is wrong.
+const INDEX_BITS: u32 = usize::BITS / 2 + 6;
+
+/// The largest number of threads with chunks of their own, a power of two. Further threads share
+/// these chunks. The registry gives the number of a thread that has ended to a new thread.
+const THREADS: usize = 1_024;
+
+/// The number of slots in a thread's first chunk, as in the registry.
+const FIRST_CHUNK: usize = 32;
+
+/// The number of chunks of a thread, which have 2,097,120 slots in all.
+const CHUNKS: usize = 16;
+
+/// How often a thread tries to take a lock, 50 us apart. Another thread holds the lock for
+/// microseconds, or, in a forked child, for ever.
+const TRIES: u32 = 1_000;
+
+/// The `span` of a free slot. No number of the registry is 0.
+const FREE: u64 = 0;
+
+/// The slot of an open span. It fills a cache line, so that threads with different spans do not
+/// wait for each other. crossbeam's `CachePadded` takes two lines, and would double the table.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Slot {
+    /// The number of the span in this slot, or [`FREE`]. It changes only under the lock, and not
+    /// before the span ends. A thread can therefore tell without the lock that a span is not here.
+    span: AtomicU64,
+    open_span: SpinMutex<Option<OpenSpan>>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+impl Slot {
+    #[inline]
+    fn span(&self) -> u64 {
+        // ORDERING: Relaxed. A thread gets a span's number from the span's creation, which stored
+        // the number here first, so the thread sees no older value. The lock orders `open_span`.
+        self.span.load(Ordering::Relaxed)
+    }
+
+    /// Locks the times of `span`, if the span is here. Waits only for a thread that works on the
+    /// same span, or for one in `insert` that has found the slot taken and is about to unlock it.
+    /// In a forked child, the other threads of the parent do not exist, so the child must not wait
+    /// for locks that they held.
+    #[inline]
+    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+        (self.span() == span).then(|| lock_briefly(&self.open_span))
+    }
+}
+
+/// Takes a lock that threads hold for nanoseconds. The lock is from `spin`, because it is unlocked
+/// by a plain store; std's lock takes an exchange.
+#[inline]
+pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+    mutex.try_lock().unwrap_or_else(|| wait(mutex))
+}
+
+/// Waits for a lock that another thread holds for some ns. If the holder was preempted, this thread
+/// sleeps, so that the holder gets the CPU even if its priority is lower.
+#[cold]
+fn wait<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+    loop {
+        for _ in 0..100 {
+            if let Some(guard) = mutex.try_lock() {
+                return guard;
+            }
+            spin_loop();
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// The slots of one thread, or of several threads that share them. No other shard is in the same
+/// cache lines.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard<S> {
+    first: [S; FIRST_CHUNK],
+    /// Chunk `n + 1` has twice as many slots as chunk `n`.
+    more: [OnceLock<Box<[S]>>; CHUNKS - 1],
+}
+
+/// The chunk of slot `index`, and the slot's index in that chunk. Chunk 0 has the first 32 slots.
+#[inline]
+const fn chunk(index: usize) -> (usize, usize) {
+    let from_first = index + FIRST_CHUNK;
+    let chunk = (from_first / FIRST_CHUNK).ilog2();
+    (chunk as usize, from_first - (FIRST_CHUNK << chunk))
+}
+
+/// A table with a slot for each open span, found by the span's number.
+#[derive(Debug)]
+pub(crate) struct Slots<S> {
+    shards: [OnceLock<Box<Shard<S>>>; THREADS],
+}
+
+impl<S> Default for Slots<S> {
+    fn default() -> Self {
+        Self {
+            shards: [const { OnceLock::new() }; THREADS],
+        }
+    }
+}
+
+impl<S: Default> Slots<S> {
+    /// The shard of a span, and its index there.
+    #[inline]
+    fn locate(span: u64) -> (usize, usize) {
+        // The registry makes its numbers from a `usize`, and none is 0, so no bit is lost.
+        let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
+        (
+            index >> INDEX_BITS & (THREADS - 1),
+            index & ((1 << INDEX_BITS) - 1),
+        )
+    }
+
+    /// The slot of `span`, if its chunk exists.
+    #[inline]
+    pub(crate) fn get(&self, span: u64) -> Option<&S> {
+        let (shard, index) = Self::locate(span);
+        let shard = self.shards.get(shard)?.get()?;
+        shard.first.get(index).or_else(|| {
+            let (chunk, index) = chunk(index);
+            shard.more.get(chunk - 1)?.get()?.get(index)
+        })
+    }
+
+    /// The slot of `span`. Makes its chunk if it does not exist yet. `None` beyond the last chunk.
+    #[inline]
+    pub(crate) fn get_or_make(&self, span: u64) -> Option<&S> {
+        self.get(span).or_else(|| self.make(span))
+    }
+
+    #[cold]
+    fn make(&self, span: u64) -> Option<&S> {
+        let (shard, index) = Self::locate(span);
+        let shard = self.shards.get(shard)?.get_or_init(Box::default);
+        let (chunk, _) = chunk(index);
+        if let Some(chunk_before) = chunk.checked_sub(1) {
+            let slots = || (0..FIRST_CHUNK << chunk).map(|_| S::default()).collect();
+            shard.more.get(chunk_before)?.get_or_init(slots);
+        }
+        self.get(span)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &S> {
+        self.shards
+            .iter()
+            .filter_map(OnceLock::get)
+            .flat_map(|shard| {
+                let more = shard.more.iter().filter_map(OnceLock::get).flatten();
+                shard.first.iter().chain(more)
+            })
+    }
+}
+
+/// Calls `lock` until it returns a guard; `None` after [`TRIES`] failures, as in a forked child if
+/// a thread of the parent held the lock.
+#[cfg_attr(
+    not(feature = "chrome"),
+    allow(dead_code, reason = "recorders alone need it")
+)]
+pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
+    (0..TRIES).find_map(|_| {
+        let guard = lock();
+        if guard.is_none() {
+            thread::sleep(Duration::from_micros(50));
+        }
+        guard
+    })
+}
+
+/// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
+/// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
+#[derive(Debug, Default)]
+pub struct OpenSpans {
+    slots: Slots<Slot>,
+    /// Open spans whose slot was taken.
+    others: Mutex<HashMap<u64, OpenSpan>>,
+}
+
+impl OpenSpans {
+    #[cold]
+    fn others(&self) -> MutexGuard<'_, HashMap<u64, OpenSpan>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All open spans; `None` if a lock stays locked, as it may in a forked child.
+    #[cfg_attr(
+        not(feature = "chrome"),
+        allow(dead_code, reason = "recorders alone need it")
+    )]
+    pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
+        let mut all: Vec<_> = lock_with_retries(|| self.others.try_lock().ok())?
+            .values()
+            .cloned()
+            .collect();
+        for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
+            let kept = lock_with_retries(|| slot.open_span.try_lock())?;
+            let open_span = kept.clone();
+            let is_free = slot.span() == FREE;
+            // No allocation may happen under the lock, because the allocator may close this span.
+            drop(kept);
+            if !is_free {
+                all.extend(open_span);
+            }
+        }
+        Some(all)
+    }
+
+    /// Keeps `open_span` for `span`: in the span's slot if that is free, otherwise in the map. A
+    /// slot also counts as free if it holds an earlier span of the same number, whose end the layer
+    /// has missed. (The registry uses a number again when its count of uses wraps.) A free slot
+    /// that another thread has locked counts as taken.
+    #[inline]
+    pub(crate) fn insert(&self, span: u64, open_span: OpenSpan) {
+        let slot = self.slots.get_or_make(span);
+        let kept = slot.and_then(|slot| match slot.span() {
+            FREE => {
+                let kept = slot.open_span.try_lock()?;
+                (slot.span() == FREE).then_some(kept)
+            }
+            _ => slot.get(span),
+        });
+        let Some((slot, mut kept)) = slot.zip(kept) else {
+            self.others().insert(span, open_span);
+            return;
+        };
+        *kept = Some(open_span);
+        // ORDERING: Relaxed: see `Slot::span`. This thread has the lock.
+        slot.span.store(span, Ordering::Relaxed);
+    }
+
+    /// Calls `change` for `span`, if the span is open.
+    #[inline]
+    pub(crate) fn change<R>(
+        &self,
+        span: u64,
+        change: impl FnOnce(&mut OpenSpan) -> R,
+    ) -> Option<R> {
+        match self.slots.get(span).and_then(|slot| slot.get(span)) {
+            Some(mut kept) => kept.as_mut().map(change),
+            None => self.others().get_mut(&span).map(change),
+        }
+    }
+
+    /// Removes `span`, and returns the result of `end`, if the span was open.
+    #[inline]
+    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&OpenSpan) -> R) -> Option<R> {
+        let slot = self.slots.get(span);
+        let Some((slot, kept)) = slot.zip(slot.and_then(|slot| slot.get(span))) else {
+            let other = self.others().remove(&span);
+            return other.as_ref().map(end);
+        };
+        // ORDERING: Relaxed: see `Slot::span`. This thread has the lock.
+        slot.span.store(FREE, Ordering::Relaxed);
+        kept.as_ref().map(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    /// Two numbers with the same slot: they differ only in the count of uses.
+    const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (INDEX_BITS + THREADS.ilog2()))];
+
+    fn created(spans: &OpenSpans, span: u64) -> Option<u64> {
+        spans.remove(span, |open_span| open_span.created_ns)
+    }
+
+    fn is_elsewhere(spans: &OpenSpans, span: u64) -> bool {
+        spans.others().contains_key(&span)
+    }
+
+    #[test]
+    fn a_slot_is_taken_until_its_span_ends_or_its_number_comes_again() {
+        let spans = OpenSpans::default();
+        let [first, second] = SAME_SLOT;
+        spans.insert(first, OpenSpan::for_test(10));
+        spans.insert(second, OpenSpan::for_test(20));
+        assert!(
+            !is_elsewhere(&spans, first) && is_elsewhere(&spans, second),
+            "both have the same slot"
+        );
+        assert_eq!(spans.all().map(|all| all.len()), Some(2));
+        assert!(
+            spans
+                .change(second, |open_span| open_span.exit(0))
+                .is_some()
+        );
+        assert_eq!(
+            SAME_SLOT.map(|span| created(&spans, span)),
+            [Some(10), Some(20)]
+        );
+        assert_eq!(
+            SAME_SLOT.map(|span| created(&spans, span)),
+            [None; 2],
+            "once"
+        );
+        spans.insert(second, OpenSpan::for_test(20));
+        assert!(!is_elsewhere(&spans, second));
+        // The layer has missed the end of that span, and the registry uses its number again.
+        spans.insert(second, OpenSpan::for_test(30));
+        assert_eq!(
+            (is_elsewhere(&spans, second), created(&spans, second)),
+            (false, Some(30))
+        );
+    }
+
+    /// Symptom: a thread that created one span after another used all slots in turn, and so evicted
+    /// them from the other threads' caches.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn successive_spans_of_a_thread_reuse_one_slot() {
+        let index = || {
+            Slots::<Slot>::locate(
+                tracing::info_span!("span")
+                    .id()
+                    .expect("enabled")
+                    .into_u64(),
+            )
+        };
+        // Without a layer, the registry does not reuse indices.
+        let subscriber = tracing_subscriber::registry().with(crate::SpanTimingLayer::new());
+        let dispatch = tracing_core::Dispatch::new(subscriber);
+        tracing::dispatcher::with_default(&dispatch, || {
+            let first = index();
+            assert!((0..1_000).all(|_| index() == first));
+        });
+    }
+
+    /// Threads with slots in one shard would write to the same cache lines.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn spans_of_two_threads_are_in_two_shards() {
+        let dispatch = tracing_core::Dispatch::new(tracing_subscriber::registry());
+        let shard = || {
+            let span = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("span"));
+            (
+                Slots::<Slot>::locate(span.id().expect("enabled").into_u64()).0,
+                span,
+            )
+        };
+        let (here, _open) = shard();
+        let (there, _open) = thread::scope(|scope| scope.spawn(shard).join().expect("a shard"));
+        assert_ne!(here, there);
+    }
+
+    /// Symptom: with 2,000 open spans, most spans had no slot, and a span cost 160 ns more.
+    #[test]
+    fn every_open_span_has_a_slot() {
+        let spans = OpenSpans::default();
+        let number = |index: u64, thread: u64| 1 + index + (thread << INDEX_BITS);
+        let all = || {
+            [0, 1, 1_023]
+                .into_iter()
+                .flat_map(|thread| (0..5_000).map(move |index| (index, thread)))
+        };
+        all().for_each(|(index, thread)| {
+            spans.insert(number(index, thread), OpenSpan::for_test(index))
+        });
+        assert!(spans.others().is_empty());
+        assert!(all().all(|(index, thread)| created(&spans, number(index, thread)) == Some(index)));
+        let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
+        spans.insert(beyond, OpenSpan::for_test(7));
+        assert!(is_elsewhere(&spans, beyond) && created(&spans, beyond) == Some(7));
+    }
+
+    /// Symptom: a forked child hung at its first span. Cause: another thread of its parent had
+    /// locked the slot of that span at the fork.
+    #[test]
+    fn no_thread_waits_for_a_thread_that_works_on_another_span() {
+        let spans = OpenSpans::default();
+        let [first, second] = SAME_SLOT;
+        spans.insert(first, OpenSpan::for_test(10));
+        core::mem::forget(spans.slots.get(first).unwrap().open_span.lock());
+        let goes_elsewhere = || {
+            spans.insert(second, OpenSpan::for_test(20));
+            is_elsewhere(&spans, second) && created(&spans, second) == Some(20)
+        };
+        assert!(
+            goes_elsewhere() && spans.all().is_none(),
+            "taken, and locked"
+        );
+        // ORDERING: Relaxed, one thread.
+        spans
+            .slots
+            .get(first)
+            .unwrap()
+            .span
+            .store(FREE, Ordering::Relaxed);
+        assert!(goes_elsewhere(), "free, and locked");
+    }
+}

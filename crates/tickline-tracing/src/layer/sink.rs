@@ -1,0 +1,161 @@
+//! [`Sink`], by which the layer passes its spans on; and the lookup of a span's extensions.
+
+use core::fmt;
+use std::sync::Arc;
+
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Dispatch, Event, Subscriber};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
+
+use crate::layer::open_spans::OpenSpans;
+use crate::layer::timing::{SpanTimes, StaticMetadata};
+
+/// A receiver of the spans of a [`SpanTimingLayer`](crate::SpanTimingLayer). Only this crate
+/// implements the trait: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents),
+/// and the sinks of the modules `chrome`, `flight`, `histogram` and `cpu_time`. The layer holds no
+/// lock of its own while it calls a sink.
+///
+/// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
+/// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread
+/// takes the read lock again. If another thread has begun a reload in between, both threads wait
+/// for each other for ever. To avoid this deadlock, reload a filter around the layer, which holds
+/// no lock, or use callbacks that neither send events nor create spans.
+pub trait Sink: SpanSink {}
+
+impl<S: SpanSink> Sink for S {}
+
+/// The calls of a sink. Times are ns of `CLOCK_MONOTONIC`. Other crates can't name this trait,
+/// because its module is private; so they can't implement [`Sink`].
+pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
+    /// The sink became one of a layer that keeps its open spans in this table.
+    fn added_to_layer(&mut self, _open_spans: &Arc<OpenSpans>) {}
+
+    /// Whether the layer must call [`entered`](Self::entered) and [`exited`](Self::exited).
+    fn wants_enters(&self) -> bool {
+        false
+    }
+
+    /// Whether the layer must call [`event`](Self::event), which costs a reading of the clock.
+    fn wants_events(&self) -> bool {
+        false
+    }
+
+    /// The layer became part of a subscriber.
+    fn layer_registered(&self, _dispatch: &Dispatch) {}
+
+    /// A span was created.
+    fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
+
+    /// Values of a span's fields were recorded after its creation.
+    fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
+
+    /// This thread entered or re-entered a span.
+    fn entered(&self, _span: &Span<'_>, _ns: u64) {}
+
+    /// This thread exited a span.
+    fn exited(&self, _span: &Span<'_>, _ns: u64) {}
+
+    /// An event happened on this thread.
+    fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
+
+    /// A span was closed. Its extensions still exist, [`SpanTimes`] among them.
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes);
+}
+
+/// The span that a caller of [`Lookup`] asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum SpanQuery<'a> {
+    /// The span of this number.
+    Id(&'a Id),
+    /// The parent of the span of this number.
+    ParentOf(&'a Id),
+    /// The span in which this event happened.
+    Around(&'a Event<'a>),
+}
+
+/// A callback that gets a span's extensions, locked, and a lookup that can find the span's parent.
+type ExtensionVisitor<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
+
+/// Finds spans in a registry of any type, including spans that a filter hides from the layer.
+pub trait Lookup {
+    /// Calls `visitor` with the extensions of the queried span, if it exists.
+    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>);
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
+    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
+        let found = match query {
+            SpanQuery::Id(id) | SpanQuery::ParentOf(id) => self.span(id),
+            SpanQuery::Around(event) => self.event_span(event),
+        };
+        found
+            .iter()
+            .for_each(|found| found.with_extensions(query, visitor));
+    }
+}
+
+/// The lookup for a span that was found already.
+impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
+    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
+        match query {
+            SpanQuery::ParentOf(_) => {
+                self.parent()
+                    .iter()
+                    .for_each(|parent| visitor(parent.extensions_mut(), parent));
+            }
+            SpanQuery::Id(_) | SpanQuery::Around(_) => visitor(self.extensions_mut(), self),
+        }
+    }
+}
+
+impl dyn Lookup + '_ {
+    /// Calls `run` with the span's extension of this type, and returns the result; `None` if the
+    /// span does not exist. A missing extension gets the default value. `run` also gets a lookup
+    /// that can find the span's parent.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
+        &self,
+        query: SpanQuery<'_>,
+        run: impl FnOnce(&mut T, &dyn Lookup) -> R,
+    ) -> Option<R> {
+        let (mut run, mut result) = (Some(run), None);
+        self.with_extensions(query, &mut |mut extensions, found| {
+            if extensions.get_mut::<T>().is_none() {
+                extensions.insert(T::default());
+            }
+            result = extensions
+                .get_mut()
+                .zip(run.take())
+                .map(|(extension, run)| run(extension, found));
+        });
+        result
+    }
+}
+
+/// The span of a call to a sink, with its number and its metadata. Its extensions are in the
+/// registry; an access to them may cost a lookup.
+pub struct Span<'a> {
+    pub(crate) id: &'a Id,
+    pub(crate) metadata: StaticMetadata,
+    pub(crate) lookup: &'a dyn Lookup,
+}
+
+impl Span<'_> {
+    /// Calls `run` with the span's extension of this type: see `extension` of [`Lookup`].
+    pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
+        &self,
+        run: impl FnOnce(&mut T, &dyn Lookup) -> R,
+    ) -> Option<R> {
+        self.lookup.extension(SpanQuery::Id(self.id), run)
+    }
+}
+
+impl fmt::Debug for Span<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, metadata, .. } = self;
+        f.debug_struct("Span")
+            .field("id", id)
+            .field("metadata", metadata)
+            .finish_non_exhaustive()
+    }
+}

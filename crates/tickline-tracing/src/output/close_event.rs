@@ -1,0 +1,82 @@
+//! A sink that sends an event with the times of each closed span, like `fmt` with `FmtSpan::CLOSE`.
+
+use std::sync::OnceLock;
+
+use tracing_core::dispatcher::{self, WeakDispatch};
+use tracing_core::field::{Field, FieldSet, Value};
+use tracing_core::{Dispatch, Event};
+
+use crate::layer::sink::{Span, SpanSink};
+use crate::layer::timing::SpanTimes;
+
+/// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
+/// and `time.idle`, as with `FmtSpan::CLOSE`. The event is in the span, and has its level and
+/// target. All layers of the subscriber get the event, and may print it.
+///
+/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: an event
+/// and the reload may wait for each other for ever ([`Sink`](crate::Sink)). A reload of a filter
+/// around the layer is safe.
+///
+/// ```
+/// use tickline_tracing::{CloseEvents, SpanTimingLayer};
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let subscriber = tracing_subscriber::registry()
+///     .with(SpanTimingLayer::new().with_sink(CloseEvents::new()));
+///     // .with(tracing_subscriber::fmt::layer())
+/// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct CloseEvents {
+    /// The subscriber of the layer. The thread that closes a span may have another default
+    /// subscriber.
+    dispatch: OnceLock<WeakDispatch>,
+}
+
+impl CloseEvents {
+    /// Sends an event for every span that the layer times.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl SpanSink for CloseEvents {
+    fn layer_registered(&self, dispatch: &Dispatch) {
+        // Later calls change nothing: a layer belongs to one subscriber.
+        _ = self.dispatch.set(dispatch.downgrade());
+    }
+
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
+        let metadata = span.metadata;
+        // A field set needs a callsite. The event uses that of the span, and has its level and
+        // target.
+        let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
+        let mut names = fields.iter();
+        let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next())
+        else {
+            return;
+        };
+        let (busy_time, idle_time) = (times.busy(), times.idle());
+        let event = |values: &[(&Field, Option<&dyn Value>); 3]| {
+            let values = fields.value_set(values);
+            let event = Event::new_child_of(span.id.clone(), metadata, &values);
+            let send = |dispatch: &Dispatch| {
+                // Per-layer filters need this call before each event.
+                if dispatch.enabled(metadata) {
+                    dispatch.event(&event);
+                }
+            };
+            match self.dispatch.get() {
+                Some(dispatch) => dispatch.upgrade().iter().for_each(send),
+                // `reload` has added the layer without a call of `on_register_dispatch`.
+                None => dispatcher::get_default(send),
+            }
+        };
+        event(&[
+            (&message, Some(&"close")),
+            (&busy, Some(&format_args!("{busy_time:.2?}"))),
+            (&idle, Some(&format_args!("{idle_time:.2?}"))),
+        ]);
+    }
+}

@@ -1,0 +1,403 @@
+//! Histograms of the spans' times, by the spans' names or by the values of their fields: quantiles
+//! for people, and histograms for Prometheus.
+//!
+//! ```
+//! use tickline_tracing::SpanTimingLayer;
+//! use tickline_tracing::histogram::{Histograms, Measure};
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! let histograms = Histograms::builder(Measure::Total).labels(&["route", "status"]).build();
+//! let layer = SpanTimingLayer::new().with_sink(histograms.clone());
+//! tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+//!     let span = tracing::info_span!("request", route = "/item", status = tracing::field::Empty);
+//!     span.in_scope(|| { /* ... */ });
+//!     span.record("status", 200);
+//! });
+//!
+//! // The handler of `/metrics` returns this text, as `text/plain; version=0.0.4`:
+//! let text = histograms.to_prometheus("http_request_seconds");
+//! let count = "http_request_seconds_count{route=\"/item\",status=\"200\"} 1\n";
+//! assert!(text.contains(count), "{text}");
+//! ```
+//! The spans with the same values of all labels form a series. There are at most 1,000 series. A
+//! span that gets further values moves to another series; the series that it leaves still counts
+//! towards the limit. Beyond the limit, spans count in one more series, whose values are all
+//! `(other)`. With more than 1,024 threads, or 2,097,120 open spans of one thread, some other spans
+//! may also count there.
+//!
+//! Each thread has counts of its own, and needs a lock only for its first span of a series. When
+//! the thread has ended, the next thread that counts in the series takes over these counts. A
+//! reader sees every span whose end happened before the read. The histograms do not count spans
+//! that a thread closes after it has lost its thread-local memory. After the program drops
+//! histograms, a thread keeps its part of their memory until the thread ends, or until it first
+//! counts in other histograms.
+//!
+//! A signal handler must not create, record or close spans that are counted here: it may allocate,
+//! or deadlock. A forked child has its parent's counts. It may wait for ever if, at the fork,
+//! another thread of the parent was reading the histograms, or was just adding a series or counts.
+//!
+//! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
+//! thread, and 1 KiB for each power of two that contains times.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tracing_core::field::Visit;
+use tracing_core::span::{Attributes, Id, Record};
+
+use crate::layer::open_spans::{OpenSpans, Slots};
+use crate::layer::sink::{Span, SpanSink};
+use crate::layer::timing::{SpanTimes, as_ns};
+
+mod prometheus;
+mod series;
+mod table;
+
+use series::{Series, Times};
+use table::{SLOTS, Table};
+
+/// The labels that are not fields.
+const NAME: &str = "span";
+const TARGET: &str = "target";
+
+/// The default bounds of the buckets, ms, as in Prometheus' own libraries (`DefBuckets` in
+/// client_golang's `prometheus/histogram.go`).
+const BOUNDS_MS: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+
+/// The limit of labels: a set of labels has a bit for each label (`table::Callsite`).
+const MAX_LABELS: usize = u64::BITS as usize;
+
+/// The time of a span that the histograms record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Measure {
+    /// The time from the span's creation to its end.
+    #[default]
+    Total,
+    /// The time during which the span was entered.
+    Busy,
+    /// The time during which the span was not entered.
+    Idle,
+    /// The span's CPU time. Spans without a CPU time do not count
+    /// ([`cpu_time`](crate::cpu_time::CpuTimer)).
+    #[cfg(all(unix, feature = "cpu-time"))]
+    Cpu,
+}
+
+/// Histograms of the spans' times, one for each name, or for each combination of the labels'
+/// values. Clones share the histograms: use one clone as the sink, and read another.
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tickline_tracing::histogram::{Histograms, Measure};
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let histograms = Histograms::new(Measure::Total);
+/// let subscriber =
+///     tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(histograms.clone()));
+/// tracing::subscriber::with_default(subscriber, || {
+///     for _ in 0..100 {
+///         tracing::info_span!("work").in_scope(|| ());
+///     }
+/// });
+/// let summary = &histograms.summaries()[0];
+/// assert_eq!((summary.label_values[0].as_str(), summary.count), ("work", 100));
+/// println!("{histograms}");
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Histograms {
+    measure: Measure,
+    table: Arc<Table>,
+    /// The series of each open span, if labels are fields ([`pack`]). The registry's extensions in
+    /// place of this table would cost as much as the layer.
+    open: Option<Arc<Slots<AtomicU64>>>,
+}
+
+/// Settings for histograms, made by [`Histograms::builder`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct HistogramsBuilder {
+    measure: Measure,
+    labels: &'static [&'static str],
+    /// The upper bounds of the buckets.
+    bounds_ns: BTreeSet<u64>,
+}
+
+impl HistogramsBuilder {
+    /// The labels of the times: names of fields, or `span` for the span's name, or `target` for its
+    /// target. The default is `span` alone. Spans that lack any of the fields do not count. A field
+    /// without a value (`tracing::field::Empty`) has the value "". If a field is recorded several
+    /// times, the last value counts. Prometheus' names have no dots: `http.route` becomes
+    /// `http_route` there.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 64 labels, or if a label
+    ///
+    /// - is empty,
+    /// - begins with a digit,
+    /// - has other characters than ASCII letters, digits, `_` and `.`,
+    /// - occurs twice,
+    /// - is `le`, or begins with `__`: Prometheus reserves these names.
+    pub fn labels(self, labels: &'static [&'static str]) -> Self {
+        prometheus::check(labels);
+        Self { labels, ..self }
+    }
+
+    /// The upper bounds of the buckets for [`to_prometheus`](Histograms::to_prometheus), in any
+    /// order. A bucket for longer times is added. The default bounds are 5, 10, 25, 50, 100, 250,
+    /// 500 ms, 1, 2.5, 5 and 10 s.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline_tracing::histogram::{Histograms, Measure};
+    ///
+    /// let chosen = [100, 200, 500, 1_000].map(Duration::from_micros);
+    /// let histograms = Histograms::builder(Measure::Busy).buckets(chosen).build();
+    /// // Powers of two, 1 us to 1 s.
+    /// let powers = (0..=20).map(|power| Duration::from_micros(1 << power));
+    /// let histograms = Histograms::builder(Measure::Busy).buckets(powers).build();
+    /// ```
+    pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
+        Self {
+            bounds_ns: bounds.into_iter().map(as_ns).collect(),
+            ..self
+        }
+    }
+
+    /// Makes empty histograms.
+    pub fn build(self) -> Histograms {
+        let Self {
+            measure,
+            labels,
+            bounds_ns,
+        } = self;
+        Histograms {
+            measure,
+            table: Table::new(labels, bounds_ns.into_iter().collect()),
+            open: None,
+        }
+    }
+}
+
+impl Histograms {
+    /// Makes empty histograms, by the spans' names.
+    pub fn new(measure: Measure) -> Self {
+        Self::builder(measure).build()
+    }
+
+    /// Settings for histograms of this time of the spans.
+    pub fn builder(measure: Measure) -> HistogramsBuilder {
+        let bounds_ns = BOUNDS_MS.map(|ms| ms * 1_000_000).into();
+        HistogramsBuilder {
+            measure,
+            labels: &[NAME],
+            bounds_ns,
+        }
+    }
+
+    /// A summary for each series that has times, by the labels' values in alphabetical order.
+    /// Callsites of the same name count together.
+    pub fn summaries(&self) -> Vec<Summary> {
+        let summary =
+            |series: &Series| Summary::new(series.values.clone(), &series.times_since_reset());
+        self.table
+            .all_series()
+            .into_iter()
+            .filter_map(summary)
+            .collect()
+    }
+
+    /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
+    /// but not from [`to_prometheus`](Self::to_prometheus). A span that another thread is just
+    /// closing may be removed, too.
+    pub fn reset(&self) {
+        self.table.all_series().into_iter().for_each(Series::reset);
+    }
+}
+
+/// The content of a span's slot: the index of the span's series, and above it the span's number,
+/// which distinguishes the span from other spans with this slot. The shift drops the number's
+/// highest bits, with which the registry counts the uses of the slot.
+fn pack(span: &Id, index: usize) -> u64 {
+    (span.into_u64() << INDEX_BITS) | index as u64
+}
+
+const INDEX_BITS: u32 = SLOTS.ilog2();
+
+/// The index of the series, if the slot's content belongs to this span.
+#[inline]
+fn unpack(packed: u64, span: &Id) -> Option<usize> {
+    usize::try_from(packed ^ pack(span, 0))
+        .ok()
+        .filter(|index| *index < SLOTS)
+}
+
+impl SpanSink for Histograms {
+    fn added_to_layer(&mut self, _: &Arc<OpenSpans>) {
+        self.open = self
+            .table
+            .labels
+            .iter()
+            .any(|label| !matches!(*label, NAME | TARGET))
+            .then(Arc::default);
+    }
+
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
+        let (table, Some(open)) = (&self.table, &self.open) else {
+            return;
+        };
+        table.with_thread_counts(|thread| {
+            let index = thread
+                .series_index(table, span.metadata, None, |visit| attributes.record(visit))?;
+            let slot = open.get_or_make(span.id.into_u64())?;
+            // ORDERING: Relaxed. Another thread gets the span's number only after this store.
+            slot.store(pack(span.id, index), Ordering::Relaxed);
+            Some(())
+        });
+    }
+
+    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
+        let table = &self.table;
+        let Some(slot) = self
+            .open
+            .as_ref()
+            .and_then(|open| open.get(span.id.into_u64()))
+        else {
+            return;
+        };
+        let with_values = |before| {
+            // The series `(other)` does not have the span's own values.
+            let before = unpack(before, span.id).filter(|index| *index != table.other_index)?;
+            let record = |visit: &mut dyn Visit| values.record(visit);
+            let index = table.with_thread_counts(|thread| {
+                thread.series_index(table, span.metadata, Some(before), record)
+            })?;
+            Some(pack(span.id, index))
+        };
+        // The update starts again if another thread has recorded a value meanwhile.
+        // ORDERING: Relaxed for both: only the slot's own content counts.
+        _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values);
+    }
+
+    #[inline]
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
+        let table = &self.table;
+        let index_of = |open: &Slots<AtomicU64>| {
+            let slot = open.get(span.id.into_u64())?;
+            // ORDERING: Relaxed: only the slot's own content counts. The span has ended, so no
+            // other thread writes.
+            let index = unpack(slot.load(Ordering::Relaxed), span.id)?;
+            // ORDERING: Relaxed: the slot orders no other memory.
+            slot.store(0, Ordering::Relaxed);
+            Some(index)
+        };
+        let ns = match self.measure {
+            Measure::Total => times.closed_ns - times.created_ns,
+            Measure::Busy => times.busy_ns,
+            Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
+            #[cfg(all(unix, feature = "cpu-time"))]
+            Measure::Cpu => match crate::layer::cpu_time::get(span) {
+                Some(time) => as_ns(time),
+                None => return,
+            },
+        };
+        table.with_thread_counts(|thread| {
+            let index = match &self.open {
+                None => thread.series_index(table, span.metadata, None, |_| ())?,
+                // A span without a slot counts in the series `(other)`, if it has all fields.
+                Some(open) => index_of(open).or_else(|| {
+                    thread
+                        .callsite(table, span.metadata)
+                        .map(|_| table.other_index)
+                })?,
+            };
+            thread.count(table, index, ns)
+        });
+    }
+}
+
+/// Prints a table with a line for each combination of the labels' values.
+impl fmt::Display for Histograms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.table.labels.iter().map(|label| (*label).to_owned());
+        let heads =
+            ["count", "p50", "p90", "p99", "p99.9", "max"].map(|head| format!("{head:>10}"));
+        let mut lines = vec![labels.chain(heads).collect::<Vec<_>>()];
+        for summary in self.summaries() {
+            let Summary {
+                label_values: mut cells,
+                count,
+                p50,
+                p90,
+                p99,
+                p999,
+                max,
+            } = summary;
+            cells.push(format!("{count:>10}"));
+            cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:>10.2?}")));
+            lines.push(cells);
+        }
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+        let widths: Vec<_> = (0..lines[0].len()).filter_map(width).collect();
+        let line = |line: &Vec<String>| {
+            let cells = line
+                .iter()
+                .zip(&widths)
+                .map(|(text, width)| format!("{text:width$}"));
+            cells.collect::<Vec<_>>().join(" ")
+        };
+        f.write_str(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The summary of a series. Quantiles and `max` are the upper ends of their buckets, so they are up
+/// to 1 % too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The labels' values, in the order of the labels: by default, only the spans' name.
+    pub label_values: Vec<String>,
+    /// The number of closed spans.
+    pub count: u64,
+    /// Half of the spans took no longer.
+    pub p50: Duration,
+    /// 90 % of the spans took no longer.
+    pub p90: Duration,
+    /// 99 % of the spans took no longer.
+    pub p99: Duration,
+    /// 99.9 % of the spans took no longer.
+    pub p999: Duration,
+    /// No span took longer.
+    pub max: Duration,
+}
+
+impl Summary {
+    /// `None` without times.
+    fn new(label_values: Vec<String>, times: &Times) -> Option<Self> {
+        let count = times.values().sum();
+        let quantile = |per_mille: u64| {
+            let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);
+            let mut up_to = 0;
+            let (end_ns, _) = times.iter().find(|(_, count)| {
+                up_to += u128::from(**count);
+                up_to >= rank.max(1)
+            })?;
+            Some(Duration::from_nanos(*end_ns))
+        };
+        let [p50, p90, p99, p999, max] = [500, 900, 990, 999, 1_000].map(quantile);
+        Some(Self {
+            label_values,
+            count,
+            p50: p50?,
+            p90: p90?,
+            p99: p99?,
+            p999: p999?,
+            max: max?,
+        })
+    }
+}

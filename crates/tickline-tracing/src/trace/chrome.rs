@@ -1,0 +1,579 @@
+//! A sink that writes a trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar
+//! viewers while the program runs.
+//!
+//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
+//! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
+//! has spans that do not end. The spans of a request are `b` and `e` events with the request's
+//! number ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
+//! Threads have the system's numbers and names.
+//!
+//! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
+//! compares this sink with tracing-chrome and tracing-perfetto.
+//!
+//! # When the program ends without dropping the guard
+//!
+//! The writer writes every 100 ms ([`ChromeBuilder::flush_every`]). The table says when the file
+//! also has the records after the last write:
+//!
+//! | the program | is the file complete up to that moment? |
+//! |---|---|
+//! | panics | with [`ChromeBuilder::flush_on_panic`], even if the panic aborts |
+//! | leaks its guard, or calls `exit` on the thread that made the trace | if the system then runs the thread's destructors: Linux with glibc, macOS |
+//! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
+//! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
+//! | is killed | no, up to 100 ms are missing; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
+//!
+//! Viewers open an incomplete file: "the `]` at the end of the JSON Array Format is optional"
+//! (ibid.). The file begins with `[` and an event, and a comma comes before each further event.
+//! Each write ends with a whole event. A `SIGKILL` during a write may truncate the last event,
+//! which Perfetto then leaves out. A loss of power may damage the file.
+//!
+//! # In a forked child
+//!
+//! The file belongs to the parent. The child's spans are not recorded, the child does not wait for
+//! the writer, and its copy of the guard does nothing. A child that needs a trace makes its own, in
+//! another file. (In one case the child may wait for ever: at the fork it was in a span that
+//! another thread was just entering or exiting.)
+//!
+//! # Order in the file
+//!
+//! The events of a thread are in order of time, and each `E` belongs to the last open `B` of its
+//! thread. The writer takes the records of one thread after another, so an `e` may come before its
+//! `b`, which another thread has recorded. Viewers sort the events. A script must sort them by `ts`
+//! before it pairs them.
+//!
+//! # Cost
+//!
+//! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
+//! It does not wait for other threads. The writer's thread turns the words into text. Records that
+//! do not fit into the ring are dropped and counted. The file says how many are missing, and where.
+//! With [`ChromeBuilder::wait_when_full`] the program's threads wait instead.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Instant;
+
+use super::json::Trace;
+use super::panic_hook::after_panics;
+use super::record::{Records, Word};
+use super::recorder::{Recorder, TraceSink};
+use super::ring::ControlWord;
+use super::settings::{Settings, WhenFull, settings};
+use super::snapshot::program_name;
+use super::thread_recorder;
+
+pub use super::settings::Tracks;
+pub use super::summary::TraceSummary;
+
+/// The default of [`ChromeBuilder::flush_every`]. A longer time loses more events when the process
+/// is killed; a shorter time costs more system calls.
+const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// The longest time that a program waits for the writer when it ends.
+const LAST_FLUSH: Duration = Duration::from_secs(2);
+
+/// A sink that writes a trace file, made by [`Chrome::builder`].
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tickline_tracing::chrome::Chrome;
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// # fn main() -> std::io::Result<()> {
+/// # let path = std::env::temp_dir().join("tickline-doc-trace.json");
+/// let (chrome, guard) = Chrome::builder().with_fields().create(&path)?;
+/// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(chrome));
+/// tracing::subscriber::with_default(subscriber, || {
+///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
+/// });
+/// let summary = guard.finish()?;
+/// assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
+/// assert_eq!(summary.dropped_records, 0);
+/// # std::fs::remove_file(path)
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Chrome {
+    recorder: Arc<Recorder>,
+}
+
+impl TraceSink for Chrome {
+    fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+}
+
+/// Settings for a trace file.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct ChromeBuilder {
+    settings: Settings,
+    flush_every: Duration,
+    flush_on_panic: bool,
+}
+
+impl ChromeBuilder {
+    settings!();
+
+    /// The longest time before an event is written to the file: 100 ms by default, at least 1 ms.
+    pub fn flush_every(self, flush_every: Duration) -> Self {
+        Self {
+            flush_every: flush_every.max(Duration::from_millis(1)),
+            ..self
+        }
+    }
+
+    /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
+    /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
+    /// once, or 2,000 with the smallest ring.
+    pub fn wait_when_full(mut self) -> Self {
+        self.settings.when_full = WhenFull::Wait;
+        self
+    }
+
+    /// Flushes the trace when a thread panics, after the present panic hook has run.
+    pub fn flush_on_panic(self) -> Self {
+        Self {
+            flush_on_panic: true,
+            ..self
+        }
+    }
+
+    /// Creates or truncates the file, and starts the thread that writes it. Links are followed. If
+    /// `/dev/stdout` is a file, it is truncated, too. To append to standard output, pass
+    /// [`std::io::stdout`] to [`write_to`](Self::write_to).
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created, or the thread cannot be started.
+    pub fn create(self, path: impl AsRef<Path>) -> io::Result<(Chrome, ChromeGuard)> {
+        self.write_to(File::create(path)?)
+    }
+
+    /// Starts the thread that writes to `output`.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started.
+    pub fn write_to(
+        self,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<(Chrome, ChromeGuard)> {
+        let recorder = Arc::new(Recorder::new(self.settings));
+        let requests = Arc::new(FlushRequests::default());
+        let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
+        let write = move || write(output, &recorded, &requested, self.flush_every);
+        let thread = thread::Builder::new()
+            .name("tickline-trace".to_owned())
+            .spawn(write)?;
+        let flusher = Flusher {
+            requests,
+            writer: thread.thread().clone(),
+            process: process::id(),
+        };
+        flush_when_this_thread_ends(flusher.clone());
+        if self.flush_on_panic {
+            let flusher = flusher.clone();
+            // If the writer itself panics, a flush would wait for this thread.
+            after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
+        }
+        let (chrome, thread) = (
+            Chrome {
+                recorder: Arc::clone(&recorder),
+            },
+            Some(thread),
+        );
+        Ok((
+            chrome,
+            ChromeGuard {
+                recorder,
+                flusher,
+                thread,
+            },
+        ))
+    }
+}
+
+impl Chrome {
+    /// Settings for a trace file.
+    pub fn builder() -> ChromeBuilder {
+        let settings = Settings::new(WhenFull::Drop);
+        ChromeBuilder {
+            settings,
+            flush_every: DEFAULT_FLUSH_EVERY,
+            flush_on_panic: false,
+        }
+    }
+}
+
+/// Makes the writer write the records so far to the file. Clones share the writer.
+#[derive(Debug, Clone)]
+pub struct Flusher {
+    requests: Arc<FlushRequests>,
+    writer: Thread,
+    /// The process in which the writer runs.
+    process: u32,
+}
+
+impl Flusher {
+    /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
+    /// they are written, or the writer has ended. [`ChromeGuard::finish`] says whether it ended by
+    /// an error.
+    #[must_use = "after false the trace is not complete"]
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let number = self.requests.request();
+        self.writer.unpark();
+        self.wait(number, timeout)
+    }
+
+    /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
+    /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
+    /// which may notice the request only after [`ChromeBuilder::flush_every`]. If the interrupted
+    /// thread holds a lock that the writer needs, such as the allocator's, the call fails after
+    /// `timeout`.
+    #[must_use = "after false the trace is not complete"]
+    pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
+        self.wait(self.requests.request(), timeout)
+    }
+
+    fn wait(&self, number: u64, timeout: Duration) -> bool {
+        if process::id() != self.process {
+            return false;
+        }
+        let start = Instant::now();
+        while !self.requests.is_done(number) {
+            if start.elapsed() >= timeout {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+        true
+    }
+}
+
+/// Flushes the traces when the thread that made them ends. The main thread ends with the program.
+struct AtEnd(Vec<Flusher>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // On other systems the writer's thread may have ended by now, and the wait would time out.
+        if cfg!(unix) {
+            self.0
+                .iter()
+                .for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
+        }
+    }
+}
+
+fn flush_when_this_thread_ends(flusher: Flusher) {
+    thread_local! {
+        static AT_END: RefCell<AtEnd> = const { RefCell::new(AtEnd(Vec::new())) };
+    }
+    let add = |at_end: &RefCell<AtEnd>| {
+        let flushers = &mut at_end.borrow_mut().0;
+        flushers.retain(|flusher| !flusher.requests.is_done(ENDED));
+        flushers.push(flusher);
+    };
+    _ = AT_END.try_with(add);
+}
+
+/// Ends the file when it is dropped. The file does not get later records.
+///
+/// Keep the guard until the end of `main`. The [module's documentation](self) says which records
+/// are missing if the program ends without dropping it.
+#[derive(Debug)]
+#[must_use = "the file ends when the guard is dropped"]
+pub struct ChromeGuard {
+    recorder: Arc<Recorder>,
+    flusher: Flusher,
+    thread: Option<JoinHandle<io::Result<TraceSummary>>>,
+}
+
+impl ChromeGuard {
+    /// Writes the remaining records, ends the file, and returns a summary of its content.
+    ///
+    /// # Errors
+    ///
+    /// - The first error of a write. The writer stopped at this error.
+    /// - If the writer's thread panicked, as the `output` of [`ChromeBuilder::write_to`] may do.
+    /// - In a forked child, because the file belongs to the parent.
+    pub fn finish(mut self) -> io::Result<TraceSummary> {
+        self.stop()
+    }
+
+    /// A flusher, for programs that end without dropping the guard.
+    pub fn flusher(&self) -> Flusher {
+        self.flusher.clone()
+    }
+
+    fn stop(&mut self) -> io::Result<TraceSummary> {
+        let thread = self
+            .thread
+            .take()
+            .ok_or_else(|| io::Error::other("the trace was ended before"))?;
+        if process::id() != self.flusher.process {
+            // The child must neither join nor detach the writer: it has only the thread that
+            // forked.
+            mem::forget(thread);
+            return Err(io::Error::other(
+                "the trace is written by the parent of this process",
+            ));
+        }
+        self.recorder.end();
+        self.flusher.writer.unpark();
+        let panicked = |_| {
+            Err(io::Error::other(
+                "the thread that writes the trace panicked",
+            ))
+        };
+        thread.join().unwrap_or_else(panicked)
+    }
+}
+
+impl Drop for ChromeGuard {
+    fn drop(&mut self) {
+        _ = self.stop();
+    }
+}
+
+// The writer: the thread that takes records out of the rings, and writes them as text.
+
+/// The program's requests to the writer. They are atomics, so that a signal handler can make one.
+#[derive(Debug, Default)]
+struct FlushRequests {
+    /// The number of requests so far. Each is a request to write all earlier records.
+    requested: AtomicU64,
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
+    /// or a panic.
+    done: AtomicU64,
+}
+
+const ENDED: u64 = u64::MAX;
+
+impl FlushRequests {
+    /// Makes a request, and returns its number.
+    fn request(&self) -> u64 {
+        // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
+        // earlier records of the requesting thread.
+        self.requested.fetch_add(1, Ordering::Release) + 1
+    }
+
+    fn is_done(&self, number: u64) -> bool {
+        // ORDERING: Acquire, pairs with the Release store in `set_done`: this thread sees that the
+        // records are written.
+        self.done.load(Ordering::Acquire) >= number
+    }
+
+    /// For the writer: the number of the last request.
+    fn requested(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release change in `request`: the writer then takes all
+        // records from before the request.
+        self.requested.load(Ordering::Acquire)
+    }
+
+    /// For the writer: marks the requests up to this number as carried out.
+    fn set_done(&self, number: u64) {
+        // ORDERING: Release, pairs with the Acquire load in `is_done`.
+        self.done.store(number, Ordering::Release);
+    }
+}
+
+/// Writes records until the program ends the recorder, or a write fails or panics.
+fn write(
+    output: impl Write,
+    recorder: &Recorder,
+    requests: &FlushRequests,
+    flush_every: Duration,
+) -> io::Result<TraceSummary> {
+    thread_recorder::IS_READER.set(true);
+    // This is the only `set`, because a recorder has one reader.
+    _ = recorder.reader.set(thread::current());
+    // If the output panics, threads must not wait for the writer any longer.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let trace = Trace::begin(output, process::id(), &program_name())?;
+        Writer {
+            trace,
+            recorder,
+            words: Vec::new(),
+        }
+        .write_all(requests, flush_every)
+    }));
+    recorder.end();
+    requests.set_done(ENDED);
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+struct Writer<'a, W: Write> {
+    /// The `dropped_records` of its summary is the number of missing records that the marks state
+    /// so far.
+    trace: Trace<W>,
+    recorder: &'a Recorder,
+    words: Vec<Word>,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn write_all(
+        mut self,
+        requests: &FlushRequests,
+        flush_every: Duration,
+    ) -> io::Result<TraceSummary> {
+        self.trace.output.flush()?;
+        let (mut flushed, mut done) = (Instant::now(), 0);
+        loop {
+            let (requested, finish) = (requests.requested(), self.recorder.has_ended());
+            let took_much = self.take_records()?;
+            if finish || requested != done || flushed.elapsed() >= flush_every {
+                self.write_missing()?;
+                self.trace.output.flush()?;
+                flushed = Instant::now();
+                requests.set_done(requested);
+                done = requested;
+            }
+            if finish {
+                return self.trace.finish();
+            }
+            if !took_much {
+                thread::park_timeout(flush_every);
+            }
+        }
+    }
+
+    /// Takes and writes the present records of all rings. Returns whether there were so many that
+    /// more have probably been recorded meanwhile.
+    fn take_records(&mut self) -> io::Result<bool> {
+        let mut is_much = false;
+        for ring in self.recorder.rings().unwrap_or_default() {
+            // This is loaded before the records are taken, so no record can follow after the end.
+            let has_ended = ring.has_ended();
+            let from = ring.take(&mut self.words);
+            is_much |= self.words.len() as u64 > ring.capacity() / 4;
+            let thread = ring.get(ControlWord::Number);
+            if from == 0 && !self.words.is_empty() {
+                self.trace.write_name(thread, &ring.name())?;
+            }
+            for record in Records::new(&self.words, from) {
+                self.trace
+                    .write(thread, &record, |address| self.recorder.callsite(address))?;
+            }
+            if has_ended {
+                self.recorder.remove(&ring);
+            }
+        }
+        Ok(is_much)
+    }
+
+    /// Writes a mark that states how many records are missing since the last mark.
+    fn write_missing(&mut self) -> io::Result<()> {
+        let missing = self.recorder.dropped() - self.trace.summary.dropped_records;
+        if missing == 0 {
+            return Ok(());
+        }
+        self.trace.summary.dropped_records += missing;
+        self.trace.write_mark(
+            0,
+            self.trace.last_ns,
+            missing,
+            ["events missing", "dropped"],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+    use crate::SpanTimingLayer;
+
+    #[test]
+    fn the_rings_of_ended_threads_are_removed() {
+        let (chrome, guard) = Chrome::builder().write_to(io::sink()).unwrap();
+        let recorder = Arc::clone(&chrome.recorder);
+        let layer = SpanTimingLayer::new().with_sink(chrome);
+        let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+        let work = || tracing::info_span!("work").in_scope(|| ());
+        for _ in 0..3 {
+            let dispatch = dispatch.clone();
+            thread::spawn(move || tracing::dispatcher::with_default(&dispatch, work))
+                .join()
+                .unwrap();
+        }
+        let start = Instant::now();
+        // A thread's memory may be dropped after its join.
+        while !recorder.rings().unwrap().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
+            assert!(guard.flusher().flush(Duration::from_secs(30)));
+        }
+        assert_eq!(guard.finish().unwrap().intervals, 3);
+    }
+
+    /// Symptom: a program that made one trace after another kept the flushers of all of them.
+    #[test]
+    fn a_thread_flushes_the_traces_that_have_not_ended_when_it_ends() {
+        let flusher = |done: u64| {
+            let requests = Arc::new(FlushRequests::default());
+            requests.set_done(done);
+            Flusher {
+                requests,
+                writer: thread::current(),
+                process: process::id(),
+            }
+        };
+        let (ended, goes_on) = (flusher(ENDED), flusher(0));
+        let requests = Arc::clone(&goes_on.requests);
+        let ended_requests = Arc::clone(&ended.requests);
+        let at_end = thread::spawn(|| {
+            flush_when_this_thread_ends(ended);
+            flush_when_this_thread_ends(goes_on);
+        });
+        let start = Instant::now();
+        while cfg!(unix) && requests.requested() == 0 {
+            assert!(start.elapsed() < Duration::from_secs(30), "no flush");
+            thread::yield_now();
+        }
+        requests.set_done(ENDED);
+        at_end.join().unwrap();
+        assert_eq!(ended_requests.requested(), 0);
+        assert_eq!(Arc::strong_count(&ended_requests), 1);
+    }
+
+    /// The writer sees the records from before a request, and the requesting thread sees that they
+    /// are written.
+    #[test]
+    fn ordering_a_request_comes_with_what_was_recorded() {
+        for finish in [false, true].repeat(8) {
+            let (requests, recorder) = (FlushRequests::default(), Recorder::default());
+            let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while requests.requested() == 0 && !recorder.has_ended() {
+                        thread::yield_now();
+                    }
+                    // ORDERING: Relaxed for all three: the requests order them.
+                    written.store(recorded.load(Ordering::Relaxed), Ordering::Relaxed);
+                    requests.set_done(ENDED);
+                });
+                recorded.store(7, Ordering::Relaxed);
+                if finish {
+                    recorder.end();
+                } else {
+                    assert_eq!(requests.request(), 1);
+                }
+                while !requests.is_done(1) {
+                    thread::yield_now();
+                }
+                // ORDERING: Relaxed: `is_done` must order this load after the writer's store.
+                assert_eq!(written.load(Ordering::Relaxed), 7);
+            });
+        }
+    }
+}

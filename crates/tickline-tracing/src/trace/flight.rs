@@ -1,0 +1,407 @@
+//! A flight recorder: it keeps the last spans and events in memory, and writes them to a trace file
+//! when something goes wrong.
+//!
+//! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
+//! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
+//! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but fields, write no file, and
+//! never wait for each other. On request the recorder writes all rings to a file, while the program
+//! goes on. [`chrome`](crate::chrome) describes the file's format.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickline_tracing::SpanTimingLayer;
+//! use tickline_tracing::flight::FlightRecorder;
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! # let path = std::env::temp_dir().join("tickline-doc-flight.json");
+//! let recorder = FlightRecorder::builder().with_fields().build();
+//! # let panics = std::env::temp_dir().join("tickline-doc-panic.json");
+//! recorder.write_on_panic(panics);
+//! let slow = (recorder.clone(), path.clone());
+//! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
+//!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
+//!         // The five seconds before this slow request.
+//!         slow.0.write_last_in_background(&slow.1, Duration::from_secs(5)).ok();
+//!     }
+//! });
+//! let subscriber = tracing_subscriber::registry().with(layer);
+//! # tracing::subscriber::with_default(subscriber, || {
+//! tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
+//! # });
+//! let summary = recorder.write(&path)?; // or whenever you like
+//! assert_eq!((summary.intervals, summary.events, summary.dropped_records), (1, 1, 0));
+//! # std::fs::remove_file(path)
+//! # }
+//! ```
+//!
+//! # The black box
+//!
+//! Rings in memory are lost when the process is killed, aborts, segfaults or exits; only a panic
+//! can still write them. With [`FlightRecorderBuilder::create`] the rings are in a mapped file.
+//! They survive every end of the process. Recording costs the same, because the threads execute the
+//! same stores.
+//!
+#![cfg_attr(unix, doc = "```")]
+#![cfg_attr(not(unix), doc = "```no_run")]
+//! # use tickline_tracing::flight::{self, FlightRecorder};
+//! # use std::fs::File;
+//! # fn main() -> std::io::Result<()> {
+//! # let folder = std::env::temp_dir();
+//! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.json"));
+//! // In the server: rings for 32 threads, 34 MB.
+//! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
+//! // After the server's end: `tickline flight FILE --out trace.json`, or
+//! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
+//! # assert_eq!(summary.unended_intervals, 0);
+//! # std::fs::remove_file(path)?;
+//! # std::fs::remove_file(trace)
+//! # }
+//! ```
+//!
+//! - A record is in the file once it is complete. A record that a thread was writing when the
+//!   process ended is lost.
+//! - The file has the names of all callsites: up to 1,024 bytes each, in one ring.
+//! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
+//!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
+//!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
+//!   this would also end the process by `SIGBUS`. Removing the file does no harm.
+//! - The file survives the process, not the machine. On a disk the kernel writes it back every few
+//!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
+//!   `/run`.
+//! - Each file has one recorder. `create` fails while another recorder uses the file. `create`
+//!   renames the file of a process that has ended to `PATH.old`, so that a restarted server does
+//!   not overwrite it.
+//! - A process that has ended can't say which requests were open. Requests whose ends may have been
+//!   overwritten are left out: [`TraceSummary::undecided_spans`]. If more threads run than the file
+//!   has rings, a mark says how many; requests that ended on these threads look open.
+//!
+//! # Content of the trace
+//!
+//! The events are in order of time. [`TraceSummary::complete_since`] says how far back the trace
+//! reaches without a gap. If a thread's ring lost records, a mark on its track says where its
+//! records begin, and how many are missing before. A request counts as open if its span is open
+//! when the trace is written. A request that has ended is left out if the record of its end is
+//! gone.
+//!
+//! A thread's records reach back as far as its ring does; an idle thread's ring reaches back
+//! further. The outermost 64 spans that the thread was in at that time have their true beginnings;
+//! the spans inside these are left out. A thread overwrites its ring in pieces of 32 KiB. In
+//! memory, the recorder also keeps the rings of the eight threads that ended last. In a file it
+//! keeps a ring until another thread needs it. The memory of a recorder is therefore limited to
+//! eight rings, and a ring for each running thread that has recorded something.
+//!
+//! # In a forked child
+//!
+//! The child has a copy of the rings in memory, records to it, and may write files of its own. It
+//! has no copy of rings in a file: it begins with empty rings in memory. (A child made by a bare
+//! `clone` instead of `fork` would record into its parent's file.) A handler of `pthread_atfork`
+//! must neither create nor drop a recorder with a file: it would deadlock. The child does not wait
+//! for threads of its parent: if such a thread held the lock on the list of rings at the fork,
+//! `write` returns an error within a second. (In one case the child may wait for ever: in a span
+//! that it was in at the fork, if another thread was just entering or exiting this span, or reading
+//! whether it is open.)
+
+mod contents;
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::thread;
+
+use contents::TraceContents;
+
+use super::file::{self, RingFile};
+use super::json::Trace;
+use super::panic_hook::after_panics;
+use super::recorder::{Recorder, TraceSink};
+use super::settings::{Settings, WhenFull, settings};
+use super::snapshot::Snapshot;
+use super::temporary::with_temporary;
+use crate::layer::timing::as_ns;
+
+pub use super::settings::Tracks;
+pub use super::summary::TraceSummary;
+
+/// 34 MB with the default size of a ring.
+const DEFAULT_THREADS_IN_FILE: usize = 32;
+
+/// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
+/// sink, and another to write the file.
+#[derive(Debug, Clone)]
+pub struct FlightRecorder {
+    recorder: Arc<Recorder>,
+}
+
+impl TraceSink for FlightRecorder {
+    fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+}
+
+/// Settings for a flight recorder.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct FlightRecorderBuilder {
+    settings: Settings,
+    threads_in_file: usize,
+}
+
+impl FlightRecorderBuilder {
+    settings!();
+
+    /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
+    /// otherwise overwrite a younger record, up to [`bytes_per_thread`](Self::bytes_per_thread),
+    /// and never becomes smaller. Without this setting a ring always grows to that size.
+    ///
+    /// At that size the ring overwrites its oldest records, even younger ones than `last`;
+    /// [`TraceSummary::complete_since`] says how far back the rings reach. A thread that records
+    /// 100,000 spans a second takes 20 MB for five seconds. Choose the size for the busiest thread:
+    /// the system commits only used memory. In a file ([`create`](Self::create)) the whole size is
+    /// allocated at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tickline_tracing::flight::FlightRecorder;
+    /// let builder = FlightRecorder::builder().keep_last(Duration::from_secs(5));
+    /// let recorder = builder.bytes_per_thread(64 << 20).build();
+    /// ```
+    pub fn keep_last(mut self, last: Duration) -> Self {
+        self.settings.keep_ns = as_ns(last);
+        self
+    }
+
+    /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
+    /// default. Further threads record in memory, and the file counts them.
+    pub fn threads_in_file(self, threads_in_file: usize) -> Self {
+        Self {
+            threads_in_file,
+            ..self
+        }
+    }
+
+    /// Makes a recorder whose rings are in memory.
+    pub fn build(self) -> FlightRecorder {
+        FlightRecorder {
+            recorder: Arc::new(Recorder::new(self.settings)),
+        }
+    }
+
+    /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
+    /// box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of its
+    /// [threads](Self::threads_in_file), and one more ring for names. Each ring has
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes.
+    ///
+    /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
+    /// replaces an older file of that name.
+    ///
+    /// # Errors
+    ///
+    /// - If the file cannot be created with all its blocks, for example on a full disk.
+    /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the address space is too small for the
+    ///   rings of so many threads.
+    /// - If the process has no memory to prepare for a `fork`.
+    /// - On a system other than Unix.
+    pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
+        let Self {
+            settings,
+            threads_in_file,
+        } = self;
+        let mut recorder = Recorder::new(settings);
+        recorder.file = Some(RingFile::create(
+            path.as_ref(),
+            threads_in_file,
+            settings.bytes_per_thread,
+        )?);
+        Ok(FlightRecorder {
+            recorder: Arc::new(recorder),
+        })
+    }
+}
+
+/// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
+/// trace. If the process still runs, the records that it overwrites meanwhile are missing or
+/// damaged.
+///
+/// # Errors
+///
+/// - The file cannot be read, or is not a recorder's.
+/// - Another kind of machine wrote the file.
+/// - The file is truncated, or the names of a callsite are longer than a recorder writes them.
+/// - A write fails: the first error.
+///
+/// Damaged records are left out, and counted by [`TraceSummary::damaged_records`].
+pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
+    write_since(&file::read(file)?, output, 0)
+}
+
+impl FlightRecorder {
+    /// Settings for a recorder.
+    pub fn builder() -> FlightRecorderBuilder {
+        let settings = Settings::new(WhenFull::Overwrite);
+        FlightRecorderBuilder {
+            settings,
+            threads_in_file: DEFAULT_THREADS_IN_FILE,
+        }
+    }
+
+    /// Writes all kept records to a file, which replaces an older one. The program goes on
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// - If the file cannot be written.
+    /// - In a forked child, if a thread of the parent had the list of rings locked at the fork ([In
+    ///   a forked child](self#in-a-forked-child)).
+    ///
+    /// An older file then stays unchanged.
+    pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
+        self.write_last(path, Duration::MAX)
+    }
+
+    /// Writes the kept records of the period `last`, up to now, to a file, which replaces an older
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write`](Self::write).
+    pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
+        with_temporary(path.as_ref(), |temporary| {
+            let summary = self.write_within(last, File::create_new(temporary)?)?;
+            fs::rename(temporary, &path)?;
+            Ok(summary)
+        })
+    }
+
+    /// Starts a thread that does [`write_last`](Self::write_last), for callbacks that must not
+    /// wait. Errors of writing are lost.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
+    /// system's error if no thread could be started.
+    pub fn write_last_in_background(
+        &self,
+        path: impl Into<PathBuf>,
+        last: Duration,
+    ) -> io::Result<()> {
+        // ORDERING: Relaxed: the flag orders no memory, and the file system orders the writes.
+        if self
+            .recorder
+            .writing_process
+            .swap(process::id(), Ordering::Relaxed)
+            == process::id()
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "an earlier call is still writing",
+            ));
+        }
+        let (recorder, path) = (self.clone(), path.into());
+        let write = move || {
+            _ = recorder.write_last(path, last);
+            // ORDERING: Relaxed: the flag orders no memory.
+            recorder
+                .recorder
+                .writing_process
+                .store(0, Ordering::Relaxed);
+        };
+        let thread = thread::Builder::new()
+            .name("tickline-flight".to_owned())
+            .spawn(write);
+        // ORDERING: Relaxed: no other thread wrote anything.
+        thread
+            .inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed))
+            .map(drop)
+    }
+
+    /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
+    /// has run. Errors of writing are lost.
+    pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
+        let (recorder, path) = (self.clone(), path.into());
+        after_panics(move || _ = recorder.write(&path));
+    }
+
+    /// Writes all kept records to `output`.
+    ///
+    /// # Errors
+    ///
+    /// - The first error of a write.
+    /// - In a forked child, if a thread of the parent had the list of rings locked at the fork.
+    pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
+        self.write_within(Duration::MAX, output)
+    }
+
+    fn write_within(&self, last: Duration, output: impl Write) -> io::Result<TraceSummary> {
+        let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
+        let locked = || io::Error::other("a thread of the parent process has the records locked");
+        write_since(
+            &self.recorder.snapshot().ok_or_else(locked)?,
+            output,
+            since_ns,
+        )
+    }
+}
+
+fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+    let mut contents = TraceContents::from_snapshot(snapshot);
+    contents.leave_out_before(since_ns, snapshot);
+    let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
+    for thread in snapshot
+        .threads
+        .iter()
+        .filter(|thread| !thread.name.is_empty())
+    {
+        trace.write_name(thread.number, &thread.name)?;
+    }
+    for (thread, before_ns, lost) in contents
+        .lost
+        .iter()
+        .filter(|(_, before_ns, _)| *before_ns >= since_ns)
+    {
+        let text = ["older records overwritten", "overwritten"];
+        trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, text)?;
+    }
+    trace.summary = contents.summary;
+    for item in contents.records.iter().filter(|item| item.is_wanted) {
+        let number = snapshot.threads[item.thread].number;
+        trace.write(number, &item.record, |address| {
+            snapshot.callsites.get(&address).cloned()
+        })?;
+    }
+    if snapshot.threads_without_ring > 0 {
+        let text = ["threads had no ring in the file", "threads"];
+        trace.write_mark(0, contents.end_ns, snapshot.threads_without_ring, text)?;
+    }
+    trace.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The writing thread of the parent does not exist in the child.
+    #[test]
+    fn a_child_may_write_while_its_parent_does() {
+        let recorder = FlightRecorder::builder().build();
+        let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
+        let writes = |writing| {
+            // ORDERING: Relaxed, one thread.
+            recorder
+                .recorder
+                .writing_process
+                .store(writing, Ordering::Relaxed);
+            recorder.write_last_in_background(path.join("none"), Duration::MAX)
+        };
+        assert_eq!(
+            writes(process::id()).unwrap_err().kind(),
+            io::ErrorKind::ResourceBusy
+        );
+        writes(process::id() ^ 1).unwrap();
+    }
+}

@@ -1,0 +1,231 @@
+//! The records of a snapshot that a trace gets.
+
+use std::collections::HashMap;
+
+use tickline::Instant;
+
+use crate::trace::fields;
+use crate::trace::record::{Kind, Record, Records};
+use crate::trace::snapshot::{Snapshot, ThreadSnapshot};
+use crate::trace::summary::TraceSummary;
+
+/// A record, and the index of its thread in the snapshot.
+pub(crate) struct TraceRecord<'a> {
+    pub(crate) thread: usize,
+    pub(crate) record: Record<'a>,
+    pub(crate) is_wanted: bool,
+}
+
+/// The records of a snapshot, in order of time, and whether the trace gets them.
+#[derive(Default)]
+pub(crate) struct TraceContents<'a> {
+    pub(crate) records: Vec<TraceRecord<'a>>,
+    /// For each ring that lost records: its thread; the time of the first record that is left, or
+    /// of the copy; the number of lost records.
+    pub(crate) lost: Vec<(usize, u64, u64)>,
+    pub(crate) summary: TraceSummary,
+    /// The time of the copy, or of the last record in the file of another process. (A torn record
+    /// may have any time, so it does not count.)
+    pub(crate) end_ns: u64,
+}
+
+impl<'a> TraceContents<'a> {
+    pub(crate) fn from_snapshot(snapshot: &'a Snapshot) -> Self {
+        let mut contents = Self::default();
+        contents.summary.dropped_records = snapshot.removed_records;
+        for (index, thread) in snapshot.threads.iter().enumerate() {
+            contents.add(index, thread);
+        }
+        // A request may run on several threads, so all records are sorted by time. The sort is
+        // stable: the records of a thread stay in order.
+        contents
+            .records
+            .sort_by_key(|item| (item.record.ns, item.record.kind == Kind::AsyncEnd));
+        contents.end_ns = contents
+            .records
+            .last()
+            .map_or(0, |item| item.record.ns)
+            .max(snapshot.end_ns);
+        // If no record of a thread is left, its records are missing up to the end.
+        for (_, before_ns, _) in &mut contents.lost {
+            *before_ns = contents.end_ns.min(*before_ns);
+        }
+        let since_ns = contents
+            .lost
+            .iter()
+            .map(|(_, before_ns, _)| *before_ns)
+            .max();
+        contents.summary.complete_since = since_ns.map(Instant::from_nanos);
+        contents
+    }
+
+    /// Adds the records of a thread's ring.
+    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot) {
+        let mut records = Records::new(&snapshot.words, 0);
+        // The thread may have overwritten all words while they were copied.
+        let mut lost = if snapshot.words.is_empty() {
+            snapshot.written
+        } else {
+            0
+        };
+        let (mut blocks, mut first_ns) = (0, u64::MAX);
+        for mut record in &mut records {
+            if !fields::is_whole(&record) {
+                self.summary.damaged_records += 1;
+                continue;
+            }
+            match record.kind {
+                Kind::Rest | Kind::Name => continue,
+                Kind::Block => {
+                    if blocks == 0 {
+                        lost = record.ns;
+                    }
+                    blocks += 1;
+                    continue;
+                }
+                // Only the first block needs its repetitions: those spans began in blocks that are
+                // gone. Later blocks repeat beginnings that are already in the list.
+                Kind::RepeatedBegin | Kind::Unrepeated if blocks > 1 => continue,
+                Kind::RepeatedBegin => record.kind = Kind::Begin,
+                _ => first_ns = record.ns.min(first_ns),
+            }
+            self.records.push(TraceRecord {
+                thread,
+                record,
+                is_wanted: record.kind != Kind::Unrepeated,
+            });
+        }
+        self.summary.damaged_records += records.damaged;
+        self.summary.dropped_records = self.summary.dropped_records.saturating_add(lost);
+        if lost > 0 {
+            self.lost.push((thread, first_ns, lost));
+        }
+    }
+
+    /// Marks three kinds of records as unwanted: those of spans and events before `since_ns`; ends
+    /// without a beginning; and beginnings of requests whose end is lost. If the open requests are
+    /// unknown, an end may be lost for each request that began before `ends_lost_before_ns`.
+    pub(crate) fn leave_out_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
+        let mut still_open = snapshot.open_requests.clone();
+        let ends_lost_before_ns = snapshot
+            .ends_lost_before_ns
+            .max(self.summary.complete_since.map_or(0, Instant::as_nanos));
+        // Stacks of the indices of beginnings: one for each thread, and one for each pair of a
+        // request's number and a callsite.
+        let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
+        for index in 0..self.records.len() {
+            let TraceRecord {
+                thread,
+                record:
+                    Record {
+                        kind,
+                        ns,
+                        callsite,
+                        id,
+                        ..
+                    },
+                ..
+            } = self.records[index];
+            let begins = match kind {
+                Kind::Begin | Kind::Unrepeated | Kind::End => inside.entry(thread).or_default(),
+                Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
+                _ => {
+                    self.records[index].is_wanted = ns >= since_ns;
+                    continue;
+                }
+            };
+            if matches!(kind, Kind::Begin | Kind::Unrepeated | Kind::AsyncBegin) {
+                // A request's span that is still open has no end, so it gets no place on the stack.
+                if kind == Kind::AsyncBegin
+                    && let Some(still_open) = &mut still_open
+                    && let Some(count) = still_open.get_mut(&(ns, callsite))
+                    && *count > 0
+                {
+                    *count -= 1;
+                } else {
+                    begins.push(index);
+                }
+                continue;
+            }
+            let begin = begins.pop();
+            let record = begin.map(|begin| &mut self.records[begin].record);
+            // This record stands for `left` beginnings, which the trace does not get.
+            if let Some(Record {
+                kind: Kind::Unrepeated,
+                id: left @ 2..,
+                ..
+            }) = record
+            {
+                *left -= 1;
+                begins.extend(begin);
+            }
+            if begin.is_none_or(|begin| !self.records[begin].is_wanted) || ns < since_ns {
+                begin
+                    .into_iter()
+                    .chain([index])
+                    .for_each(|index| self.records[index].is_wanted = false);
+            }
+        }
+        for begin in open.into_values().flatten() {
+            let item = &mut self.records[begin];
+            let is_undecided = still_open.is_none() && item.record.ns < ends_lost_before_ns;
+            item.is_wanted &= still_open.is_none() && !is_undecided;
+            self.summary.undecided_spans += u64::from(is_undecided);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::flight::FlightRecorder;
+    use crate::trace::ring::Ring;
+
+    /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
+    /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since
+    /// the end of time.
+    #[test]
+    fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
+        let ring = Ring::new(1);
+        ring.push(&Record::new(Kind::End, 7));
+        (0..8).for_each(|_| ring.begin_block(7, 0));
+        for words in [ring.snapshot(), Vec::new()] {
+            let before = Instant::now();
+            let mut snapshot = FlightRecorder::builder()
+                .build()
+                .recorder
+                .snapshot()
+                .unwrap();
+            snapshot.threads.push(ThreadSnapshot {
+                words,
+                ..ThreadSnapshot::from_ring(&ring)
+            });
+            let contents = TraceContents::from_snapshot(&snapshot);
+            assert_eq!(
+                (contents.summary.dropped_records, contents.records.len()),
+                (1, 0)
+            );
+            assert!((before..=Instant::now()).contains(&contents.summary.complete_since.unwrap()));
+        }
+    }
+
+    /// Symptom: the trace of a running process lacked every open request, and had a mark 250 years
+    /// ahead. Cause: the last words of a record were not yet written.
+    #[test]
+    fn a_torn_record_does_not_set_the_end() {
+        let ring = Ring::new(1);
+        ring.begin_block(1, 0);
+        for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
+            ring.push(&Record {
+                callsite: 7,
+                text,
+                ..Record::new(Kind::Begin, ns)
+            });
+        }
+        let snapshot = Snapshot {
+            threads: vec![ThreadSnapshot::from_ring(&ring)],
+            ..Snapshot::default()
+        };
+        assert_eq!(TraceContents::from_snapshot(&snapshot).end_ns, 5);
+    }
+}

@@ -1,0 +1,100 @@
+//! The settings of a recorder, which both sinks share.
+
+/// The default memory of a ring: enough for 26,000 entered spans without fields.
+const DEFAULT_BYTES: usize = 1 << 20;
+
+/// The tracks on which viewers draw the spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Tracks {
+    /// A track for each thread, with its busy intervals in spans, from enter to exit.
+    #[default]
+    Threads,
+    /// A track for each request, with its spans from creation to end, across every `.await`. A
+    /// request is a span without a parent, and all spans below it, on any threads.
+    ///
+    /// In the file, the end of such a span has the request and the name, but does not say which
+    /// beginning it belongs to. Suppose that two spans of one name overlap in a request, and that
+    /// the first ends before the second, as futures in a `join_all` may. A viewer then can't tell
+    /// their ends apart, and may show each span with the end and the later fields of the other. A
+    /// flight recorder also gives an end to the last beginning of the same callsite. It may
+    /// therefore leave out the wrong one of the two, for example in `write_last`. Give such spans
+    /// different names, or use [`Threads`](Self::Threads), whose intervals are right.
+    Requests,
+    /// Tracks for threads, and tracks for requests.
+    ThreadsAndRequests,
+}
+
+/// The fate of a record for which a ring has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum WhenFull {
+    /// The record overwrites the oldest ones.
+    #[default]
+    Overwrite,
+    /// The record is dropped.
+    Drop,
+    /// The thread waits for the reader.
+    Wait,
+}
+
+/// The settings of a recorder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settings {
+    pub(crate) bytes_per_thread: usize,
+    /// The age, ns, up to which a ring that overwrites keeps records. It uses no more memory than
+    /// these need.
+    pub(crate) keep_ns: u64,
+    pub(crate) when_full: WhenFull,
+    pub(crate) tracks: Tracks,
+    pub(crate) has_fields: bool,
+    pub(crate) has_locations: bool,
+}
+
+/// The methods for the settings of both sinks, in a builder with the field `settings`.
+macro_rules! settings {
+    () => {
+        /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB, rounded up to a
+        /// power of two. The system commits the memory when it is first used. An entered span takes
+        /// 40 bytes, a span of a request 64, an event 32, plus the text of fields and messages.
+        pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
+            self.settings.bytes_per_thread = bytes;
+            self
+        }
+
+        /// Writes the fields of a span as the arguments of its events. Values that are recorded
+        /// later are at the next end of a busy interval, and at the end of the span in its request.
+        /// Values from after the last exit are therefore not on the track of a thread. The
+        /// program's threads format the values when they record them.
+        pub fn with_fields(mut self) -> Self {
+            self.settings.has_fields = true;
+            self
+        }
+
+        /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans
+        /// and events.
+        pub fn with_source_locations(mut self) -> Self {
+            self.settings.has_locations = true;
+            self
+        }
+
+        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default.
+        pub fn tracks(mut self, tracks: Tracks) -> Self {
+            self.settings.tracks = tracks;
+            self
+        }
+    };
+}
+
+pub(crate) use settings;
+
+impl Settings {
+    /// The default settings of both sinks.
+    pub(crate) fn new(when_full: WhenFull) -> Self {
+        Self {
+            bytes_per_thread: DEFAULT_BYTES,
+            keep_ns: u64::MAX,
+            when_full,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The content of a recorder at one moment.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::record::Word;
+use super::ring::{ControlWord, Ring};
+
+/// The names of callsites, by the address of their metadata. An entry has the name, the target and
+/// the source location, such as `src/main.rs:7`, separated by NULs. The location is empty unless
+/// the settings ask for it.
+pub(crate) type Callsites = HashMap<usize, Arc<str>>;
+
+/// The number of open spans of requests, by time of creation and address of the callsite.
+pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
+
+/// The content of a recorder at one moment, or of the file of another process.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    pub(crate) process: u32,
+    pub(crate) name: String,
+    pub(crate) callsites: Callsites,
+    pub(crate) threads: Vec<ThreadSnapshot>,
+    /// The number of records in rings that were removed.
+    pub(crate) removed_records: u64,
+    /// The time when the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for a file.
+    pub(crate) end_ns: u64,
+    /// The open requests; `None` if requests are not recorded, or not all are known.
+    pub(crate) open_requests: Option<OpenRequests>,
+    /// The time, ns of `CLOCK_MONOTONIC`, before which ends may be lost in addition to those that
+    /// the rings themselves count as lost.
+    pub(crate) ends_lost_before_ns: u64,
+    /// The number of threads that got no ring in the file.
+    pub(crate) threads_without_ring: u64,
+}
+
+pub(crate) struct ThreadSnapshot {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    /// The number of records written before the ring was copied, including overwritten records.
+    pub(crate) written: u64,
+    pub(crate) words: Vec<Word>,
+}
+
+impl ThreadSnapshot {
+    pub(crate) fn from_ring(ring: &Ring) -> Self {
+        let [number, written] =
+            [ControlWord::Number, ControlWord::Records].map(|word| ring.get(word));
+        Self {
+            number,
+            name: ring.name(),
+            written,
+            words: ring.snapshot(),
+        }
+    }
+}
+
+/// The name of this process's program.
+pub(crate) fn program_name() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    Path::new(&name)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

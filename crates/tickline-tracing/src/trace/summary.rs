@@ -1,0 +1,47 @@
+//! What a trace file contains.
+
+use tickline::Instant;
+
+use super::record::Kind;
+
+/// A summary of the content of a trace file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TraceSummary {
+    /// The number of busy intervals of threads, and of spans of requests.
+    pub intervals: u64,
+    /// How many of `intervals` had not ended when the trace was written.
+    pub unended_intervals: u64,
+    /// The number of events.
+    pub events: u64,
+    /// The number of missing records. In a trace by [`chrome`](crate::chrome) these found no room
+    /// in a thread's ring: beginnings, events, and ends of spans of requests. In a flight
+    /// recorder's trace, newer records overwrote them: two for a span, one for an event.
+    pub dropped_records: u64,
+    /// In the trace of a flight recorder: the instant since when no thread's records are missing;
+    /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
+    /// read it. Threads that have ended, and whose rings are gone, do not count here.
+    pub complete_since: Option<Instant>,
+    /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
+    /// the recorder itself.
+    pub damaged_records: u64,
+    /// The number of spans of requests that the trace of an ended process leaves out, because they
+    /// may have ended: overwritten records of other threads, from after these spans' beginnings,
+    /// may include their ends.
+    pub undecided_spans: u64,
+    ended: u64,
+}
+
+impl TraceSummary {
+    /// Counts a record, unless it repeats another record, or begins a block.
+    pub(crate) const fn count(&mut self, kind: Kind) {
+        match kind {
+            Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
+            Kind::End | Kind::AsyncEnd => self.ended += 1,
+            Kind::Instant => self.events += 1,
+            Kind::Rest | Kind::Block | Kind::RepeatedBegin | Kind::Unrepeated | Kind::Name => {}
+        }
+        // If a request's span ended on another thread, its end may be counted before its beginning.
+        self.unended_intervals = self.intervals.saturating_sub(self.ended);
+    }
+}
