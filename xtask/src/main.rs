@@ -12,6 +12,8 @@ mod dist;
 mod docs;
 mod examples;
 mod files;
+#[cfg(test)]
+mod imports;
 mod mutate;
 mod ports;
 mod record;
@@ -19,6 +21,8 @@ mod report;
 mod step;
 mod targets;
 mod vm;
+#[cfg(test)]
+mod wings;
 
 use std::process::ExitCode;
 
