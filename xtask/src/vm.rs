@@ -1,6 +1,8 @@
 //! `cargo xtask vm`: runs real kernels with bad clocks, in guests under QEMU's emulation. See
 //! `tests/vm/README.md`.
 
+mod check;
+mod expected;
 mod guest;
 mod image;
 mod judge;
@@ -9,6 +11,7 @@ mod migrate;
 mod packages;
 mod programs;
 mod qemu;
+mod report;
 mod table;
 
 use std::path::PathBuf;
@@ -89,17 +92,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             Some(Ok(image)) => qemu::run(guest, &image),
             Some(Err(NotPassed::Skipped(reason))) => qemu::Run::unavailable(&reason),
             Some(Err(NotPassed::Failed(reason))) => qemu::Run {
-                phases: Vec::new(),
                 broken: Some(reason),
+                ..qemu::Run::default()
             },
         };
-        // The guest's report has one line for each phase.
-        let lines: String = run
-            .phases
-            .iter()
-            .map(|phase| format!("{phase}\n"))
-            .collect();
-        files::store(folder().join(format!("{}.json", guest.name)), &lines)?;
+        files::store(folder().join(format!("{}.json", guest.name)), &run.lines)?;
         let verdict = judge::judge(guest, &run);
         if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
             why.lines()
