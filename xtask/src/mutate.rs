@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use table::{Mutant, Table, Tests};
 use tree::Tree;
 
@@ -39,30 +40,35 @@ const SEEDS: u32 = 32;
 /// orderings, because their models take minutes to build.
 const SAMPLE: usize = 20;
 
-/// Runs all mutants, a sample, or the mutants that match the argument: by their rule, or by a part
-/// of their description or file name.
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let all = Table::load()?.mutants()?;
-    let mut mutants: Vec<&Mutant> = match arguments {
-        [] => all.iter().collect(),
-        ["--sample"] => all
-            .iter()
-            .filter(|mutant| mutant.tests() == Tests::Unit)
-            .step_by(SAMPLE)
-            .collect(),
-        [filter] if !filter.starts_with('-') => all
-            .iter()
-            .filter(|one| {
-                one.rule == *filter || one.does.contains(filter) || one.file.contains(filter)
-            })
-            .collect(),
-        _ => {
-            return Err(format!(
-                "takes a filter or --sample, not '{}'",
-                arguments.join(" ")
-            ));
-        }
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only the mutants of a rule's number, of `ordering`, or with this part in their description
+    /// or file name
+    filter: Option<String>,
+    /// Only one rule in twenty, as CI does
+    #[arg(long, conflicts_with = "filter")]
+    sample: bool,
+}
+
+/// The mutants that the arguments choose.
+fn chosen<'a>(all: &'a [Mutant], arguments: &Arguments) -> Vec<&'a Mutant> {
+    if arguments.sample {
+        let rules = all.iter().filter(|mutant| mutant.tests() == Tests::Unit);
+        return rules.step_by(SAMPLE).collect();
+    }
+    let Some(filter) = &arguments.filter else {
+        return all.iter().collect();
     };
+    let matches = |one: &&Mutant| {
+        one.rule == *filter || one.does.contains(filter) || one.file.contains(filter)
+    };
+    all.iter().filter(matches).collect()
+}
+
+/// Runs all mutants, a sample, or the mutants that match the filter.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let all = Table::load()?.mutants()?;
+    let mut mutants = chosen(&all, arguments);
     if mutants.is_empty() {
         return Err(
             "no mutant matches: a filter is a rule, or a part of a description or of a file name"

@@ -11,6 +11,7 @@
 
 use std::path::Path;
 
+use clap::Args;
 use serde_json::Value;
 
 use crate::files::{self, read, store};
@@ -26,39 +27,51 @@ const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => 
 /// The widths of a desktop's window and of a telephone's, pixels.
 const WIDTHS: [u32; 2] = [1_280, 390];
 
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A report, in place of a new one of this machine
+    file: Option<String>,
+    /// Makes the documentation's pictures of a new report of this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    screenshot: Option<String>,
+}
+
 /// Checks the report in the named file. Without an argument, checks a report of this machine, and a
 /// report of an invented machine that shows everything that a report can show.
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    if let Some(file) = &arguments.file {
+        return check(&files::root().join(file));
+    }
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let (report, sample) = (folder.join("report.html"), folder.join("sample.html"));
-    match arguments {
-        [] => {
-            make_report(&report, "", 2)?;
-            let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
-            output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
-            Ok(check(&report)? | check(&sample)?)
-        }
-        ["--screenshot", picture] => {
-            make_report(&report, "--release", 20)?;
-            let whole = files::built("report/whole.png");
-            // The window shows the report up to the end of the charts. The scheme is as in `check`.
-            let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
-            for (scheme, picture) in [
-                (1, (*picture).to_owned()),
-                (0, picture.replace(".png", "-dark.png")),
-            ] {
-                let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
-                let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
-                must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
-                // 256 colours are enough for charts, and shrink the file to a third.
-                must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
-            }
-            check(&report)
-        }
-        [file] if !file.starts_with('-') => check(&files::root().join(file)),
-        _ => Err("takes FILE or --screenshot FILE".into()),
+    if let Some(picture) = &arguments.screenshot {
+        make_report(&report, "--release", 20)?;
+        take_pictures(&report, picture)?;
+        return check(&report);
     }
+    make_report(&report, "", 2)?;
+    let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
+    output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
+    Ok(check(&report)? | check(&sample)?)
+}
+
+/// Takes a picture of a report in each scheme.
+fn take_pictures(report: &Path, picture: &str) -> Result<(), String> {
+    let whole = files::built("report/whole.png");
+    // The window shows the report up to the end of the charts. The scheme is as in `check`.
+    let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
+    for (scheme, picture) in [
+        (1, picture.to_owned()),
+        (0, picture.replace(".png", "-dark.png")),
+    ] {
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
+        must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
+        // 256 colours are enough for charts, and shrink the file to a third.
+        must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
+    }
+    Ok(())
 }
 
 /// Makes a report of this machine. Useful figures need a release build (`--release`) and a long

@@ -6,6 +6,8 @@ mod machine;
 
 use std::time::Instant;
 
+use clap::Args;
+
 pub(crate) use list::PUBLISHED;
 
 use crate::files;
@@ -51,32 +53,44 @@ enum Extent {
     Short,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only the targets whose names contain one of these
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Leaves out `x86_64` Linux, and checks that take minutes
+    #[arg(long, conflicts_with = "names")]
+    others: bool,
+    /// Stores the table in PLATFORM.md
+    #[arg(long, conflicts_with_all = ["names", "others"])]
+    write: bool,
+}
+
 /// Checks the targets whose names contain one of `names`, or all targets, and prints the table.
 /// Fails if a check fails. `--others` leaves out x86_64 Linux, which other steps of CI check, and
 /// checks less of each target (`Extent::Short`). `--write` stores the table in `PLATFORM.md`,
 /// unless a check failed or was skipped.
-pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
-    let (write, others) = (names == ["--write"], names == ["--others"]);
-    let names = if write || others { &[] } else { names };
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let names = &arguments.names;
     let targets = list::all()?;
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !targets.iter().any(|target| target.triple.contains(**name)))
-    {
-        let all: Vec<&str> = targets
-            .iter()
-            .map(|target| target.triple.as_str())
-            .collect();
-        return Err(format!(
-            "'{unknown}' is in no target's name; there are\n  {}",
-            all.join("\n  ")
-        ));
+    for name in names {
+        if !targets.iter().any(|target| target.triple.contains(name)) {
+            let all: Vec<&str> = targets.iter().map(|target| &*target.triple).collect();
+            return Err(format!(
+                "'{name}' is in no target's name; there are\n  {}",
+                all.join("\n  ")
+            ));
+        }
     }
     let wanted = |target: &&Target| {
-        !(others && target.triple == HOST)
+        !(arguments.others && target.triple == HOST)
             && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
     };
-    let extent = if others { Extent::Short } else { Extent::Full };
+    let extent = if arguments.others {
+        Extent::Short
+    } else {
+        Extent::Full
+    };
     let rows: Vec<[Outcome; 5]> = targets
         .iter()
         .filter(wanted)
@@ -86,7 +100,7 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     let table = files::table_head(TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
     match code(rows.iter().flatten()) {
-        0 if write => files::store_block(STORED, "targets", &table)?,
+        0 if arguments.write => files::store_block(STORED, "targets", &table)?,
         0 => {}
         code => {
             println!("some checks failed or were skipped: nothing is written");
