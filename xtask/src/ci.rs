@@ -174,6 +174,19 @@ mod tests {
         assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
     }
 
+    /// Without it, nobody would see which tests have skipped themselves.
+    #[test]
+    fn every_step_that_runs_tests_shows_their_output() {
+        let steps = steps(Lane::value_variants()).unwrap();
+        let tests = || steps.iter().filter(|step| step.runs_tests());
+        assert!(tests().count() > 10);
+        for step in tests() {
+            let shows = ["--show-output", "--nocapture"];
+            let is_shown = shows.iter().any(|option| step.command.contains(option));
+            assert!(is_shown, "{}", step.name);
+        }
+    }
+
     /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {

@@ -12,7 +12,7 @@ pub(crate) use list::PUBLISHED;
 
 use crate::files;
 use crate::step::NotPassed::{self, Failed, Skipped};
-use crate::step::code;
+use crate::step::{code, skips};
 use crate::vm::BUILD;
 use list::{AARCH64, Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
@@ -20,9 +20,6 @@ use machine::Machine;
 /// The file with the table, and the table's titles.
 const STORED: &str = "PLATFORM.md";
 const TITLES: &str = "target | compiled | unit tests run | control loop run | counter path checked";
-
-/// The beginning of the message of a test that skips itself.
-const SKIP_MARK: &str = "SKIPPED: ";
 
 /// The beginning of the message of `tests/control_loop.rs` when it has run.
 const RAN_MARK: &str = "control loop: ";
@@ -212,24 +209,21 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     }
     let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
     let tests = machine.run(&format!(
-        "cargo test -p tickline-core -p tickline --features tickline/utc{some}{option}"
+        "cargo test -p tickline-core -p tickline --features tickline/utc{some}{option} -- --show-output"
     ))?;
     // The other tests of tickline-page need a C compiler for the target.
     let others = machine.run(&format!(
-        "cargo test -p tickline-page -p tickline-utc --lib{option}"
+        "cargo test -p tickline-page -p tickline-utc --lib{option} -- --show-output"
     ))?;
     Ok(with_skips(&machine.name, &(tests + &others)))
 }
 
 /// `name`, and the number of tests that skipped themselves.
 fn with_skips(name: &str, output: &str) -> String {
-    let skips: Vec<&str> = output
-        .lines()
-        .filter_map(|line| Some(line.split_once(SKIP_MARK)?.1))
-        .collect();
-    skips
-        .iter()
-        .for_each(|why| println!("    SKIPPED in a test: {why}"));
+    let skips: Vec<&str> = skips(output).collect();
+    for why in &skips {
+        println!("    SKIPPED in a test: {why}");
+    }
     if skips.is_empty() {
         name.to_owned()
     } else {
@@ -271,12 +265,11 @@ fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
     let option = target_option(target);
     let test = format!("cargo test -p tickline --release --test {name}{option} -- --nocapture");
     let output = machine.run(&test)?;
-    output
-        .lines()
-        .filter(|line| line.starts_with(RAN_MARK))
-        .for_each(|line| println!("    {line}"));
-    match (output.split_once(SKIP_MARK), name) {
-        (Some((_, rest)), _) => Err(Skipped(rest.lines().next().unwrap_or_default().to_owned())),
+    for line in output.lines().filter(|line| line.starts_with(RAN_MARK)) {
+        println!("    {line}");
+    }
+    match (skips(&output).next(), name) {
+        (Some(why), _) => Err(Skipped(why.to_owned())),
         (None, "disassembly") => passed("machine code"),
         (None, _) => Ok(machine.name.clone()),
     }
