@@ -111,3 +111,60 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "before\n<!-- a -->\nold\n<!-- /a -->\nafter\n";
+
+    #[test]
+    fn only_what_is_between_the_markers_changes() {
+        let new = with_block(TEXT, "a", "new\nlines\n").unwrap();
+        assert_eq!(new, "before\n<!-- a -->\nnew\nlines\n<!-- /a -->\nafter\n");
+        assert_eq!(with_block(&new, "a", "old\n").unwrap(), TEXT);
+    }
+
+    #[test]
+    fn a_marker_that_is_missing_there_twice_or_astray_is_named() {
+        for (text, expected) in [
+            ("<!-- a -->\n", "<!-- /a -->"),
+            ("<!-- /a -->\n", "<!-- a -->"),
+            (&TEXT.repeat(2), "once"),
+            (
+                "<!-- /a -->\n<!-- a -->\n",
+                "<!-- /a --> is before <!-- a -->",
+            ),
+        ] {
+            let error = with_block(text, "a", "new").unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(with_block(TEXT, "b", "new").is_err());
+    }
+
+    #[test]
+    fn a_table_has_new_rows_or_else_the_stored_ones_and_no_others() {
+        let starts = ["| one |", "| two |"].map(str::to_owned);
+        let stored = "head\n| two | old |\n| one | old |\n| gone | old |\n";
+        let table = merged(&starts, "| one | new |\n", stored).unwrap();
+        assert_eq!(table, "| one | new |\n| two | old |\n");
+        let error = merged(&starts, "| one | new |\n", "").unwrap_err();
+        assert!(error.contains("| two |"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_or_not_at_all() {
+        let folder = target().join(format!("stored-{}", std::process::id()));
+        let path = folder.join("in/a/folder");
+        for text in ["a long text", "short"] {
+            store(&path, text).unwrap();
+            assert_eq!(read(&path).unwrap(), text);
+            assert_eq!(entries(path.parent().unwrap()), std::slice::from_ref(&path));
+        }
+        // A file can't be replaced by a folder's name.
+        assert!(store(folder.join("in"), "text").is_err());
+        assert_eq!(entries(&folder), [folder.join("in")]);
+        assert_eq!(read(&path).unwrap(), "short");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

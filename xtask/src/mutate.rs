@@ -196,3 +196,55 @@ fn row(mutant: &Mutant, red: &[String]) -> String {
     };
     format!("{}, {}: {}: {tests}", mutant.rule, mutant.file, mutant.does)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutants() -> Vec<Mutant> {
+        Table::load().unwrap().mutants().unwrap()
+    }
+
+    #[test]
+    fn a_sample_has_one_rule_in_twenty_and_no_ordering() {
+        let all = mutants();
+        let arguments = Arguments {
+            filter: None,
+            sample: true,
+        };
+        let sample = chosen(&all, &arguments);
+        assert!(sample.iter().all(|mutant| mutant.tests() == Tests::Unit));
+        let rules = all.iter().filter(|mutant| mutant.tests() == Tests::Unit);
+        assert_eq!(sample.len(), rules.count().div_ceil(SAMPLE));
+    }
+
+    #[test]
+    fn a_filter_is_a_whole_rule_or_a_part_of_a_description_or_of_a_file_name() {
+        let all = mutants();
+        let of = |filter: &str| {
+            let arguments = Arguments {
+                filter: Some(filter.to_owned()),
+                sample: false,
+            };
+            chosen(&all, &arguments).len()
+        };
+        let of_rule = |rule: &str| all.iter().filter(|mutant| mutant.rule == rule).count();
+        assert!(of("1") >= of_rule("1") && of("1") < all.len());
+        assert_eq!(of(&all[0].does), 1);
+        assert!(of("tickline-page/src/lease") > 10);
+        assert!(of("ordering") > 40);
+        assert_eq!(of("no such rule"), 0);
+    }
+
+    #[test]
+    fn a_row_names_the_test_of_the_rule_first_and_a_survivor_as_such() {
+        let mutant = &mutants()[0];
+        let start = format!("{}, {}: {}: ", mutant.rule, mutant.file, mutant.does);
+        let of_rule = format!("shared::tests::rule_{}_holds", mutant.rule);
+        let red = ["a::another".to_owned(), of_rule];
+        let first = format!("{start}rule_{}_holds and 1 more", mutant.rule);
+        assert_eq!(row(mutant, &red), first);
+        assert_eq!(row(mutant, &red[..1]), format!("{start}another"));
+        assert_eq!(row(mutant, &[]), format!("{start}SURVIVED"));
+    }
+}

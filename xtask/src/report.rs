@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use clap::Args;
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::files::{self, read, store};
 use crate::step::{command, exit_code, must_succeed, output, output_of};
@@ -114,25 +114,73 @@ fn check(report: &Path) -> Result<u8, String> {
              --window-size={width},900 --virtual-time-budget=10000 --dump-dom file://{}",
             judged.display()
         ))?;
-        let found = dom
-            .split_once("id=\"faults\">")
-            .and_then(|(_, rest)| rest.split_once("</script>"));
-        let found: Value = found
-            .and_then(|(json, _)| serde_json::from_str(json).ok())
-            .ok_or("the report was not judged")?;
-        let faults = found["faults"].as_array().ok_or("no list of faults")?;
+        let is_dark = scheme == 0;
+        let faults = faults(&dom, is_dark)?;
         println!(
-            "{}, {width} pixels, dark: {}: {} faults",
+            "{}, {width} pixels, dark: {is_dark}: {} faults",
             report.display(),
-            found["isDark"],
             faults.len()
         );
-        faults.iter().for_each(|fault| println!("FAULT {fault}"));
-        if found["isDark"] != (scheme == 0) {
-            println!("FAULT the browser did not take the scheme");
-            code = 1;
+        for fault in &faults {
+            println!("FAULT {fault}");
         }
         code |= u8::from(!faults.is_empty());
     }
     Ok(code)
+}
+
+/// What `report.js` leaves in a report.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Judged {
+    faults: Vec<String>,
+    #[serde(rename = "isDark")]
+    is_dark: bool,
+}
+
+/// The faults of a report that the browser has shown in a scheme.
+fn faults(dom: &str, is_dark: bool) -> Result<Vec<String>, String> {
+    let found = dom
+        .split_once("id=\"faults\">")
+        .and_then(|(_, rest)| rest.split_once("</script>"));
+    let (json, _) = found.ok_or("the report was not judged")?;
+    let mut judged: Judged = serde_json::from_str(json)
+        .map_err(|error| format!("the report was not judged: {error}"))?;
+    if judged.is_dark != is_dark {
+        let fault = "the browser did not take the scheme";
+        judged.faults.push(fault.to_owned());
+    }
+    Ok(judged.faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_browser_finds_is_a_fault_and_so_is_another_scheme() {
+        let dom = |json: &str| format!("<body><script id=\"faults\">{json}</script></body>");
+        let good = dom("{\"faults\":[],\"isDark\":true}");
+        assert_eq!(faults(&good, true).unwrap(), [""; 0]);
+        assert_eq!(
+            faults(&good, false).unwrap(),
+            ["the browser did not take the scheme"]
+        );
+        let bad = dom("{\"faults\":[\"request for https://example.org\"],\"isDark\":false}");
+        assert_eq!(
+            faults(&bad, false).unwrap(),
+            ["request for https://example.org"]
+        );
+    }
+
+    #[test]
+    fn a_report_that_was_not_judged_has_not_passed() {
+        for dom in ["<body></body>", "<script id=\"faults\"></script>", ""] {
+            assert!(
+                faults(dom, false)
+                    .unwrap_err()
+                    .starts_with("the report was not judged")
+            );
+        }
+    }
 }

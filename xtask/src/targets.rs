@@ -274,3 +274,38 @@ fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
         (None, _) => Ok(machine.name.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_skipped_or_failed_is_never_called_passed() {
+        assert_eq!(text(&passed("natively")), "natively");
+        assert_eq!(
+            text(&Err(Skipped("no Wine".to_owned()))),
+            "SKIPPED: no Wine"
+        );
+        assert_eq!(text(&Err(Failed("red".to_owned()))), "FAILED");
+    }
+
+    #[test]
+    fn a_target_says_how_many_tests_skipped_themselves() {
+        assert_eq!(with_skips("natively", "test one ... ok\n"), "natively");
+        let output = "SKIPPED: no counter\ntest one ... SKIPPED: no root\n";
+        assert_eq!(with_skips("natively", output), "natively, 2 skips");
+    }
+
+    /// `--write` stores nothing if a check was skipped, so no stored row says so.
+    #[test]
+    fn the_stored_table_has_a_row_for_each_target_and_no_skipped_check() {
+        let stored = files::block(STORED, "targets").unwrap();
+        let rows = stored.strip_prefix(&files::table_head(TITLES)).unwrap();
+        let targets = list::all().unwrap();
+        assert_eq!(rows.lines().count(), targets.len());
+        for (row, target) in rows.lines().zip(targets) {
+            assert!(row.starts_with(&format!("| {} |", target.triple)), "{row}");
+            assert!(!row.contains("SKIPPED") && !row.contains("FAILED"), "{row}");
+        }
+    }
+}

@@ -203,3 +203,25 @@ fn keep_wine_up(prefix: &Path) -> Result<(), String> {
         .map(|_| ())
         .map_err(|error| format!("`wineserver`: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found() {
+        let qemu = "qemu-aarch64 version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright";
+        assert_eq!(version(qemu), "10.0.2");
+        assert_eq!(version("wine-8.0 (Debian 8.0~repack-4)"), "8.0");
+        assert_eq!(version("none"), "of unknown version");
+    }
+
+    #[test]
+    fn a_command_that_this_machine_lacks_skips_its_checks() {
+        assert!(matches!(
+            need("no-such-program-of-tickline"),
+            Err(Skipped(_))
+        ));
+        assert!(need("true").is_ok());
+    }
+}

@@ -438,3 +438,16 @@ impl Monitor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_wrong_if_it_is_far_off() {
+        assert!(!is_wrong_pace(1_500, 1_480));
+        assert!(!is_wrong_pace(1_500, 3_000));
+        assert!(is_wrong_pace(7_259, 700));
+        assert!(is_wrong_pace(1_000, 10_000));
+    }
+}
