@@ -50,7 +50,7 @@ pub(super) struct Phase {
     #[serde(deserialize_with = "or_default")]
     pub(super) cost: Cost,
 
-    // A program's output (`report.rs` and `acts.rs` of the guest).
+    // A program's output (`report.rs` and `doctor.rs` of the guest).
     pub(super) exit_code: Option<u64>,
     pub(super) errors: Option<String>,
     #[serde(deserialize_with = "if_it_fits")]

@@ -19,8 +19,9 @@ use tickline::Clock;
 use tickline::utc::UtcSource;
 use tickline_observe::wait_until;
 
-use crate::acts::{program, suspend_for, tickline};
+use crate::doctor::{program, tickline};
 use crate::lab::wait_for;
+use crate::resume::suspend_for;
 use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
 use counts::Counts;
