@@ -8,7 +8,7 @@ use crate::step::output_of;
 /// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [
     ("README.md", 140),
-    ("CONTRIBUTING.md", 150),
+    ("CONTRIBUTING.md", 175),
     ("DESIGN.md", 330),
 ];
 
