@@ -88,19 +88,12 @@ fn steps(lanes: &[Lane]) -> Result<Vec<Step>, String> {
             steps.extend(its_steps);
         }
     }
-    let words = [
-        ("{published}", package_options(PUBLISHED)),
-        (
-            "{commit}",
-            step::output_of("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into()),
-        ),
-    ];
+    let published = package_options(PUBLISHED);
+    let commit = step::output_of("git rev-parse --short HEAD");
+    let commit = commit.unwrap_or_else(|_| "no-commit".into());
     for step in &mut steps {
-        step.command = words
-            .iter()
-            .fold(step.command.clone(), |line, (word, text)| {
-                line.replace(word, text)
-            });
+        let command = step.command.replace("{published}", &published);
+        step.command = command.replace("{commit}", &commit);
     }
     Ok(steps)
 }

@@ -137,7 +137,8 @@ pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
 
 /// Checks the exports and imports in the output of nm(1).
 fn check_names(listed: &str) -> Result<(), String> {
-    let (mut exports, mut imports) = (Vec::new(), Vec::new());
+    let mut exports = Vec::new();
+    let mut imports = Vec::new();
     for line in listed.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             // A weak symbol may be missing.

@@ -28,7 +28,8 @@ const BY_OS: &str = "readings come from the OS clock, because";
 /// Builds and runs all examples. Fails if an example fails, or does not print what its head says.
 pub(crate) fn run() -> Result<u8, String> {
     let built = output_of(BUILD)?;
-    let (mut count, mut code) = (0, 0);
+    let mut count = 0;
+    let mut code = 0;
     for message in built
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

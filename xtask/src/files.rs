@@ -43,7 +43,8 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
 /// Splits a file's text at its block: the text before, between and after the markers `<!-- NAME -->`
 /// and `<!-- /NAME -->`. The text must have each marker once.
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
-    let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let first = format!("<!-- {name} -->\n");
+    let last = format!("<!-- /{name} -->");
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
         return Err(format!(
             "it must have each of these markers once: {} and {last}",
@@ -80,12 +81,11 @@ pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), Str
     )
 }
 
-/// A table's head. ` | ` separates the titles.
-pub(crate) fn table_head(titles: &str) -> String {
-    format!(
-        "| {titles} |\n|{}\n",
-        "---|".repeat(titles.split(" | ").count())
-    )
+/// A table's head with these titles.
+pub(crate) fn table_head(titles: &[impl AsRef<str>]) -> String {
+    let line = titles.iter().map(|title| format!(" {} |", title.as_ref()));
+    let line: String = line.collect();
+    format!("|{line}\n|{}\n", "---|".repeat(titles.len()))
 }
 
 /// For each of `starts`, the row that begins with it, from `new` or else from `stored`. Other rows

@@ -27,7 +27,8 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 /// Which keys reach each other: the groups of more than one.
 fn circles(imports: &Imports) -> BTreeSet<Vec<&String>> {
     let reached = |from| {
-        let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+        let mut reached = BTreeSet::new();
+        let mut next = vec![from];
         while let Some(one) = next.pop() {
             for other in imports.get(one).into_iter().flatten() {
                 if reached.insert(other) {
@@ -291,7 +292,8 @@ impl Crate {
     fn read(folder: &Path) -> (Self, BTreeMap<Segments, BTreeSet<Segments>>) {
         let mut sources = Self::default();
         sources.add(folder, folder, &Vec::new());
-        let (mut named, mut tests) = (BTreeMap::new(), Vec::new());
+        let mut named = BTreeMap::new();
+        let mut tests = Vec::new();
         for (module, file) in &sources.modules {
             let text = fs::read_to_string(folder.join(file)).unwrap();
             let syntax = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -351,7 +353,8 @@ fn circles_of_folders(
             let part = module.strip_prefix(parent)?.first()?;
             Some([parent, std::slice::from_ref(part)].concat().join("/"))
         };
-        let (mut parts, mut sizes) = (Imports::new(), BTreeMap::<String, usize>::new());
+        let mut parts = Imports::new();
+        let mut sizes = BTreeMap::<String, usize>::new();
         let mut importers = BTreeMap::<(String, String), BTreeSet<&str>>::new();
         for (module, others) in imports {
             let Some(part) = part_of(module) else {
@@ -419,7 +422,8 @@ fn found_in_the_workspace(find: Find) -> String {
     ];
     folders.extend(others.map(|name| root().join(name)));
     folders.sort();
-    let (mut files, mut text) = (0, String::new());
+    let mut files = 0;
+    let mut text = String::new();
     for folder in folders {
         let (sources, imports) = Crate::read(&folder.join("src"));
         files += imports.len();

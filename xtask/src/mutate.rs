@@ -96,7 +96,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 
 /// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
 fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
-    let (mut survivors, mut patience) = (0, MODEL_TIMEOUT);
+    let mut survivors = 0;
+    let mut patience = MODEL_TIMEOUT;
     let mut green = Vec::new();
     if tests == Tests::Unit {
         let without = tree.build(package, tests)?.run(&[], MODEL_TIMEOUT)?;

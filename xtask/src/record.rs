@@ -110,7 +110,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     }
     let secs = arguments.secs;
     let new = measure(Extent::Full { secs }, found)?;
-    let (name, text) = (new.file_name(), text(&new)?);
+    let name = new.file_name();
+    let text = text(&new)?;
     let (records, replaced) = with_new(stored()?, new);
     store(format!("{FOLDER}/{name}"), &text)?;
     write_files(&records)?;

@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     }
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let (report, sample) = (folder.join("report.html"), folder.join("sample.html"));
+    let report = folder.join("report.html");
+    let sample = folder.join("sample.html");
     if let Some(picture) = &arguments.screenshot {
         make_report(&report, "--release", 20)?;
         take_pictures(&report, picture)?;

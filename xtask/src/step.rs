@@ -131,24 +131,22 @@ impl Done<'_> {
 /// faults of failed steps. Returns the exit code, and the summary as rows of a table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let done = thread::scope(|scope| {
-        let (mut done, mut beside) = (Vec::new(), None);
+        let mut done = Vec::new();
+        let mut beside = None;
         for step in steps {
-            if step.beside {
-                let all = || {
-                    steps
-                        .iter()
-                        .filter(|step| step.beside)
-                        .map(run_step)
-                        .collect::<Vec<_>>()
-                };
-                beside.get_or_insert_with(|| scope.spawn(all));
-            } else {
+            if !step.beside {
                 done.push(run_step(step));
+            } else if beside.is_none() {
+                let all = || {
+                    let all = steps.iter().filter(|step| step.beside);
+                    all.map(run_step).collect::<Vec<_>>()
+                };
+                beside = Some(scope.spawn(all));
             }
         }
-        done.extend(
-            beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")),
-        );
+        if let Some(lane) = beside {
+            done.extend(lane.join().expect("nothing in it panics"));
+        }
         done
     });
     println!("\n{}", summary(&done));
@@ -167,7 +165,8 @@ fn summary(done: &[Done<'_>]) -> String {
     let width = done.iter().map(|step| step.words().len()).max();
     let width = width.unwrap_or(0);
     for step in done {
-        let (words, seconds) = (step.words(), step.seconds);
+        let words = step.words();
+        let seconds = step.seconds;
         text += &format!("  {words:<width$} {seconds:>7.1} s  {}\n", step.name);
         if let Err(Failed(why)) = &step.result {
             for line in why.lines() {
@@ -271,7 +270,8 @@ pub(crate) fn skips(output: &str) -> impl Iterator<Item = &str> {
 /// The output without what tests have printed that passed. `--show-output` lists them between
 /// `successes:` and the failures or the closing line.
 fn without_successes(output: &str) -> String {
-    let (mut kept, mut is_success) = (String::new(), false);
+    let mut kept = String::new();
+    let mut is_success = false;
     for line in output.lines() {
         if line == "successes:" {
             is_success = true;

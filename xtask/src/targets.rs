@@ -19,7 +19,13 @@ use machine::Machine;
 
 /// The file with the table, and the table's titles.
 const STORED: &str = "PLATFORM.md";
-const TITLES: &str = "target | compiled | unit tests run | control loop run | counter path checked";
+const TITLES: [&str; 5] = [
+    "target",
+    "compiled",
+    "unit tests run",
+    "control loop run",
+    "counter path checked",
+];
 
 /// The beginning of the message of `tests/control_loop.rs` when it has run.
 const RAN_MARK: &str = "control loop: ";
@@ -94,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         .map(|target| check(target, extent))
         .collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
-    let table = files::table_head(TITLES) + &rows.iter().map(line).collect::<String>();
+    let table = files::table_head(&TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
     match code(rows.iter().flatten()) {
         0 if arguments.write => files::store_block(STORED, "targets", &table)?,
@@ -168,7 +174,8 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         target.crates
     }
     .names();
-    let (packages, option) = (package_options(crates), target_option(target));
+    let packages = package_options(crates);
+    let option = target_option(target);
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
     if !is_checked {
@@ -207,7 +214,8 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     if is_short && target.triple == RISC_V {
         return passed("nightly");
     }
-    let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
+    let some = if is_short { " --lib" } else { "" };
+    let option = target_option(target);
     let tests = machine.run(&format!(
         "cargo test -p tickline-core -p tickline --features tickline/utc{some}{option} -- --show-output"
     ))?;
@@ -300,7 +308,7 @@ mod tests {
     #[test]
     fn the_stored_table_has_a_row_for_each_target_and_no_skipped_check() {
         let stored = files::block(STORED, "targets").unwrap();
-        let rows = stored.strip_prefix(&files::table_head(TITLES)).unwrap();
+        let rows = stored.strip_prefix(&files::table_head(&TITLES)).unwrap();
         let targets = list::all().unwrap();
         assert_eq!(rows.lines().count(), targets.len());
         for (row, target) in rows.lines().zip(targets) {

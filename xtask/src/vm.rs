@@ -61,7 +61,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             }
         };
     }
-    let (is_on_debian, names) = (arguments.programs, &arguments.names);
+    let is_on_debian = arguments.programs;
+    let names = &arguments.names;
     let mut guests = guest::all()?;
     guests.retain(|one| one.is_on_debian() == is_on_debian);
     for name in names {
@@ -111,8 +112,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         files::store(folder().join(format!("{}.json", guest.name)), &run.lines)?;
         let verdict = judge::judge(guest, &run);
         if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
-            why.lines()
-                .for_each(|line| println!("    {}: {line}", word(&verdict)));
+            for line in why.lines() {
+                println!("    {}: {line}", word(&verdict));
+            }
         }
         println!(
             "    {} after {:.1} s",

@@ -13,7 +13,7 @@ fn processors(records: &[Record]) -> Vec<&str> {
 fn head_of(first: &str, records: &[Record]) -> String {
     let mut titles = vec![first];
     titles.extend(processors(records));
-    table_head(&titles.join(" | "))
+    table_head(&titles)
 }
 
 /// The README's short table.
@@ -57,7 +57,8 @@ pub(super) fn short(records: &[Record]) -> String {
 
 /// The least and the most offset with either driver.
 fn offsets(record: &Record) -> String {
-    let (mut least_ns, mut most_ns) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut least_ns = f64::INFINITY;
+    let mut most_ns = f64::NEG_INFINITY;
     for run in [&record.accuracy_thread, &record.accuracy_reader] {
         let (Some(least), Some(most)) = (run.least_offset_ns, run.most_offset_ns) else {
             return "no narrow bracket".into();
@@ -76,7 +77,8 @@ fn largest_bound_ns(run: &Accuracy) -> u64 {
 /// In whole percent: the median of 101 processes has an error of several microseconds.
 fn hello(record: &Record) -> Option<String> {
     let hello = &record.startup.hello;
-    let (longer_us, std_us) = (hello.difference_us?.median, hello.with_std_us?.median);
+    let longer_us = hello.difference_us?.median;
+    let std_us = hello.with_std_us?.median;
     let percent = whole(longer_us / std_us * 100.0);
     Some(format!("{percent} % of {}", time_us(std_us)))
 }
@@ -111,7 +113,8 @@ pub(super) fn machines(records: &[Record]) -> String {
 
 /// The machine of a record, with a link to the record.
 fn machine(record: &Record) -> String {
-    let (name, machine) = (record.file_name(), &record.machine);
+    let name = record.file_name();
+    let machine = &record.machine;
     let changed = if record.tree_clean {
         ""
     } else {
@@ -163,7 +166,7 @@ pub(super) fn clocks(records: &[Record]) -> String {
         format!("offset changed in at most {} s", watched_s.unwrap_or(0)),
         "backward steps, per million".to_owned(),
     ]);
-    let mut table = table_head(&titles.join(" | "));
+    let mut table = table_head(&titles);
     for (group, title) in GROUPS {
         let in_group = clocks.iter().filter(|(_, its_group)| *its_group == group);
         let rows: String = in_group
@@ -232,7 +235,8 @@ fn steps(per_million: f64) -> String {
 
 /// The figures of tickline itself.
 pub(super) fn tickline(records: &[Record]) -> String {
-    let (mut runs, mut titles) = (Vec::new(), Vec::new());
+    let mut runs = Vec::new();
+    let mut titles = Vec::new();
     for record in records {
         for (driver, run) in [
             ("thread", &record.accuracy_thread),
@@ -243,8 +247,8 @@ pub(super) fn tickline(records: &[Record]) -> String {
         }
     }
     let watched_s = runs.iter().map(|run| run.watched_s).max().unwrap_or(0);
-    let titles = titles.join(" | ");
-    let mut block = table_head(&format!("at most {watched_s} s each | {titles}"));
+    titles.insert(0, format!("at most {watched_s} s each"));
+    let mut block = table_head(&titles);
     let title = "readings, each between two calls of `clock_gettime`";
     block += &line(title, &runs, |run| Some(count(run.readings)));
     let title = "readings outside their bracket";

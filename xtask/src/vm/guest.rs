@@ -36,6 +36,9 @@ pub(super) struct Guest {
     pub(super) act: String,
     trust: String,
     awaits: String,
+    /// The scenarios of the act "utc".
+    #[serde(default)]
+    pub(super) utc: Vec<String>,
     /// Whether the guest's clocks may run at another rate than the host's. If they may not but do,
     /// the kernel has calibrated them wrong, and the guest is booted again.
     #[serde(default)]
@@ -84,15 +87,6 @@ impl Guest {
             .filter_map(|group| self.expect.get(&group));
         phases.flatten().map(String::as_str)
     }
-
-    /// The scenarios of the act "utc".
-    pub(super) fn utc(&self) -> impl Iterator<Item = &str> {
-        let names = self
-            .kernel
-            .split(' ')
-            .find_map(|word| word.strip_prefix("tickline.utc="));
-        names.into_iter().flat_map(|names| names.split(','))
-    }
 }
 
 /// Every guest.
@@ -116,6 +110,9 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={}",
         guest.kernel, guest.act, guest.trust, guest.awaits
     );
+    if !guest.utc.is_empty() {
+        guest.kernel += &format!(" tickline.utc={}", guest.utc.join(","));
+    }
     let processor = list.processors.get(&guest.processor).cloned();
     guest.processor =
         processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;

@@ -72,12 +72,12 @@ fn field_offset(end: &[u8], device: &str, instance: u32, field: &str) -> Option<
     .concat();
     let head = 1 + 4 + name.len();
     let is_head = |bytes: &[u8]| bytes[0] == SECTION_FULL && bytes.ends_with(&name);
-    let mut heads = (0..)
-        .zip(end.windows(head))
-        .filter(|(_, bytes)| is_head(bytes))
-        .map(|(at, _)| at);
-    let at: usize = heads.next().filter(|_| heads.next().is_none())?;
-    Some(at + head + 4 + bytes)
+    let windows = end.windows(head).enumerate();
+    let mut heads = windows.filter(|(_, bytes)| is_head(bytes));
+    match (heads.next(), heads.next()) {
+        (Some((at, _)), None) => Some(at + head + 4 + bytes),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

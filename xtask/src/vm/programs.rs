@@ -121,7 +121,8 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
         step::output_of(need).map_err(|_| NotPassed::Skipped(reason.to_owned()))?;
     }
     let folder = super::folder().join("programs");
-    let (own, debian) = (folder.join("own"), folder.join("root"));
+    let own = folder.join("own");
+    let debian = folder.join("root");
     fs::remove_dir_all(&own).ok();
     let [(name, init), ..] = image::build()?;
     put(&own, name, &init)?;

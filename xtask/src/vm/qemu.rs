@@ -91,7 +91,8 @@ struct EmulatorFault(String);
 /// Whether the guest's and the host's durations of a phase, ms, differ by more than a report takes
 /// on a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
-    let (spare_ms, most) = (500, 2);
+    let spare_ms = 500;
+    let most = 2;
     guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
 }
 
@@ -181,7 +182,8 @@ impl<'a> Machine<'a> {
             last_line = Instant::now();
             run.lines += &format!("{line}\n");
             let phase: Phase = serde_json::from_value(value).map_err(sent)?;
-            let (name, guest_ms) = (phase.phase.clone(), phase.ms.unwrap_or(0));
+            let name = phase.phase.clone();
+            let guest_ms = phase.ms.unwrap_or(0);
             run.phases.push(phase);
             match name.as_str() {
                 "end" => return Ok(None),
@@ -287,10 +289,11 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
 fn forward_lines(child: &mut Child, sender: Sender<String>) {
     if let Some(output) = child.stdout.take() {
         thread::spawn(move || {
-            BufReader::new(output)
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| sender.send(line))
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
         });
     }
 }
@@ -368,11 +371,10 @@ fn pin_cpus(monitor: &mut Monitor) {
         .map(|cpu| &cpu["thread-id"])
         .collect();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    for (cpu, thread) in threads
-        .iter()
-        .enumerate()
-        .filter(|_| (2..=cpus).contains(&threads.len()))
-    {
+    if threads.len() < 2 || threads.len() > cpus {
+        return;
+    }
+    for (cpu, thread) in threads.iter().enumerate() {
         Command::new("taskset")
             .args(["-cp", &cpu.to_string(), &thread.to_string()])
             .output()

@@ -96,7 +96,8 @@ fn static_c() -> Good {
 #[test]
 fn a_program_whose_time_steps_back_or_leaves_the_os_clock_has_failed() {
     let good = static_c();
-    let (native, run) = ("static C native", "static C run");
+    let native = "static C native";
+    let run = "static C run";
     good.fails("monotonic.backward is 1", run, |phase| {
         phase.monotonic.backward = Some(1)
     });
@@ -126,7 +127,8 @@ fn a_program_whose_time_steps_back_or_leaves_the_os_clock_has_failed() {
 #[test]
 fn a_program_that_does_not_call_the_clock_or_ends_with_an_error_has_failed() {
     let good = static_c();
-    let (native, run) = ("static C native", "static C run");
+    let native = "static C native";
+    let run = "static C run";
     good.fails("realtime.calls is 0", native, |phase| {
         phase.realtime.calls = Some(0)
     });
@@ -142,7 +144,8 @@ fn a_program_that_does_not_call_the_clock_or_ends_with_an_error_has_failed() {
 #[test]
 fn a_program_that_is_not_served_or_hardly_faster_has_failed() {
     let good = static_c();
-    let (native, run) = ("static C native", "static C run");
+    let native = "static C native";
+    let run = "static C run";
     good.fails(
         "counted.served_clocks is 16, expected at most 15",
         run,
