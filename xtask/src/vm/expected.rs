@@ -3,15 +3,17 @@
 //!
 //! Each limit is stated by the clock itself (its bound, its interval), or names its source.
 
+mod debian;
 mod own;
 
 use serde::Deserialize;
 
+pub(super) use debian::{postgres, ratio};
 pub(super) use own::checks as own;
 
 use super::check::{
-    Check, Rule, at_least, at_least_that, at_most, at_most_that, equals, has, is, is_nothing,
-    is_one_of, is_true, lists_one_of, rule, rule_of_order,
+    Check, Rule, at_least, at_most, at_most_that, equals, has, is, is_nothing, is_one_of, is_true,
+    lists_one_of, rule, rule_of_order,
 };
 use super::report::Phase;
 
@@ -214,16 +216,16 @@ impl Group {
             Self::UtcBack => vec![rule("chronyd is the source again", |phase| {
                 is_true("work.back.reached", phase.work.back.reached)
             })],
-            Self::Load => load(),
-            Self::LoadNative => load_native(),
-            Self::LoadServed => load_served(),
+            Self::Load => debian::load(),
+            Self::LoadNative => debian::load_native(),
+            Self::LoadServed => debian::load_served(),
             Self::LoadOfBothClocks => vec![rule("it has called the clock", |phase| {
                 at_least("monotonic.calls", phase.monotonic.calls, 1)
             })],
             Self::LoadUnderRun => vec![rule("`tickline run` says that it is served", |phase| {
                 has("messages", phase.messages.as_deref(), "has the clock of")
             })],
-            Self::ServedExchange => served_exchange(),
+            Self::ServedExchange => debian::served_exchange(),
             Self::IsServed => vec![rule("a page serves it", |phase| {
                 is_true("is_served", phase.is_served)
             })],
@@ -550,100 +552,6 @@ fn utc() -> Vec<Rule> {
     rules
 }
 
-/// For a program in any mode: native, under `tickline run`, with the library in LD_PRELOAD.
-fn load() -> Vec<Rule> {
-    vec![
-        rule("it has made all calls", |phase| {
-            is_nothing("error", phase.error.as_deref())
-        }),
-        rule("and has ended in order", |phase| {
-            equals("exit_code", phase.exit_code, 0)
-        }),
-        rule("it has called the clock", |phase| {
-            at_least("realtime.calls", phase.realtime.calls, 1)
-        }),
-        rule("its time never steps back", |phase| {
-            equals("monotonic.backward", phase.monotonic.backward, 0)
-        }),
-        rule("its time never steps back", |phase| {
-            equals("realtime.backward", phase.realtime.backward, 0)
-        }),
-        rule(
-            "it is not below what the OS clock returned before",
-            |phase| equals("monotonic.below_os_ns", phase.monotonic.below_os_ns, 0),
-        ),
-        rule(
-            "it is not below what the OS clock returned before",
-            |phase| equals("realtime.below_os_ns", phase.realtime.below_os_ns, 0),
-        ),
-    ]
-}
-
-fn load_native() -> Vec<Rule> {
-    vec![
-        rule(
-            "it is not above what the OS clock says afterwards",
-            |phase| equals("monotonic.above_os_ns", phase.monotonic.above_os_ns, 0),
-        ),
-        rule(
-            "it is not above what the OS clock says afterwards",
-            |phase| equals("realtime.above_os_ns", phase.realtime.above_os_ns, 0),
-        ),
-        rule("strace sees its system calls", |phase| {
-            let served = phase.counted.served_clocks;
-            at_least_that("counted.served_clocks", served, phase.counted.calls)
-        }),
-    ]
-}
-
-/// A program may ask the system because of its own start of a thread, or a timer.
-fn load_served() -> Vec<Rule> {
-    vec![
-        rule(
-            "it is above the OS clock by the stated lead at most",
-            |phase| {
-                at_most_that(
-                    "monotonic.above_os_ns",
-                    phase.monotonic.above_os_ns,
-                    phase.lead_ns,
-                )
-            },
-        ),
-        rule(
-            "it is above the OS clock by the stated lead at most",
-            |phase| {
-                at_most_that(
-                    "realtime.above_os_ns",
-                    phase.realtime.above_os_ns,
-                    phase.unix_lead_ns,
-                )
-            },
-        ),
-        rule("at most one in 20 calls is still a system call", |phase| {
-            let most = phase.counted.calls.map(|calls| calls / 20);
-            at_most_that("counted.served_clocks", phase.counted.served_clocks, most)
-        }),
-    ]
-}
-
-fn served_exchange() -> Vec<Rule> {
-    vec![
-        rule("it has answered to the end", |phase| {
-            is_nothing("error", phase.error.as_deref())
-        }),
-        rule("more than once", |phase| {
-            at_least("answers", phase.answers, 5)
-        }),
-        rule("its time never steps back", |phase| {
-            equals("backward", phase.backward, 0)
-        }),
-        rule(
-            "it is not below what another program had returned",
-            |phase| equals("below_others", phase.below_others, 0),
-        ),
-    ]
-}
-
 /// The clocksource of a guest before its act.
 pub(super) fn clocksource(name: String) -> Rule {
     rule("the guest is the one that was wanted", move |phase| {
@@ -674,34 +582,4 @@ pub(super) fn fix(text: String) -> Rule {
             .and_then(|finding| finding.fix.as_deref());
         has("finding.fix", fix, &text)
     })
-}
-
-/// A program under `tickline run` is so many times as fast as natively.
-pub(super) fn ratio(least: f64) -> Rule {
-    rule("so many times as fast as natively", move |phase| {
-        let limit_ns = phase.native.ns.map(|native_ns| native_ns / least);
-        at_most_that("ns", phase.ns, limit_ns)
-    })
-}
-
-/// The goals of the project for Postgres' own figures.
-pub(super) fn postgres() -> Vec<Rule> {
-    vec![
-        rule("eight times as fast as natively", |phase| {
-            let native_ns = phase.native.figures.pg_test_timing_ns;
-            let limit_ns = native_ns.map(|native_ns| native_ns / 8.0);
-            at_most_that(
-                "pg_test_timing_ns",
-                phase.figures.pg_test_timing_ns,
-                limit_ns,
-            )
-        }),
-        rule(
-            "EXPLAIN ANALYZE takes half as long again with its timing, at most",
-            |phase| {
-                let limit_ms = phase.figures.explain_off_ms.map(|off_ms| 1.5 * off_ms);
-                at_most_that("explain_on_ms", phase.figures.explain_on_ms, limit_ms)
-            },
-        ),
-    ]
 }
