@@ -96,78 +96,81 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 
 /// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
 fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
+    match tests {
+        Tests::Unit => check_rules(tree, package, mutants),
+        Tests::Loom | Tests::Miri => check_orderings(tree, package, tests, mutants),
+    }
+}
+
+/// Any unit test of the crate must fail for each mutant, or must not end.
+fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
+    let without = tree.build(package, Tests::Unit)?.run(&[], MODEL_TIMEOUT)?;
+    if without.hangs {
+        let limit_s = MODEL_TIMEOUT.as_secs();
+        return Err(format!(
+            "the tests of {package} do not end within {limit_s} s without any mutation"
+        ));
+    }
+    if !without.red.is_empty() {
+        return Err(format!(
+            "the tests are red without any mutation: {}",
+            without.red.join(", ")
+        ));
+    }
+    println!(
+        "{} tests of {package}, {:.1} s",
+        without.green.len(),
+        without.took.as_secs_f64()
+    );
+    let patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
     let mut survivors = 0;
-    let mut patience = MODEL_TIMEOUT;
-    let mut green = Vec::new();
-    if tests == Tests::Unit {
-        let without = tree.build(package, tests)?.run(&[], MODEL_TIMEOUT)?;
-        if without.hangs {
-            let limit_s = MODEL_TIMEOUT.as_secs();
-            return Err(format!(
-                "the tests of {package} do not end within {limit_s} s without any mutation"
-            ));
-        }
-        if !without.red.is_empty() {
-            return Err(format!(
-                "the tests are red without any mutation: {}",
-                without.red.join(", ")
-            ));
-        }
-        println!(
-            "{} tests of {package}, {:.1} s",
-            without.green.len(),
-            without.took.as_secs_f64()
-        );
-        patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
-        green = without.green;
-    }
-    if tests != Tests::Unit {
-        let names: BTreeSet<&String> = mutants.iter().flat_map(|mutant| &mutant.names).collect();
-        for name in names {
-            if !passes_as_is(tree, package, tests, slice::from_ref(name))? {
-                return Err(format!("{name} is red without any mutation"));
-            }
-        }
-    }
     for mutant in mutants {
-        let (red, hangs) = tree.with_mutant(mutant, || match tests {
-            Tests::Miri => {
-                let is_caught = !tree.passes_under_miri(package, &mutant.names, SEEDS)?;
-                Ok((
-                    if is_caught {
-                        vec![mutant.names.join(" or ")]
-                    } else {
-                        Vec::new()
-                    },
-                    false,
-                ))
-            }
-            Tests::Loom => {
-                let ran = tree.build(package, tests)?.run(&mutant.names, patience)?;
-                Ok((ran.red, ran.hangs))
-            }
-            Tests::Unit => {
-                let ran = tree.build(package, tests)?.run(&[], patience)?;
-                // The tests that hang, and the tests that have not begun because of them.
-                let unended = || {
-                    green
-                        .iter()
-                        .filter(|test| !ran.green.contains(test))
-                        .cloned()
-                        .collect()
-                };
-                Ok(if ran.hangs {
-                    (unended(), true)
-                } else {
-                    (ran.red, false)
-                })
+        let ran = tree.with_mutant(mutant, || {
+            tree.build(package, Tests::Unit)?.run(&[], patience)
+        })?;
+        if !ran.hangs {
+            println!("{}", row(mutant, &ran.red));
+            survivors += usize::from(ran.red.is_empty());
+            continue;
+        }
+        // The tests that hang, and the tests that have not begun because of them.
+        let mut unended = without.green.clone();
+        unended.retain(|test| !ran.green.contains(test));
+        println!("{} (hangs)", row(mutant, &unended));
+        survivors += usize::from(unended.is_empty());
+    }
+    Ok(survivors)
+}
+
+/// One of the tests that are named for its file must fail for each mutant. A model that does not
+/// end has not failed.
+fn check_orderings(
+    tree: &Tree,
+    package: &str,
+    tests: Tests,
+    mutants: &[&Mutant],
+) -> Result<usize, String> {
+    let names: BTreeSet<&String> = mutants.iter().flat_map(|mutant| &mutant.names).collect();
+    for name in names {
+        if !passes_as_is(tree, package, tests, slice::from_ref(name))? {
+            return Err(format!("{name} is red without any mutation"));
+        }
+    }
+    let mut survivors = 0;
+    for mutant in mutants {
+        let red = tree.with_mutant(mutant, || {
+            if tests == Tests::Loom {
+                let ran = tree
+                    .build(package, tests)?
+                    .run(&mutant.names, MODEL_TIMEOUT)?;
+                Ok(ran.red)
+            } else if tree.passes_under_miri(package, &mutant.names, SEEDS)? {
+                Ok(Vec::new())
+            } else {
+                Ok(vec![mutant.names.join(" or ")])
             }
         })?;
-        println!(
-            "{}{}",
-            row(mutant, &red),
-            if hangs { " (hangs)" } else { "" }
-        );
+        println!("{}", row(mutant, &red));
         survivors += usize::from(red.is_empty());
     }
     Ok(survivors)

@@ -120,7 +120,7 @@ impl Done<'_> {
     fn words(&self) -> String {
         match self.skips.len() {
             0 => word(&self.result).to_owned(),
-            skips => format!("{}, {skips} skips in tests", word(&self.result)),
+            skips => format!("{}, skips in tests: {skips}", word(&self.result)),
         }
     }
 }
@@ -187,7 +187,7 @@ fn summary(done: &[Done<'_>]) -> String {
     }
     let skips: usize = done.iter().map(|step| step.skips.len()).sum();
     let counts = counts(done.iter().map(|step| &step.result));
-    text + &format!("{counts}; {skips} skips in tests that passed")
+    text + &format!("{counts}; skips in tests that passed: {skips}")
 }
 
 fn run_step(step: &Step) -> Done<'_> {

@@ -139,16 +139,16 @@ fn the_summary_counts_the_tests_that_skipped_themselves() {
     assert_eq!(
         summary(&steps),
         "summary
-  passed                       1.2 s  format
-  passed, 3 skips in tests     1.2 s  tests
+  passed                        1.2 s  format
+  passed, skips in tests: 3     1.2 s  tests
       SKIPPED in a test: no compiler
       SKIPPED in 2 tests: no root
-  FAILED                       1.2 s  docs
+  FAILED                        1.2 s  docs
       exit status: 1
       error: a link
-2 passed, 1 failed, 0 skipped; 3 skips in tests that passed"
+2 passed, 1 failed, 0 skipped; skips in tests that passed: 3"
     );
-    assert_eq!(steps[1].words(), "passed, 3 skips in tests");
+    assert_eq!(steps[1].words(), "passed, skips in tests: 3");
 }
 
 #[test]
