@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::files::root;
 use crate::step::output_of;
+use crate::targets::PUBLISHED;
 
 /// The output of `cargo metadata`, as far as it is needed.
 #[derive(Deserialize)]
@@ -57,12 +58,37 @@ fn forbidden(packages: &[Package]) -> Vec<String> {
     found
 }
 
-#[test]
-fn no_crate_that_programs_link_depends_on_one_that_operators_run() {
+fn packages() -> Vec<Package> {
     let text = output_of("cargo metadata --no-deps --format-version 1").unwrap();
     let Metadata { packages } = serde_json::from_str(&text).unwrap();
     assert!(packages.len() > 10, "{} packages were read", packages.len());
-    assert_eq!(forbidden(&packages), [""; 0]);
+    packages
+}
+
+#[test]
+fn no_crate_that_programs_link_depends_on_one_that_operators_run() {
+    assert_eq!(forbidden(&packages()), [""; 0]);
+}
+
+/// A crate can be published only after those on which it depends.
+#[test]
+fn the_list_of_published_crates_has_each_after_its_dependencies() {
+    let packages = packages();
+    for (index, name) in PUBLISHED.iter().enumerate() {
+        let package = packages.iter().find(|package| package.name == *name);
+        let dependencies = &package.unwrap().dependencies;
+        for dependency in dependencies
+            .iter()
+            .filter(|one| one.kind.as_deref() != Some("dev"))
+        {
+            let place = PUBLISHED.iter().position(|other| *other == dependency.name);
+            assert!(
+                place.is_none_or(|place| place < index),
+                "{name}: {}",
+                dependency.name
+            );
+        }
+    }
 }
 
 #[test]
