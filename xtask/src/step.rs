@@ -28,6 +28,7 @@ pub(crate) struct Step {
     beside: bool,
 }
 
+#[cfg(test)]
 impl Step {
     /// Whether the step runs the tests of crates.
     pub(crate) fn runs_tests(&self) -> bool {
@@ -110,7 +111,7 @@ pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPas
 struct Done<'a> {
     name: &'a str,
     result: Result<(), NotPassed>,
-    /// Why tests of the step have skipped themselves. They count as passed.
+    /// Why tests of the step have skipped themselves, or other parts. Such tests count as passed.
     skips: Vec<String>,
     seconds: f64,
 }
@@ -120,7 +121,7 @@ impl Done<'_> {
     fn words(&self) -> String {
         match self.skips.len() {
             0 => word(&self.result).to_owned(),
-            skips => format!("{}, skips in tests: {skips}", word(&self.result)),
+            skips => format!("{}, skips within: {skips}", word(&self.result)),
         }
     }
 }
@@ -158,8 +159,8 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     (u8::from(failed), rows.collect())
 }
 
-/// The result of each step, with the faults of failed steps, and the reasons of tests that skipped
-/// themselves.
+/// The result of each step, with the faults of failed steps, and the reasons of tests, or other
+/// parts, that skipped themselves.
 fn summary(done: &[Done<'_>]) -> String {
     let mut text = "summary\n".to_owned();
     let width = done.iter().map(|step| step.words().len()).max();
@@ -178,16 +179,12 @@ fn summary(done: &[Done<'_>]) -> String {
             *reasons.entry(reason).or_default() += 1;
         }
         for (reason, count) in reasons {
-            let tests = match count {
-                1 => "a test".to_owned(),
-                _ => format!("{count} tests"),
-            };
-            text += &format!("      SKIPPED in {tests}: {reason}\n");
+            text += &format!("      SKIPPED within, {count} times: {reason}\n");
         }
     }
     let skips: usize = done.iter().map(|step| step.skips.len()).sum();
     let counts = counts(done.iter().map(|step| &step.result));
-    text + &format!("{counts}; skips in tests that passed: {skips}")
+    text + &format!("{counts}; skips within steps: {skips}")
 }
 
 fn run_step(step: &Step) -> Done<'_> {
@@ -220,16 +217,14 @@ fn run_step(step: &Step) -> Done<'_> {
     }
 }
 
-/// Runs a step, and adds the reasons of tests that skipped themselves to `skips`.
+/// Runs a step, and adds the reasons of what skipped itself to `skips`.
 fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     if let Some(need) = step.needs.iter().find(|need| output_of(need).is_err()) {
         return Err(Skipped(need.clone()));
     }
     let (status, output) = logged(command(&step.command).envs(&step.environment), &step.name)?;
     println!("=== the output of {}\n{output}", step.name);
-    if step.runs_tests() {
-        skips.extend(self::skips(&output).map(str::to_owned));
-    }
+    skips.extend(self::skips(&output).map(str::to_owned));
     match status.code() {
         Some(0) => Ok(()),
         Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
@@ -258,10 +253,10 @@ pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatu
     ))
 }
 
-/// The beginning of the message of a test that skips itself.
+/// The beginning of the message of a test, or another part of a step, that skips itself.
 const SKIP_MARK: &str = "SKIPPED: ";
 
-/// The reasons of the tests that skipped themselves.
+/// The reasons of what skipped itself.
 pub(crate) fn skips(output: &str) -> impl Iterator<Item = &str> {
     let skips = output.lines().filter_map(|line| line.split_once(SKIP_MARK));
     skips.map(|(_, reason)| reason)

@@ -90,6 +90,16 @@ fn a_step_passes_fails_or_is_skipped_and_says_so() {
     );
 }
 
+/// The harness calls such a test passed.
+#[test]
+fn a_step_that_passes_names_the_tests_that_skipped_themselves() {
+    let tests = step("tests", r#"env -Secho\_"SKIPPED:\_no\_root""#, &[]);
+    let done = run_step(&tests);
+    assert!(done.result.is_ok());
+    assert_eq!(done.skips, ["no root"]);
+    assert_eq!(done.words(), "passed, skips within: 1");
+}
+
 /// A command says by its exit code that it has skipped some of its checks.
 #[test]
 fn a_command_that_skips_parts_has_neither_passed_nor_failed() {
@@ -139,20 +149,20 @@ fn the_summary_counts_the_tests_that_skipped_themselves() {
     assert_eq!(
         summary(&steps),
         "summary
-  passed                        1.2 s  format
-  passed, skips in tests: 3     1.2 s  tests
-      SKIPPED in a test: no compiler
-      SKIPPED in 2 tests: no root
-  FAILED                        1.2 s  docs
+  passed                      1.2 s  format
+  passed, skips within: 3     1.2 s  tests
+      SKIPPED within, 1 times: no compiler
+      SKIPPED within, 2 times: no root
+  FAILED                      1.2 s  docs
       exit status: 1
       error: a link
-2 passed, 1 failed, 0 skipped; skips in tests that passed: 3"
+2 passed, 1 failed, 0 skipped; skips within steps: 3"
     );
-    assert_eq!(steps[1].words(), "passed, skips in tests: 3");
+    assert_eq!(steps[1].words(), "passed, skips within: 3");
 }
 
 #[test]
-fn only_the_tests_of_crates_can_skip_themselves() {
+fn a_step_with_tests_is_known_by_its_command() {
     assert!(step("x", "cargo +nightly miri test --lib", &[]).runs_tests());
     assert!(!step("x", "cargo xtask vm tsc", &[]).runs_tests());
     assert!(!step("x", "sh tests/openmetrics.sh", &[]).runs_tests());

@@ -373,6 +373,40 @@ fn a_counter_that_serves_keeps_its_bounds_and_the_order() {
     });
 }
 
+/// The faults of a report in which the readers of a guest, and the clock that was set, are as bad
+/// as can be.
+fn faults_of_the_worst_end(name: &str) -> String {
+    let phases = json!([
+        { "phase": "end", "readers": { "backward": 1, "backward_in_thread": 1, "readings": 200_000, "exchanges": 9 } },
+        { "phase": "set_clock", "work": { "reached": false, "after_us": 50_001 } },
+    ]);
+    judged(&guest(name), serde_json::from_value(phases).unwrap())
+}
+
+#[test]
+fn a_guest_with_several_cpus_must_have_exchanged_readings() {
+    let fault = "end: readers.exchanges is 9, expected at least 10";
+    assert!(faults_of_the_worst_end("tsc").contains(fault));
+    assert!(!faults_of_the_worst_end("one_cpu").contains(fault));
+}
+
+#[test]
+fn only_a_guest_whose_os_clock_steps_back_may_do_so_at_its_end() {
+    let fault = "end: readers.backward is 1";
+    assert!(faults_of_the_worst_end("tsc").contains(fault));
+    assert!(!faults_of_the_worst_end("migrated").contains(fault));
+}
+
+#[test]
+fn unix_time_follows_in_each_guest_and_in_time_where_its_clocks_run_as_the_hosts() {
+    let follows = "set_clock: work.reached is false";
+    let in_time = "set_clock: work.after_us is 50001";
+    assert!(faults_of_the_worst_end("tsc").contains(follows));
+    assert!(faults_of_the_worst_end("tsc").contains(in_time));
+    assert!(faults_of_the_worst_end("slow_machine").contains(follows));
+    assert!(!faults_of_the_worst_end("slow_machine").contains(in_time));
+}
+
 /// A guest that lacks a requirement is skipped only if it violates no check.
 #[test]
 fn what_a_guest_lacks_hides_no_fault() {
