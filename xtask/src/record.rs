@@ -234,21 +234,22 @@ fn no_counter(found: &Found) -> Option<String> {
     ))
 }
 
+/// The record in the text of a file.
+fn parsed(text: &str) -> Result<Record, String> {
+    let record: Record = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if record.schema != SCHEMA {
+        return Err(format!("its schema is {}, not {SCHEMA}", record.schema));
+    }
+    Ok(record)
+}
+
 /// The stored records, sorted by their processors.
 fn stored() -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
     for path in entries(&root().join(FOLDER)) {
         if path.extension().is_some_and(|end| end == "json") {
-            let in_file = |why| format!("{}: {why}", path.display());
-            let record: Record =
-                serde_json::from_str(&read(&path)?).map_err(|error| in_file(error.to_string()))?;
-            if record.schema != SCHEMA {
-                return Err(in_file(format!(
-                    "its schema is {}, not {SCHEMA}",
-                    record.schema
-                )));
-            }
-            records.push(record);
+            let record = parsed(&read(&path)?);
+            records.push(record.map_err(|why| format!("{}: {why}", path.display()))?);
         }
     }
     records.sort_by(|one, other| one.processor.cmp(&other.processor));

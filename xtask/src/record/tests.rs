@@ -98,6 +98,18 @@ fn a_record_without_a_figure_of_a_table_is_refused() {
     assert!(without("order", "clock_ms").is_ok(), "no table shows it");
 }
 
+/// A field may have had another meaning then.
+#[test]
+fn a_record_of_another_schema_is_refused() {
+    let text = text(&stored().unwrap()[0]).unwrap();
+    assert!(parsed(&text).is_ok());
+    let error = parsed(&text.replace(SCHEMA, "tickline-record/2")).unwrap_err();
+    assert_eq!(
+        error,
+        format!("its schema is tickline-record/2, not {SCHEMA}")
+    );
+}
+
 #[test]
 fn a_new_record_replaces_the_one_of_its_processor_alone() {
     let records = stored().unwrap();

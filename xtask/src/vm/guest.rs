@@ -185,6 +185,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_kernels_command_line_has_the_act_and_the_scenarios() {
+        let guests = all().unwrap();
+        let kernel = |name: &str| {
+            let mut guests = guests.iter();
+            guests
+                .find(|guest| guest.name == name)
+                .unwrap()
+                .kernel
+                .as_str()
+        };
+        assert_eq!(
+            kernel("utc"),
+            "console=ttyS0 panic=-1 tsc=reliable tickline.act=utc tickline.trust=auto \
+             tickline.awaits=fast tickline.utc=lies,silent"
+        );
+        assert!(!kernel("tsc").contains("tickline.utc"));
+    }
+
+    #[test]
     fn names_are_distinct() {
         let guests = all().unwrap();
         let names: BTreeSet<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();

@@ -504,6 +504,38 @@ mod tests {
     }
 
     #[test]
+    fn a_guests_row_has_the_worst_of_its_phases() {
+        let guests = guest::all().unwrap();
+        let guest = guests.iter().find(|guest| guest.name == "tsc").unwrap();
+        let phases = json!([
+            { "phase": "before", "clocksource": "tsc", "state": "fast", "ahead_ns": 30, "behind_ns": 70,
+              "comparison": { "found": "synchronised" } },
+            { "phase": "after", "state": "fallback", "reason": "slow", "ahead_ns": 65, "behind_ns": 1 },
+            { "phase": "set_clock", "work": { "reached": true, "after_us": 900 } },
+            { "phase": "set_clock", "work": { "reached": true, "after_us": 1_200 } },
+            { "phase": "end", "cost": { "os_to_now_percent": 1_205 },
+              "readers": { "readings": 9_876_543, "exchanges": 12_345, "backward": 0 } },
+        ]);
+        let run = Run {
+            phases: serde_json::from_value(phases).unwrap(),
+            ..Run::default()
+        };
+        let rows = GUESTS.rows(&[Row {
+            guest,
+            verdict: Ok(()),
+            run,
+        }]);
+        let about = "the kernel keeps time with the TSC";
+        assert_eq!(
+            rows,
+            format!(
+                "| `tsc`: {about} | passed | tsc | synchronised | fast | fallback slow | 9876k | \
+                 12k | 0 | 70 | 1200 | 12.05x |\n"
+            )
+        );
+    }
+
+    #[test]
     fn a_row_has_the_result_of_its_own_program() {
         let guests = guest::all().unwrap();
         let guest = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();

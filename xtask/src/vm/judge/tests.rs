@@ -407,6 +407,38 @@ fn unix_time_follows_in_each_guest_and_in_time_where_its_clocks_run_as_the_hosts
     assert!(!faults_of_the_worst_end("slow_machine").contains(in_time));
 }
 
+/// The faults of a report with one phase.
+fn faults_of_phase(name: &str, phase: serde_json::Value) -> String {
+    judged(&guest(name), vec![serde_json::from_value(phase).unwrap()])
+}
+
+#[test]
+fn a_guest_must_say_why_the_counter_does_not_serve_and_what_to_do() {
+    let before = json!({ "phase": "before", "state": "fallback", "reason": "slow" });
+    let faults = faults_of_phase("hpet", before);
+    assert!(
+        faults.contains("before: reason is slow, expected \"not_invariant\""),
+        "{faults}"
+    );
+    let program = json!({ "phase": "program", "finding": { "code": "none", "fix": "nothing" } });
+    let faults = faults_of_phase("hpet", program);
+    assert!(faults.contains("program: finding.code is none"), "{faults}");
+    assert!(
+        faults.contains("program: finding.fix is nothing"),
+        "{faults}"
+    );
+}
+
+#[test]
+fn a_guest_has_its_own_rules_too() {
+    let phase = json!({ "phase": "limiter_before", "output": { "messages": 100, "refused": 1 } });
+    let faults = faults_of_phase("limiter", phase);
+    assert!(
+        faults.contains("limiter_before: output.refused is 1"),
+        "{faults}"
+    );
+}
+
 /// A guest that lacks a requirement is skipped only if it violates no check.
 #[test]
 fn what_a_guest_lacks_hides_no_fault() {
