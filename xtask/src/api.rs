@@ -3,16 +3,20 @@
 //!
 //! The program's API is its command line and its JSON (`machine/tickline-cli/schema/`).
 
+use clap::Args;
+
 use crate::files;
 use crate::step::{command, output};
 use crate::targets::PUBLISHED;
 
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let is_write = match arguments {
-        [] => false,
-        ["--write"] => true,
-        _ => return Err("takes --write or nothing".into()),
-    };
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Stores the lists
+    #[arg(long)]
+    write: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let mut code = 0;
     for name in PUBLISHED.iter().filter(|name| **name != "tickline-cli") {
         // Use one target on every machine, because the public API differs between systems.
@@ -22,7 +26,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         // Share this directory with the other builds of the nightly compiler.
         let present = output(list.env("CARGO_TARGET_DIR", "target/nightly"))? + "\n";
         let path = format!("docs/api/{name}.txt");
-        if is_write {
+        if arguments.write {
             files::store(&path, &present)?;
         } else if files::read(&path)? != present {
             let new = format!("target/api/{name}.txt");

@@ -1,33 +1,61 @@
 //! Runs the checks of CI (`xtask/ci.toml`), and commands that are a few lines each.
 
-use std::collections::BTreeMap;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 use crate::files;
 use crate::step::{self, Step, exit_code};
 use crate::targets::{PUBLISHED, package_options};
 
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// One lane in place of `check` and `deep`
+    lane: Option<Lane>,
+    /// Only the steps of these names in xtask/ci.toml
+    #[arg(value_name = "STEP", requires = "lane")]
+    names: Vec<String>,
+}
+
+/// A list of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lane {
+    /// For each commit: format, clippy, docs, tests, stored API
+    Check,
+    /// For each change: loom, Miri, simulator, guests, fuzzing, other targets
+    Deep,
+    /// What takes too long for every change; stores the results in docs/nightly.md
+    Nightly,
+}
+
+/// The steps of `xtask/ci.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lanes {
+    check: Vec<Step>,
+    deep: Vec<Step>,
+    nightly: Vec<Step>,
+}
+
 /// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
 /// the results of the nightly lane.
-pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
-    let mut steps = steps(lanes)?;
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !steps.iter().any(|step| step.name == **name))
-    {
-        return Err(format!(
-            "ci.toml has no step '{unknown}' in {}",
-            lanes.join(", ")
-        ));
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let Arguments { lane, names } = arguments;
+    let both = [Lane::Check, Lane::Deep];
+    let mut steps = steps(lane.as_ref().map_or(&both, std::slice::from_ref))?;
+    for name in names {
+        if !steps.iter().any(|step| step.name == *name) {
+            return Err(format!("ci.toml has no step '{name}' in this lane"));
+        }
     }
     let starts: Vec<String> = steps
         .iter()
         .map(|step| format!("| {} |", step.name))
         .collect();
-    steps.retain(|step| names.is_empty() || names.contains(&step.name.as_str()));
+    steps.retain(|step| names.is_empty() || names.contains(&step.name));
     // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
     let (code, results) = step::run_all(&steps);
-    if lanes == ["nightly"] {
+    if *lane == Some(Lane::Nightly) {
         let end = format!(" {} | {} |\n", commit?, date?);
         let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
         // `merged` takes the first row of each step: a new one, a stored one, or one of these.
@@ -47,31 +75,25 @@ pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
     Ok(code)
 }
 
-fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
-    let table: Result<BTreeMap<String, Vec<Step>>, _> =
-        toml::from_str(&files::read("xtask/ci.toml")?);
-    let mut table = table.map_err(|error| format!("ci.toml: {error}"))?;
+fn steps(lanes: &[Lane]) -> Result<Vec<Step>, String> {
+    let table: Result<Lanes, _> = toml::from_str(&files::read("xtask/ci.toml")?);
+    let table = table.map_err(|error| format!("ci.toml: {error}"))?;
     let mut steps = Vec::new();
-    for lane in lanes {
-        steps.extend(
-            table
-                .remove(*lane)
-                .ok_or_else(|| format!("ci.toml has no lane {lane}"))?,
-        );
+    for (lane, its_steps) in [
+        (Lane::Check, table.check),
+        (Lane::Deep, table.deep),
+        (Lane::Nightly, table.nightly),
+    ] {
+        if lanes.contains(&lane) {
+            steps.extend(its_steps);
+        }
     }
-    let words = [
-        ("{published}", package_options(PUBLISHED)),
-        (
-            "{commit}",
-            step::output_of("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into()),
-        ),
-    ];
+    let published = package_options(PUBLISHED);
+    let commit = step::output_of("git rev-parse --short HEAD");
+    let commit = commit.unwrap_or_else(|_| "no-commit".into());
     for step in &mut steps {
-        step.command = words
-            .iter()
-            .fold(step.command.clone(), |line, (word, text)| {
-                line.replace(word, text)
-            });
+        let command = step.command.replace("{published}", &published);
+        step.command = command.replace("{commit}", &commit);
     }
     Ok(steps)
 }
@@ -94,12 +116,19 @@ pub(crate) fn bare() -> Result<u8, String> {
     Ok(u8::from(code != PASSED))
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct SimArguments {
+    /// What the simulator takes; `help` lists it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
 /// `cargo xtask sim`: runs the simulator's program, with optimisation and overflow checks. It runs
 /// random scenarios unless the arguments name another command.
-pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
+pub(crate) fn sim(SimArguments { arguments }: &SimArguments) -> Result<u8, String> {
     let is_named = arguments
         .first()
-        .is_some_and(|first| ["track", "help"].contains(first));
+        .is_some_and(|first| ["track", "help"].contains(&first.as_str()));
     let run = if is_named { "" } else { "run" };
     let line = format!(
         "cargo run -q --profile sim -p tickline-sim -- {run} {}",
@@ -108,19 +137,17 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     exit_code(&line)
 }
 
-/// `cargo xtask soak`: uses all clocks at once on this machine, for 1 minute or as many as the
-/// arguments say, and counts errors. Then exchanges readings while lines are replaced, for a tenth
+#[derive(Debug, Args)]
+pub(crate) struct SoakArguments {
+    /// For so long
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    minutes: u64,
+}
+
+/// `cargo xtask soak`: uses all clocks at once on this machine, and counts errors. Then exchanges readings while lines are replaced, for a tenth
 /// of that time.
-pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
-    let minutes = match *arguments {
-        [] => "1",
-        ["--minutes", minutes] => minutes,
-        _ => return Err("takes --minutes N".into()),
-    };
-    let secs = 60
-        * minutes
-            .parse::<u64>()
-            .map_err(|error| format!("--minutes {minutes}: {error}"))?;
+pub(crate) fn soak(arguments: &SoakArguments) -> Result<u8, String> {
+    let secs = 60 * arguments.minutes;
     // The programs fail if a count is not 0.
     let run = "cargo run --release -q -p tickline-benches --bin";
     step::must_succeed(&format!("{run} soak -- --secs {secs}"))?;
@@ -135,16 +162,29 @@ mod tests {
 
     #[test]
     fn the_lanes_have_steps_of_distinct_names() {
-        let steps = steps(&["check", "deep", "nightly"]).unwrap();
+        let steps = steps(Lane::value_variants()).unwrap();
         let names: BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
+    }
+
+    /// Without it, nobody would see which tests have skipped themselves.
+    #[test]
+    fn every_step_that_runs_tests_shows_their_output() {
+        let steps = steps(Lane::value_variants()).unwrap();
+        let tests = || steps.iter().filter(|step| step.runs_tests());
+        assert!(tests().count() > 10);
+        for step in tests() {
+            let shows = ["--show-output", "--nocapture"];
+            let is_shown = shows.iter().any(|option| step.command.contains(option));
+            assert!(is_shown, "{}", step.name);
+        }
     }
 
     /// The name of a skipped test leaves out each test whose name begins with it.
     #[test]
     fn every_test_that_is_skipped_is_there_once() {
         let sources = step::output_of("git grep -hw fn -- *.rs").unwrap();
-        for step in steps(&["check", "deep", "nightly"]).unwrap() {
+        for step in steps(Lane::value_variants()).unwrap() {
             let words: Vec<&str> = step.command.split_whitespace().collect();
             for pair in words.windows(2).filter(|pair| pair[0] == "--skip") {
                 let found = sources.matches(&format!("fn {}", pair[1])).count();

@@ -126,9 +126,19 @@ const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 /// Reads the library, and checks its exports and imports.
 pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join("preload").join(LIBRARY);
-    let path = path.display();
-    let listed = output_of(&format!("nm -D --without-symbol-versions {path}"))?;
-    let (mut exports, mut imports) = (Vec::new(), Vec::new());
+    let listed = output_of(&format!(
+        "nm -D --without-symbol-versions {}",
+        path.display()
+    ))?;
+    let in_library = |why: String| format!("{}: {why}", path.display());
+    check_names(&listed).map_err(in_library)?;
+    fs::read(&path).map_err(|error| in_library(error.to_string()))
+}
+
+/// Checks the exports and imports in the output of nm(1).
+fn check_names(listed: &str) -> Result<(), String> {
+    let mut exports = Vec::new();
+    let mut imports = Vec::new();
     for line in listed.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             // A weak symbol may be missing.
@@ -139,12 +149,44 @@ pub(crate) fn library(folder: &Path) -> Result<Vec<u8>, String> {
         }
     }
     if exports != EXPORTS {
-        return Err(format!("{path}: it exports {exports:?}, not {EXPORTS:?}"));
+        return Err(format!("it exports {exports:?}, not {EXPORTS:?}"));
     }
     match imports.iter().find(|name| !IMPORTS.contains(name)) {
-        Some(name) => Err(format!(
-            "{path}: it imports {name}, which not every program has"
-        )),
-        None => fs::read(path.to_string()).map_err(|error| format!("{path}: {error}")),
+        Some(name) => Err(format!("it imports {name}, which not every program has")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_with_pages_are_those_that_help_lists() {
+        let help = "About\n  or what\n\nUsage: tickline [COMMAND]\n\nCommands:\n  run    Runs a \
+                    program\n         with a clock\n  help   Prints this\n\nOptions:\n  -h\n";
+        assert_eq!(commands(help).collect::<Vec<_>>(), ["run"]);
+    }
+
+    /// What nm(1) lists for a library that is as it should be.
+    const GOOD: &str = "\
+0000000000001000 T clock_gettime
+                 w __cxa_finalize
+                 U environ
+                 U __errno_location
+0000000000001100 T gettimeofday
+0000000000001200 T timespec_get
+";
+
+    #[test]
+    fn the_library_exports_and_imports_what_it_may_and_nothing_else() {
+        assert_eq!(check_names(GOOD), Ok(()));
+        let error = check_names(&format!("{GOOD}0000000000001300 T main\n")).unwrap_err();
+        assert!(error.contains("it exports"), "{error}");
+        let error = check_names(&GOOD.replace("gettimeofday", "time")).unwrap_err();
+        assert!(error.contains("it exports"), "{error}");
+        let error = check_names(&format!("{GOOD}                 U malloc\n")).unwrap_err();
+        assert_eq!(error, "it imports malloc, which not every program has");
+        assert!(check_names("").is_err());
     }
 }

@@ -28,7 +28,8 @@ const BY_OS: &str = "readings come from the OS clock, because";
 /// Builds and runs all examples. Fails if an example fails, or does not print what its head says.
 pub(crate) fn run() -> Result<u8, String> {
     let built = output_of(BUILD)?;
-    let (mut count, mut code) = (0, 0);
+    let mut count = 0;
+    let mut code = 0;
     for message in built
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -95,4 +96,47 @@ fn judge(expected: &str, by_default: &str, switched_off: &str) -> Result<(), Str
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: &str = "\"one\".";
+
+    #[test]
+    fn an_example_must_print_what_its_head_says_with_and_without_the_counter() {
+        assert_eq!(judge(EXPECTED, "one, two", "one"), Ok(()));
+        let error = judge(EXPECTED, "two", "one").unwrap_err();
+        assert!(
+            error.starts_with("its output does not have \"one\""),
+            "{error}"
+        );
+        let error = judge(EXPECTED, "one", "two").unwrap_err();
+        assert!(
+            error.starts_with("its output with TICKLINE=off does not have"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_example_whose_head_says_nothing_has_failed() {
+        for expected in ["", "nothing in quotes"] {
+            let error = judge(expected, "one", "one").unwrap_err();
+            assert!(error.starts_with("there is no line"), "{error}");
+        }
+    }
+
+    /// An example that ignores the switch would use the counter.
+    #[test]
+    fn an_example_that_says_what_serves_must_say_it_of_the_os_clock_too() {
+        let by_counter = format!("one: {BY_COUNTER}");
+        let by_os = format!("one: {BY_OS} it is switched off");
+        assert_eq!(judge(EXPECTED, &by_counter, &by_os), Ok(()));
+        let error = judge(EXPECTED, &by_counter, &by_counter).unwrap_err();
+        assert!(
+            error.starts_with("with TICKLINE=off it does not say"),
+            "{error}"
+        );
+    }
 }

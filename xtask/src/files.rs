@@ -43,7 +43,8 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
 /// Splits a file's text at its block: the text before, between and after the markers `<!-- NAME -->`
 /// and `<!-- /NAME -->`. The text must have each marker once.
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
-    let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let first = format!("<!-- {name} -->\n");
+    let last = format!("<!-- /{name} -->");
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
         return Err(format!(
             "it must have each of these markers once: {} and {last}",
@@ -80,12 +81,11 @@ pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), Str
     )
 }
 
-/// A table's head. ` | ` separates the titles.
-pub(crate) fn table_head(titles: &str) -> String {
-    format!(
-        "| {titles} |\n|{}\n",
-        "---|".repeat(titles.split(" | ").count())
-    )
+/// A table's head with these titles.
+pub(crate) fn table_head(titles: &[impl AsRef<str>]) -> String {
+    let line = titles.iter().map(|title| format!(" {} |", title.as_ref()));
+    let line: String = line.collect();
+    format!("|{line}\n|{}\n", "---|".repeat(titles.len()))
 }
 
 /// For each of `starts`, the row that begins with it, from `new` or else from `stored`. Other rows
@@ -110,4 +110,61 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "before\n<!-- a -->\nold\n<!-- /a -->\nafter\n";
+
+    #[test]
+    fn only_what_is_between_the_markers_changes() {
+        let new = with_block(TEXT, "a", "new\nlines\n").unwrap();
+        assert_eq!(new, "before\n<!-- a -->\nnew\nlines\n<!-- /a -->\nafter\n");
+        assert_eq!(with_block(&new, "a", "old\n").unwrap(), TEXT);
+    }
+
+    #[test]
+    fn a_marker_that_is_missing_there_twice_or_astray_is_named() {
+        for (text, expected) in [
+            ("<!-- a -->\n", "<!-- /a -->"),
+            ("<!-- /a -->\n", "<!-- a -->"),
+            (&TEXT.repeat(2), "once"),
+            (
+                "<!-- /a -->\n<!-- a -->\n",
+                "<!-- /a --> is before <!-- a -->",
+            ),
+        ] {
+            let error = with_block(text, "a", "new").unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(with_block(TEXT, "b", "new").is_err());
+    }
+
+    #[test]
+    fn a_table_has_new_rows_or_else_the_stored_ones_and_no_others() {
+        let starts = ["| one |", "| two |"].map(str::to_owned);
+        let stored = "head\n| two | old |\n| one | old |\n| gone | old |\n";
+        let table = merged(&starts, "| one | new |\n", stored).unwrap();
+        assert_eq!(table, "| one | new |\n| two | old |\n");
+        let error = merged(&starts, "| one | new |\n", "").unwrap_err();
+        assert!(error.contains("| two |"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_or_not_at_all() {
+        let folder = target().join(format!("stored-{}", std::process::id()));
+        let path = folder.join("in/a/folder");
+        for text in ["a long text", "short"] {
+            store(&path, text).unwrap();
+            assert_eq!(read(&path).unwrap(), text);
+            assert_eq!(entries(path.parent().unwrap()), std::slice::from_ref(&path));
+        }
+        // A file can't be replaced by a folder's name.
+        assert!(store(folder.join("in"), "text").is_err());
+        assert_eq!(entries(&folder), [folder.join("in")]);
+        assert_eq!(read(&path).unwrap(), "short");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -12,6 +12,8 @@ mod dist;
 mod docs;
 mod examples;
 mod files;
+#[cfg(test)]
+mod imports;
 mod mutate;
 mod ports;
 mod record;
@@ -19,42 +21,126 @@ mod report;
 mod step;
 mod targets;
 mod vm;
+#[cfg(test)]
+mod wings;
 
 use std::process::ExitCode;
 
-// Patterns instead of clap, whose declarations would need more lines.
-const HELP: &str = include_str!("../help.txt");
+use clap::Parser;
+
+/// The project's own commands.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Command {
+    /// Runs the checks of CI: `check` and `deep`, or one lane, or some of its steps
+    Ci(ci::Arguments),
+    /// Compares the public API of each published library with docs/api/, or stores it there
+    Api(api::Arguments),
+    /// Boots examples/bare-x86_64, a clock without an operating system, under QEMU's emulation
+    Bare,
+    /// Builds the program as one static file for any Linux on `x86_64`, and the library for
+    /// `tickline run`; packs both into a Debian package and a tarball
+    Dist,
+    /// Runs every example in examples/ twice, once with the counter switched off, and checks the
+    /// output
+    Examples,
+    /// Takes out one rule at a time, or weakens one atomic access, and shows which tests fail
+    Mutate(mutate::Arguments),
+    /// Opens a report in headless Chromium: no errors, no requests, nothing too wide
+    Report(report::Arguments),
+    /// Runs the tests of published programs over tickline, from the sources that cargo fetches
+    Ports,
+    /// Measures tickline and its peers in some eight minutes, stores the record, and writes the
+    /// tables
+    Record(record::Arguments),
+    /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
+    Sim(ci::SimArguments),
+    /// Does everything at once on this machine, and prints counts that must be 0
+    Soak(ci::SoakArguments),
+    /// Checks which parts compile and run on each target
+    Targets(targets::Arguments),
+    /// Boots real kernels with bad clocks, in guests under QEMU's emulation
+    Vm(vm::Arguments),
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words[..] {
-        ["ci"] => ci::run(&["check", "deep"], &[]),
-        ["ci", lane, ref names @ ..] => ci::run(&[lane], names),
-        ["api", ref rest @ ..] => api::run(rest),
-        ["bare"] => ci::bare(),
-        ["dist"] => dist::run(),
-        ["examples"] => examples::run(),
-        ["mutate", ref rest @ ..] => mutate::run(rest),
-        ["report", ref rest @ ..] => report::run(rest),
-        ["ports"] => ports::run(),
-        ["record", ref rest @ ..] => record::run(rest),
-        ["sim", ref rest @ ..] => ci::sim(rest),
-        ["soak", ref rest @ ..] => ci::soak(rest),
-        ["targets", ref rest @ ..] => targets::run(rest),
-        ["vm", ref rest @ ..] => vm::run(rest),
-        ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
-            Ok(0)
-        }
-        [] => Err(format!("name a command\n{HELP}")),
-        _ => Err(format!("'{}' is not a command\n{HELP}", words.join(" "))),
+    let done = match Command::parse() {
+        Command::Ci(arguments) => ci::run(&arguments),
+        Command::Api(arguments) => api::run(&arguments),
+        Command::Bare => ci::bare(),
+        Command::Dist => dist::run(),
+        Command::Examples => examples::run(),
+        Command::Mutate(arguments) => mutate::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Ports => ports::run(),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Sim(arguments) => ci::sim(&arguments),
+        Command::Soak(arguments) => ci::soak(&arguments),
+        Command::Targets(arguments) => targets::run(&arguments),
+        Command::Vm(arguments) => vm::run(&arguments),
     };
     match done {
         Ok(code) => ExitCode::from(code),
         Err(message) => {
-            eprintln!("xtask {}: {message}", words.first().unwrap_or(&""));
+            let command = std::env::args().nth(1).unwrap_or_default();
+            eprintln!("xtask {command}: {message}");
             ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Command::command().debug_assert();
+    }
+
+    /// The commands in CI's list of steps and in CONTRIBUTING must exist.
+    #[test]
+    fn every_command_that_files_name_is_one() {
+        let list = files::read("xtask/ci.toml").unwrap().replace("\\\n", "");
+        let steps = list.lines().filter_map(|line| {
+            let (_, command) = line
+                .strip_prefix("command = ")?
+                .split_once("cargo xtask ")?;
+            Some(command.trim_matches('"'))
+        });
+        let text = files::read("CONTRIBUTING.md").unwrap();
+        let named = text.split('`').skip(1).step_by(2);
+        let named = named.filter_map(|command| command.strip_prefix("cargo xtask "));
+        // The rest of a line is for the shell.
+        let named = named.filter_map(|command| command.split(" > ").next());
+        let mut count = 0;
+        for command in steps.chain(named) {
+            let words = ["xtask"].into_iter().chain(command.split_whitespace());
+            if let Err(error) = Command::try_parse_from(words) {
+                assert!(!error.use_stderr(), "cargo xtask {command}: {error}");
+            }
+            count += 1;
+        }
+        assert!(count > 25, "{count} commands were read");
+    }
+
+    #[test]
+    fn arguments_that_contradict_each_other_are_refused() {
+        for line in [
+            "nothing",
+            "ci quick",
+            "record --smoke --secs 3",
+            "record --secs soon",
+            "mutate --sample 3",
+            "targets --others x86_64",
+            "vm --prepare --write",
+            "report page.html --screenshot page.png",
+            "soak --minutes",
+        ] {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            assert!(Command::try_parse_from(words).is_err(), "{line}");
         }
     }
 }

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use table::{Mutant, Table, Tests};
 use tree::Tree;
 
@@ -39,30 +40,35 @@ const SEEDS: u32 = 32;
 /// orderings, because their models take minutes to build.
 const SAMPLE: usize = 20;
 
-/// Runs all mutants, a sample, or the mutants that match the argument: by their rule, or by a part
-/// of their description or file name.
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let all = Table::load()?.mutants()?;
-    let mut mutants: Vec<&Mutant> = match arguments {
-        [] => all.iter().collect(),
-        ["--sample"] => all
-            .iter()
-            .filter(|mutant| mutant.tests() == Tests::Unit)
-            .step_by(SAMPLE)
-            .collect(),
-        [filter] if !filter.starts_with('-') => all
-            .iter()
-            .filter(|one| {
-                one.rule == *filter || one.does.contains(filter) || one.file.contains(filter)
-            })
-            .collect(),
-        _ => {
-            return Err(format!(
-                "takes a filter or --sample, not '{}'",
-                arguments.join(" ")
-            ));
-        }
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only the mutants of a rule's number, of `ordering`, or with this part in their description
+    /// or file name
+    filter: Option<String>,
+    /// Only one rule in twenty, as CI does
+    #[arg(long, conflicts_with = "filter")]
+    sample: bool,
+}
+
+/// The mutants that the arguments choose.
+fn chosen<'a>(all: &'a [Mutant], arguments: &Arguments) -> Vec<&'a Mutant> {
+    if arguments.sample {
+        let rules = all.iter().filter(|mutant| mutant.tests() == Tests::Unit);
+        return rules.step_by(SAMPLE).collect();
+    }
+    let Some(filter) = &arguments.filter else {
+        return all.iter().collect();
     };
+    let matches = |one: &&Mutant| {
+        one.rule == *filter || one.does.contains(filter) || one.file.contains(filter)
+    };
+    all.iter().filter(matches).collect()
+}
+
+/// Runs all mutants, a sample, or the mutants that match the filter.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let all = Table::load()?.mutants()?;
+    let mut mutants = chosen(&all, arguments);
     if mutants.is_empty() {
         return Err(
             "no mutant matches: a filter is a rule, or a part of a description or of a file name"
@@ -90,77 +96,81 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
 
 /// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
 fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
-    let (mut survivors, mut patience) = (0, MODEL_TIMEOUT);
-    let mut green = Vec::new();
-    if tests == Tests::Unit {
-        let without = tree.build(package, tests)?.run(&[], MODEL_TIMEOUT)?;
-        if without.hangs {
-            let limit_s = MODEL_TIMEOUT.as_secs();
-            return Err(format!(
-                "the tests of {package} do not end within {limit_s} s without any mutation"
-            ));
-        }
-        if !without.red.is_empty() {
-            return Err(format!(
-                "the tests are red without any mutation: {}",
-                without.red.join(", ")
-            ));
-        }
-        println!(
-            "{} tests of {package}, {:.1} s",
-            without.green.len(),
-            without.took.as_secs_f64()
-        );
-        patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
-        green = without.green;
+    match tests {
+        Tests::Unit => check_rules(tree, package, mutants),
+        Tests::Loom | Tests::Miri => check_orderings(tree, package, tests, mutants),
     }
-    if tests != Tests::Unit {
-        let names: BTreeSet<&String> = mutants.iter().flat_map(|mutant| &mutant.names).collect();
-        for name in names {
-            if !passes_as_is(tree, package, tests, slice::from_ref(name))? {
-                return Err(format!("{name} is red without any mutation"));
-            }
-        }
+}
+
+/// Any unit test of the crate must fail for each mutant, or must not end.
+fn check_rules(tree: &Tree, package: &str, mutants: &[&Mutant]) -> Result<usize, String> {
+    let without = tree.build(package, Tests::Unit)?.run(&[], MODEL_TIMEOUT)?;
+    if without.hangs {
+        let limit_s = MODEL_TIMEOUT.as_secs();
+        return Err(format!(
+            "the tests of {package} do not end within {limit_s} s without any mutation"
+        ));
     }
+    if !without.red.is_empty() {
+        return Err(format!(
+            "the tests are red without any mutation: {}",
+            without.red.join(", ")
+        ));
+    }
+    println!(
+        "{} tests of {package}, {:.1} s",
+        without.green.len(),
+        without.took.as_secs_f64()
+    );
+    let patience = (without.took * TIMEOUT.0).max(TIMEOUT.1);
+    let mut survivors = 0;
     for mutant in mutants {
-        let (red, hangs) = tree.with_mutant(mutant, || match tests {
-            Tests::Miri => {
-                let is_caught = !tree.passes_under_miri(package, &mutant.names, SEEDS)?;
-                Ok((
-                    if is_caught {
-                        vec![mutant.names.join(" or ")]
-                    } else {
-                        Vec::new()
-                    },
-                    false,
-                ))
-            }
-            Tests::Loom => {
-                let ran = tree.build(package, tests)?.run(&mutant.names, patience)?;
-                Ok((ran.red, ran.hangs))
-            }
-            Tests::Unit => {
-                let ran = tree.build(package, tests)?.run(&[], patience)?;
-                // The tests that hang, and the tests that have not begun because of them.
-                let unended = || {
-                    green
-                        .iter()
-                        .filter(|test| !ran.green.contains(test))
-                        .cloned()
-                        .collect()
-                };
-                Ok(if ran.hangs {
-                    (unended(), true)
-                } else {
-                    (ran.red, false)
-                })
+        let ran = tree.with_mutant(mutant, || {
+            tree.build(package, Tests::Unit)?.run(&[], patience)
+        })?;
+        if !ran.hangs {
+            println!("{}", row(mutant, &ran.red));
+            survivors += usize::from(ran.red.is_empty());
+            continue;
+        }
+        // The tests that hang, and the tests that have not begun because of them.
+        let mut unended = without.green.clone();
+        unended.retain(|test| !ran.green.contains(test));
+        println!("{} (hangs)", row(mutant, &unended));
+        survivors += usize::from(unended.is_empty());
+    }
+    Ok(survivors)
+}
+
+/// One of the tests that are named for its file must fail for each mutant. A model that does not
+/// end has not failed.
+fn check_orderings(
+    tree: &Tree,
+    package: &str,
+    tests: Tests,
+    mutants: &[&Mutant],
+) -> Result<usize, String> {
+    let names: BTreeSet<&String> = mutants.iter().flat_map(|mutant| &mutant.names).collect();
+    for name in names {
+        if !passes_as_is(tree, package, tests, slice::from_ref(name))? {
+            return Err(format!("{name} is red without any mutation"));
+        }
+    }
+    let mut survivors = 0;
+    for mutant in mutants {
+        let red = tree.with_mutant(mutant, || {
+            if tests == Tests::Loom {
+                let ran = tree
+                    .build(package, tests)?
+                    .run(&mutant.names, MODEL_TIMEOUT)?;
+                Ok(ran.red)
+            } else if tree.passes_under_miri(package, &mutant.names, SEEDS)? {
+                Ok(Vec::new())
+            } else {
+                Ok(vec![mutant.names.join(" or ")])
             }
         })?;
-        println!(
-            "{}{}",
-            row(mutant, &red),
-            if hangs { " (hangs)" } else { "" }
-        );
+        println!("{}", row(mutant, &red));
         survivors += usize::from(red.is_empty());
     }
     Ok(survivors)
@@ -189,4 +199,58 @@ fn row(mutant: &Mutant, red: &[String]) -> String {
         [test, ..] => format!("{test} and {} more", red.len() - 1),
     };
     format!("{}, {}: {}: {tests}", mutant.rule, mutant.file, mutant.does)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutants() -> Vec<Mutant> {
+        Table::load().unwrap().mutants().unwrap()
+    }
+
+    #[test]
+    fn a_sample_has_one_rule_in_twenty_and_no_ordering() {
+        let all = mutants();
+        let arguments = Arguments {
+            filter: None,
+            sample: true,
+        };
+        let sample = chosen(&all, &arguments);
+        let rules = all.iter().filter(|mutant| mutant.tests() == Tests::Unit);
+        let rules: Vec<&str> = rules.map(|mutant| &*mutant.does).collect();
+        let expected: Vec<&str> = rules.chunks(SAMPLE).map(|chunk| chunk[0]).collect();
+        let sample: Vec<&str> = sample.iter().map(|mutant| &*mutant.does).collect();
+        assert_eq!(sample, expected);
+    }
+
+    #[test]
+    fn a_filter_is_a_whole_rule_or_a_part_of_a_description_or_of_a_file_name() {
+        let all = mutants();
+        let of = |filter: &str| {
+            let arguments = Arguments {
+                filter: Some(filter.to_owned()),
+                sample: false,
+            };
+            chosen(&all, &arguments).len()
+        };
+        let of_rule = |rule: &str| all.iter().filter(|mutant| mutant.rule == rule).count();
+        assert!(of("1") >= of_rule("1") && of("1") < all.len());
+        assert_eq!(of(&all[0].does), 1);
+        assert!(of("tickline-page/src/lease") > 10);
+        assert!(of("ordering") > 40);
+        assert_eq!(of("no such rule"), 0);
+    }
+
+    #[test]
+    fn a_row_names_the_test_of_the_rule_first_and_a_survivor_as_such() {
+        let mutant = &mutants()[0];
+        let start = format!("{}, {}: {}: ", mutant.rule, mutant.file, mutant.does);
+        let of_rule = format!("shared::tests::rule_{}_holds", mutant.rule);
+        let red = ["a::another".to_owned(), of_rule];
+        let first = format!("{start}rule_{}_holds and 1 more", mutant.rule);
+        assert_eq!(row(mutant, &red), first);
+        assert_eq!(row(mutant, &red[..1]), format!("{start}another"));
+        assert_eq!(row(mutant, &[]), format!("{start}SURVIVED"));
+    }
 }

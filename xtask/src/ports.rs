@@ -147,7 +147,8 @@ fn test(
     let folder = files::target()
         .join("ports")
         .join(format!("{name}-{version}"));
-    let (from, to) = (source.display(), folder.display());
+    let from = source.display();
+    let to = folder.display();
     // The files that cargo unpacks may be read-only.
     output_of(&format!("rm -rf {to}"))?;
     output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;

@@ -2,20 +2,18 @@
 //! description of the machine. The tables in `benches/README.md` and in the README show the
 //! newest record of each processor. During a measurement nothing else should run on the machine.
 
+mod file;
 mod markdown;
 mod tables;
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use clap::Args;
+use serde::de::DeserializeOwned;
 
 use crate::files::{built, entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
-use tables::Record;
-
-/// The version of the record's fields. It changes when a field gets another name or another
-/// meaning, but not when a field that no table shows comes or goes; see `benches/record/README.md`.
-const SCHEMA: &str = "tickline-record/3";
+use file::{Found, Record, SCHEMA};
 
 /// The folder with the newest record of each processor.
 const FOLDER: &str = "benches/record";
@@ -37,142 +35,181 @@ const FILES: [(&str, &[(&str, Write)]); 2] = [
     ),
 ];
 
-/// The key of each output in the record, and the program of `benches/` that makes it. `LONG` is the
-/// length of each long measurement, s, `SHORT` that of a short one, and `SETTLE` the time for
-/// clocks to settle before. The argument behind a slash is for a smoke run, which only tests the
-/// command.
-const SUITE: [(&str, &str); 8] = [
-    ("cost", "ratios --rounds 200/5"),
-    ("startup", "startup --runs 101/3"),
-    ("drift", "drift --secs LONG/1 --settle SETTLE/0"),
-    (
-        "drift_in_other_processes",
-        "drift --secs SHORT/1 --settle 2/0",
-    ),
-    ("order", "order --secs LONG/1 --clock-ms 4000/40"),
-    (
-        "accuracy_thread",
-        "accuracy --secs LONG/1 --settle SETTLE/1 --driver thread",
-    ),
-    (
-        "accuracy_reader",
-        "accuracy --secs LONG/1 --settle SETTLE/1 --driver reader",
-    ),
-    ("spans", "spans --rounds 600/5"),
-];
-
 /// The number of further processes that measure drift, because clocks calibrate anew in each
 /// process.
-const DRIFT_PROCESSES: u32 = 8;
+const DRIFT_PROCESSES: u64 = 8;
 
-/// Measures, stores the record, and writes the tables. With `--secs N` long measurements take N
-/// seconds. `--smoke` makes all measurements as short as possible, and writes nothing. `--readme`
-/// only writes the tables from the stored records.
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let secs: Option<u64> = match arguments {
-        ["--readme"] => return write_files(&stored()?).map(|()| 0),
-        [] => Some(60),
-        ["--smoke"] => None,
-        ["--secs", text] => Some(
-            text.parse()
-                .map_err(|error| format!("--secs {text}: {error}"))?,
-        ),
-        _ => return Err("takes --smoke, --secs N or --readme".into()),
-    };
+/// The length of each long measurement, s.
+const DEFAULT_SECS: u64 = 60;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The length of each long measurement, s
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SECS)]
+    secs: u64,
+    /// Makes all measurements as short as possible, and writes nothing
+    #[arg(long, conflicts_with = "secs")]
+    smoke: bool,
+    /// Only writes the tables from the stored records
+    #[arg(long, conflicts_with_all = ["secs", "smoke"])]
+    readme: bool,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+enum Extent {
+    /// Long measurements take so many seconds.
+    Full { secs: u64 },
+    /// As little as possible, to test the commands.
+    Smoke,
+}
+
+impl Extent {
+    fn choose(self, full: u64, smoke: u64) -> u64 {
+        match self {
+            Self::Full { .. } => full,
+            Self::Smoke => smoke,
+        }
+    }
+
+    /// The length of a long measurement, but at most `most_s`.
+    fn secs(self, most_s: u64) -> u64 {
+        match self {
+            Self::Full { secs } => secs.min(most_s),
+            Self::Smoke => 1,
+        }
+    }
+
+    /// The command, for the record.
+    fn command(self) -> String {
+        match self {
+            Self::Full { secs: DEFAULT_SECS } => "cargo xtask record".to_owned(),
+            Self::Full { secs } => format!("cargo xtask record --secs {secs}"),
+            Self::Smoke => "cargo xtask record --smoke".to_owned(),
+        }
+    }
+}
+
+/// Measures, stores the record, and writes the tables.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    if arguments.readme {
+        return write_files(&stored()?).map(|()| 0);
+    }
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
     must_succeed("cargo build --release -q -p tickline-benches -p tickline-cli")?;
-    let found = json_of(&format!("{} --secs 1 --json -", built("release/tickline")))?;
+    let found: Found = json_of(&format!("{} --secs 1 --json -", built("release/tickline")))?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
     }
-    let record = measure(secs, arguments, &found)?;
-    let name = format!(
-        "{}-{}.json",
-        tables::text(&record, "date"),
-        sanitised(tables::text(&record, "processor"))
-    );
-    let new = Record {
-        name: name.clone(),
-        json: record,
-    };
-    let mut records = stored()?;
-    let replaced: Vec<Record> = records
-        .extract_if(.., |old| old.processor() == new.processor())
-        .collect();
-    records.push(new.clone());
-    records.sort_by(|one, other| one.processor().cmp(other.processor()));
-    if secs.is_none() {
+    if arguments.smoke {
+        let (records, _) = with_new(stored()?, measure(Extent::Smoke, found)?);
         rewritten(&records)?;
         println!("every measurement runs, and fits the tables; nothing is written");
         return Ok(0);
     }
-    let text = serde_json::to_string_pretty(&new.json).map_err(|error| error.to_string())?;
-    store(format!("{FOLDER}/{name}"), &format!("{text}\n"))?;
+    let secs = arguments.secs;
+    let new = measure(Extent::Full { secs }, found)?;
+    let name = new.file_name();
+    let text = text(&new)?;
+    let (records, replaced) = with_new(stored()?, new);
+    store(format!("{FOLDER}/{name}"), &text)?;
     write_files(&records)?;
-    for old in replaced.iter().filter(|old| old.name != name) {
-        std::fs::remove_file(root().join(FOLDER).join(&old.name))
-            .map_err(|error| error.to_string())?;
+    for old in replaced {
+        let old = old.file_name();
+        if old != name {
+            std::fs::remove_file(root().join(FOLDER).join(old))
+                .map_err(|error| error.to_string())?;
+        }
     }
     println!("{FOLDER}/{name} and the tables are written");
     Ok(0)
 }
 
-/// Runs the suite, whose long measurements take `secs`; `None` for a smoke run. Returns the record.
-/// `found` is the output of the program `tickline`.
-fn measure(secs: Option<u64>, arguments: &[&str], found: &Value) -> Result<Value, String> {
+/// The text of a record's file.
+fn text(record: &Record) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
+}
+
+/// The records with a new one, and those of the same processor, which it replaces.
+fn with_new(mut records: Vec<Record>, new: Record) -> (Vec<Record>, Vec<Record>) {
+    let is_replaced = |old: &mut Record| old.processor == new.processor;
+    let replaced = records.extract_if(.., is_replaced).collect();
+    records.push(new);
+    records.sort_by(|one, other| one.processor.cmp(&other.processor));
+    (records, replaced)
+}
+
+/// Runs the programs of `benches/`. `found` is the output of the program `tickline`.
+fn measure(extent: Extent, found: Found) -> Result<Record, String> {
     let start = Instant::now();
-    let mut record = json!({
-        "schema": SCHEMA,
-        "date": output_of("date -u +%F")?,
-        "command": format!("cargo xtask record {}", arguments.join(" ")).trim_end(),
-        "commit": output_of("git rev-parse HEAD")?,
-        "tree_clean": output_of("git status --porcelain")?.is_empty(),
-        "rustc": output_of("rustc --version")?,
-        "processor": processor(found["machine"]["cpu"].as_str().unwrap_or_default(), &read("/proc/cpuinfo")?),
-        "machine": found["machine"],
-    });
-    record["machine"]["cpus"] = json!(std::thread::available_parallelism().map_or(1, usize::from));
-    record["machine"]["result"] = found["result"].clone();
-    for (key, program) in SUITE {
-        let word = |word: &str| {
-            let (full, smoke) = word.split_once('/').unwrap_or((word, word));
-            let Some(secs) = secs else {
-                return smoke.to_owned();
-            };
-            let lengths = [
-                ("LONG", secs),
-                ("SETTLE", secs.min(10)),
-                ("SHORT", secs.min(5)),
-            ];
-            lengths.iter().fold(full.to_owned(), |word, (name, secs)| {
-                word.replace(name, &secs.to_string())
-            })
-        };
-        let words: Vec<String> = program.split(' ').map(word).collect();
-        let line = format!("{}/{}", built("release"), words.join(" "));
-        println!("=== {key}: {line}");
-        record[key] = if key == "drift_in_other_processes" {
-            (0..if secs.is_some() { DRIFT_PROCESSES } else { 1 })
-                .map(|_| json_of(&line))
-                .collect::<Result<_, _>>()?
-        } else {
-            json_of(&line)?
-        };
+    let mut machine = found.machine;
+    let cpu = machine.cpu.as_deref().unwrap_or_default();
+    let processor = processor(cpu, &read("/proc/cpuinfo")?);
+    machine.cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    machine.result = found.result;
+    let long_s = extent.secs(u64::MAX);
+    let short_s = extent.secs(5);
+    // The time for clocks to settle before a measurement.
+    let settle_s = extent.secs(10);
+    let rounds = extent.choose(200, 5);
+    let cost = measured(&format!("ratios --rounds {rounds}"))?;
+    let runs = extent.choose(101, 3);
+    let startup = measured(&format!("startup --runs {runs}"))?;
+    let drift = measured(&format!("drift --secs {long_s} --settle {settle_s}"))?;
+    let mut drift_in_other_processes = Vec::new();
+    for _ in 0..extent.choose(DRIFT_PROCESSES, 1) {
+        let settle_s = extent.choose(2, 0);
+        let drift = measured(&format!("drift --secs {short_s} --settle {settle_s}"))?;
+        drift_in_other_processes.push(drift);
     }
-    record["took_s"] = start.elapsed().as_secs().into();
-    Ok(record)
+    let clock_ms = extent.choose(4_000, 40);
+    let order = measured(&format!("order --secs {long_s} --clock-ms {clock_ms}"))?;
+    let accuracy = format!("accuracy --secs {long_s} --settle {settle_s} --driver");
+    let accuracy_thread = measured(&format!("{accuracy} thread"))?;
+    let accuracy_reader = measured(&format!("{accuracy} reader"))?;
+    let rounds = extent.choose(600, 5);
+    let spans = measured(&format!("spans --rounds {rounds}"))?;
+    Ok(Record {
+        schema: SCHEMA.to_owned(),
+        date: output_of("date -u +%F")?,
+        command: extent.command(),
+        commit: output_of("git rev-parse HEAD")?,
+        tree_clean: output_of("git status --porcelain")?.is_empty(),
+        rustc: output_of("rustc --version")?,
+        processor,
+        took_s: start.elapsed().as_secs(),
+        machine,
+        cost,
+        startup,
+        drift,
+        drift_in_other_processes,
+        order,
+        accuracy_thread,
+        accuracy_reader,
+        spans,
+    })
+}
+
+/// Runs a program of `benches/`.
+fn measured<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    let line = format!("{}/{line}", built("release"));
+    println!("=== {line}");
+    json_of(&line)
 }
 
 /// The JSON that a command prints. The program `tickline` exits with 1 if a gate is closed, and
 /// `order` exits with 77 if it has skipped a part. Such a result counts, too.
-fn json_of(line: &str) -> Result<Value, String> {
+fn json_of<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let output = command(line)
         .output()
         .map_err(|error| format!("`{line}`: {error}"))?;
-    if ![0, 1, i32::from(SOME_SKIPPED)]
-        .map(Some)
-        .contains(&output.status.code())
+    let codes = [0, 1, i32::from(SOME_SKIPPED)];
+    if !output
+        .status
+        .code()
+        .is_some_and(|code| codes.contains(&code))
     {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!(
@@ -181,43 +218,41 @@ fn json_of(line: &str) -> Result<Value, String> {
         ));
     }
     serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("`{line}` printed no JSON: {error}"))
+        .map_err(|error| format!("`{line}` printed another JSON: {error}"))
 }
 
 /// Why there is no bare counter to compare with, from the output of the program `tickline`; `None`
 /// if there is a counter.
-fn no_counter(found: &Value) -> Option<String> {
-    let gates = found["gates"].as_array()?;
-    let closed = |name: &str| {
-        gates
-            .iter()
-            .any(|gate| gate["gate"] == name && gate["open"] == false)
+fn no_counter(found: &Found) -> Option<String> {
+    let is_closed = |name: &&str| {
+        let mut gates = found.gates.iter();
+        gates.any(|gate| gate.gate == *name && !gate.open)
     };
-    let gate = ["supported", "readable"]
-        .into_iter()
-        .find(|name| closed(name))?;
+    let gate = ["supported", "readable"].into_iter().find(is_closed)?;
     Some(format!(
         "there is no counter that can be read, the gate {gate} is closed"
     ))
 }
 
+/// The record in the text of a file.
+fn parsed(text: &str) -> Result<Record, String> {
+    let record: Record = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if record.schema != SCHEMA {
+        return Err(format!("its schema is {}, not {SCHEMA}", record.schema));
+    }
+    Ok(record)
+}
+
 /// The stored records, sorted by their processors.
 fn stored() -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
-    for path in entries(&root().join(FOLDER))
-        .iter()
-        .filter(|path| path.extension().is_some_and(|end| end == "json"))
-    {
-        let json = serde_json::from_str(&read(path)?)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        records.push(Record { name, json });
+    for path in entries(&root().join(FOLDER)) {
+        if path.extension().is_some_and(|end| end == "json") {
+            let record = parsed(&read(&path)?);
+            records.push(record.map_err(|why| format!("{}: {why}", path.display()))?);
+        }
     }
-    records.sort_by(|one, other| one.processor().cmp(other.processor()));
+    records.sort_by(|one, other| one.processor.cmp(&other.processor));
     Ok(records)
 }
 
@@ -236,26 +271,27 @@ fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> 
 }
 
 fn write_files(records: &[Record]) -> Result<(), String> {
-    rewritten(records)?
-        .into_iter()
-        .try_for_each(|(path, text)| store(path, &text))
+    for (path, text) in rewritten(records)? {
+        store(path, &text)?;
+    }
+    Ok(())
 }
 
 /// The processor's name in a record, without trade marks and clock rate. On x86 it includes family
 /// and model, because many processors show the same name to guests.
 fn processor(name: &str, cpuinfo: &str) -> String {
     let value = |key: &str| {
-        let line = cpuinfo
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(found, _)| found.trim() == key);
-        line.map(|(_, value)| value.trim())
+        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        let mut lines = lines.map(|(found, value)| (found.trim(), value.trim()));
+        lines
+            .find(|(found, _)| *found == key)
+            .map(|(_, value)| value)
     };
-    let name = name.split('@').next().unwrap_or_default();
-    let plain = ["(R)", "(TM)", "(r)", "(tm)"]
-        .iter()
-        .fold(name.to_owned(), |name, mark| name.replace(mark, ""));
-    let words: Vec<&str> = plain
+    let mut name = name.split('@').next().unwrap_or_default().to_owned();
+    for mark in ["(R)", "(TM)", "(r)", "(tm)"] {
+        name = name.replace(mark, "");
+    }
+    let words: Vec<&str> = name
         .split_whitespace()
         .filter(|word| !["CPU", "Processor"].contains(word))
         .collect();
@@ -270,44 +306,5 @@ fn processor(name: &str, cpuinfo: &str) -> String {
     }
 }
 
-/// `text` as a part of a file name: small letters and digits, with one hyphen for any run of other
-/// characters.
-fn sanitised(text: &str) -> String {
-    let words = text
-        .split(|letter: char| !letter.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The files' tables agree with the stored records, and no two records have the same processor.
-    #[test]
-    fn the_files_say_what_the_records_say() {
-        let records = stored().unwrap();
-        for pair in records.windows(2) {
-            assert_ne!(
-                pair[0].processor(),
-                pair[1].processor(),
-                "{} and {}",
-                pair[0].name,
-                pair[1].name
-            );
-        }
-        for record in &records {
-            let date = tables::text(&record.json, "date");
-            assert_eq!(
-                record.name,
-                format!("{date}-{}.json", sanitised(record.processor()))
-            );
-        }
-        for (path, text) in rewritten(&records).unwrap() {
-            assert!(
-                read(path).unwrap() == text,
-                "{path}: run `cargo xtask record --readme`"
-            );
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,8 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use clap::Args;
+use serde::Deserialize;
 
 use crate::files::{self, read, store};
 use crate::step::{command, exit_code, must_succeed, output, output_of};
@@ -26,39 +27,52 @@ const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => 
 /// The widths of a desktop's window and of a telephone's, pixels.
 const WIDTHS: [u32; 2] = [1_280, 390];
 
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A report, in place of a new one of this machine
+    file: Option<String>,
+    /// Makes the documentation's pictures of a new report of this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    screenshot: Option<String>,
+}
+
 /// Checks the report in the named file. Without an argument, checks a report of this machine, and a
 /// report of an invented machine that shows everything that a report can show.
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    if let Some(file) = &arguments.file {
+        return check(&files::root().join(file));
+    }
     let folder = files::target().join("report");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let (report, sample) = (folder.join("report.html"), folder.join("sample.html"));
-    match arguments {
-        [] => {
-            make_report(&report, "", 2)?;
-            let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
-            output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
-            Ok(check(&report)? | check(&sample)?)
-        }
-        ["--screenshot", picture] => {
-            make_report(&report, "--release", 20)?;
-            let whole = files::built("report/whole.png");
-            // The window shows the report up to the end of the charts. The scheme is as in `check`.
-            let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
-            for (scheme, picture) in [
-                (1, (*picture).to_owned()),
-                (0, picture.replace(".png", "-dark.png")),
-            ] {
-                let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
-                let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
-                must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
-                // 256 colours are enough for charts, and shrink the file to a third.
-                must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
-            }
-            check(&report)
-        }
-        [file] if !file.starts_with('-') => check(&files::root().join(file)),
-        _ => Err("takes FILE or --screenshot FILE".into()),
+    let report = folder.join("report.html");
+    let sample = folder.join("sample.html");
+    if let Some(picture) = &arguments.screenshot {
+        make_report(&report, "--release", 20)?;
+        take_pictures(&report, picture)?;
+        return check(&report);
     }
+    make_report(&report, "", 2)?;
+    let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
+    output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
+    Ok(check(&report)? | check(&sample)?)
+}
+
+/// Takes a picture of a report in each scheme.
+fn take_pictures(report: &Path, picture: &str) -> Result<(), String> {
+    let whole = files::built("report/whole.png");
+    // The window shows the report up to the end of the charts. The scheme is as in `check`.
+    let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
+    for (scheme, picture) in [
+        (1, picture.to_owned()),
+        (0, picture.replace(".png", "-dark.png")),
+    ] {
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
+        must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
+        // 256 colours are enough for charts, and shrink the file to a third.
+        must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
+    }
+    Ok(())
 }
 
 /// Makes a report of this machine. Useful figures need a release build (`--release`) and a long
@@ -101,25 +115,73 @@ fn check(report: &Path) -> Result<u8, String> {
              --window-size={width},900 --virtual-time-budget=10000 --dump-dom file://{}",
             judged.display()
         ))?;
-        let found = dom
-            .split_once("id=\"faults\">")
-            .and_then(|(_, rest)| rest.split_once("</script>"));
-        let found: Value = found
-            .and_then(|(json, _)| serde_json::from_str(json).ok())
-            .ok_or("the report was not judged")?;
-        let faults = found["faults"].as_array().ok_or("no list of faults")?;
+        let is_dark = scheme == 0;
+        let faults = faults(&dom, is_dark)?;
         println!(
-            "{}, {width} pixels, dark: {}: {} faults",
+            "{}, {width} pixels, dark: {is_dark}: {} faults",
             report.display(),
-            found["isDark"],
             faults.len()
         );
-        faults.iter().for_each(|fault| println!("FAULT {fault}"));
-        if found["isDark"] != (scheme == 0) {
-            println!("FAULT the browser did not take the scheme");
-            code = 1;
+        for fault in &faults {
+            println!("FAULT {fault}");
         }
         code |= u8::from(!faults.is_empty());
     }
     Ok(code)
+}
+
+/// What `report.js` leaves in a report.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Judged {
+    faults: Vec<String>,
+    #[serde(rename = "isDark")]
+    is_dark: bool,
+}
+
+/// The faults of a report that the browser has shown in a scheme.
+fn faults(dom: &str, is_dark: bool) -> Result<Vec<String>, String> {
+    let found = dom
+        .split_once("id=\"faults\">")
+        .and_then(|(_, rest)| rest.split_once("</script>"));
+    let (json, _) = found.ok_or("the report was not judged")?;
+    let mut judged: Judged = serde_json::from_str(json)
+        .map_err(|error| format!("the report was not judged: {error}"))?;
+    if judged.is_dark != is_dark {
+        let fault = "the browser did not take the scheme";
+        judged.faults.push(fault.to_owned());
+    }
+    Ok(judged.faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_browser_finds_is_a_fault_and_so_is_another_scheme() {
+        let dom = |json: &str| format!("<body><script id=\"faults\">{json}</script></body>");
+        let good = dom("{\"faults\":[],\"isDark\":true}");
+        assert_eq!(faults(&good, true).unwrap(), [""; 0]);
+        assert_eq!(
+            faults(&good, false).unwrap(),
+            ["the browser did not take the scheme"]
+        );
+        let bad = dom("{\"faults\":[\"request for https://example.org\"],\"isDark\":false}");
+        assert_eq!(
+            faults(&bad, false).unwrap(),
+            ["request for https://example.org"]
+        );
+    }
+
+    #[test]
+    fn a_report_that_was_not_judged_has_not_passed() {
+        for dom in ["<body></body>", "<script id=\"faults\"></script>", ""] {
+            assert!(
+                faults(dom, false)
+                    .unwrap_err()
+                    .starts_with("the report was not judged")
+            );
+        }
+    }
 }

@@ -2,7 +2,6 @@
 //! other, and end with a summary.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
@@ -27,6 +26,15 @@ pub(crate) struct Step {
     needs: Vec<String>,
     #[serde(default)]
     beside: bool,
+}
+
+#[cfg(test)]
+impl Step {
+    /// Whether the step runs the tests of crates.
+    pub(crate) fn runs_tests(&self) -> bool {
+        let words: Vec<&str> = self.command.split_whitespace().collect();
+        words[0] == "cargo" && words.contains(&"test")
+    }
 }
 
 /// The exit code of a command that has skipped some of its checks, and has printed which. All other
@@ -103,7 +111,19 @@ pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPas
 struct Done<'a> {
     name: &'a str,
     result: Result<(), NotPassed>,
+    /// Why tests of the step have skipped themselves, or other parts. Such tests count as passed.
+    skips: Vec<String>,
     seconds: f64,
+}
+
+impl Done<'_> {
+    /// The result in words.
+    fn words(&self) -> String {
+        match self.skips.len() {
+            0 => word(&self.result).to_owned(),
+            skips => format!("{}, skips within: {skips}", word(&self.result)),
+        }
+    }
 }
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
@@ -112,50 +132,66 @@ struct Done<'a> {
 /// faults of failed steps. Returns the exit code, and the summary as rows of a table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let done = thread::scope(|scope| {
-        let (mut done, mut beside) = (Vec::new(), None);
+        let mut done = Vec::new();
+        let mut beside = None;
         for step in steps {
-            if step.beside {
-                let all = || {
-                    steps
-                        .iter()
-                        .filter(|step| step.beside)
-                        .map(run_step)
-                        .collect::<Vec<_>>()
-                };
-                beside.get_or_insert_with(|| scope.spawn(all));
-            } else {
+            if !step.beside {
                 done.push(run_step(step));
+            } else if beside.is_none() {
+                let all = || {
+                    let all = steps.iter().filter(|step| step.beside);
+                    all.map(run_step).collect::<Vec<_>>()
+                };
+                beside = Some(scope.spawn(all));
             }
         }
-        done.extend(
-            beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")),
-        );
+        if let Some(lane) = beside {
+            done.extend(lane.join().expect("nothing in it panics"));
+        }
         done
     });
-    println!("\nsummary");
-    let mut table = String::new();
-    for Done {
-        name,
-        result,
-        seconds,
-    } in &done
-    {
-        let word = word(result);
-        println!("  {word:<8} {seconds:>7.1} s  {name}");
-        writeln!(table, "| {name} | {word} | {seconds:.0} |").ok();
-        if let Err(Failed(why)) = result {
-            why.lines().for_each(|line| println!("      {line}"));
+    println!("\n{}", summary(&done));
+    let rows = done.iter().map(|step| {
+        let Done { name, seconds, .. } = step;
+        format!("| {name} | {} | {seconds:.0} |\n", step.words())
+    });
+    let failed = code(done.iter().map(|step| &step.result)) == 1;
+    (u8::from(failed), rows.collect())
+}
+
+/// The result of each step, with the faults of failed steps, and the reasons of tests, or other
+/// parts, that skipped themselves.
+fn summary(done: &[Done<'_>]) -> String {
+    let mut text = "summary\n".to_owned();
+    let width = done.iter().map(|step| step.words().len()).max();
+    let width = width.unwrap_or(0);
+    for step in done {
+        let words = step.words();
+        let seconds = step.seconds;
+        text += &format!("  {words:<width$} {seconds:>7.1} s  {}\n", step.name);
+        if let Err(Failed(why)) = &step.result {
+            for line in why.lines() {
+                text += &format!("      {line}\n");
+            }
+        }
+        let mut reasons = BTreeMap::<&str, u32>::new();
+        for reason in &step.skips {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        for (reason, count) in reasons {
+            text += &format!("      SKIPPED within, {count} times: {reason}\n");
         }
     }
-    let results = done.iter().map(|step| &step.result);
-    println!("{}", counts(results.clone()));
-    (u8::from(code(results) == 1), table)
+    let skips: usize = done.iter().map(|step| step.skips.len()).sum();
+    let counts = counts(done.iter().map(|step| &step.result));
+    text + &format!("{counts}; skips within steps: {skips}")
 }
 
 fn run_step(step: &Step) -> Done<'_> {
     let start = Instant::now();
     println!("\n=== {}: {}", step.name, step.command);
-    let result = run(step);
+    let mut skips = Vec::new();
+    let result = run(step, &mut skips);
     match &result {
         Ok(()) => {}
         Err(Failed(why)) => println!(
@@ -176,20 +212,26 @@ fn run_step(step: &Step) -> Done<'_> {
     Done {
         name: &step.name,
         result,
+        skips,
         seconds: start.elapsed().as_secs_f64(),
     }
 }
 
-fn run(step: &Step) -> Result<(), NotPassed> {
+/// Runs a step, and adds the reasons of what skipped itself to `skips`.
+fn run(step: &Step, skips: &mut Vec<String>) -> Result<(), NotPassed> {
     if let Some(need) = step.needs.iter().find(|need| output_of(need).is_err()) {
         return Err(Skipped(need.clone()));
     }
     let (status, output) = logged(command(&step.command).envs(&step.environment), &step.name)?;
     println!("=== the output of {}\n{output}", step.name);
+    skips.extend(self::skips(&output).map(str::to_owned));
     match status.code() {
         Some(0) => Ok(()),
         Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
-        _ => Err(Failed(format!("{status}\n{}", faults(&output)))),
+        _ => Err(Failed(format!(
+            "{status}\n{}",
+            faults(&without_successes(&output))
+        ))),
     }
 }
 
@@ -209,6 +251,34 @@ pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatu
         status,
         String::from_utf8_lossy(&fs::read(path)?).into_owned(),
     ))
+}
+
+/// The beginning of the message of a test, or another part of a step, that skips itself.
+const SKIP_MARK: &str = "SKIPPED: ";
+
+/// The reasons of what skipped itself.
+pub(crate) fn skips(output: &str) -> impl Iterator<Item = &str> {
+    let skips = output.lines().filter_map(|line| line.split_once(SKIP_MARK));
+    skips.map(|(_, reason)| reason)
+}
+
+/// The output without what tests have printed that passed. `--show-output` lists them between
+/// `successes:` and the failures or the closing line.
+fn without_successes(output: &str) -> String {
+    let mut kept = String::new();
+    let mut is_success = false;
+    for line in output.lines() {
+        if line == "successes:" {
+            is_success = true;
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            is_success = false;
+        }
+        if !is_success {
+            kept += line;
+            kept += "\n";
+        }
+    }
+    kept
 }
 
 /// The last lines of the output that name an error, each with the next line; the last lines if no
@@ -304,3 +374,6 @@ pub(crate) fn host_description() -> String {
         name.map_or("an unknown processor", |(_, name)| name)
     )
 }
+
+#[cfg(test)]
+mod tests;

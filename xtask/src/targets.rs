@@ -6,21 +6,26 @@ mod machine;
 
 use std::time::Instant;
 
+use clap::Args;
+
 pub(crate) use list::PUBLISHED;
 
 use crate::files;
 use crate::step::NotPassed::{self, Failed, Skipped};
-use crate::step::code;
+use crate::step::{code, skips};
 use crate::vm::BUILD;
 use list::{AARCH64, Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
 
 /// The file with the table, and the table's titles.
 const STORED: &str = "PLATFORM.md";
-const TITLES: &str = "target | compiled | unit tests run | control loop run | counter path checked";
-
-/// The beginning of the message of a test that skips itself.
-const SKIP_MARK: &str = "SKIPPED: ";
+const TITLES: [&str; 5] = [
+    "target",
+    "compiled",
+    "unit tests run",
+    "control loop run",
+    "counter path checked",
+];
 
 /// The beginning of the message of `tests/control_loop.rs` when it has run.
 const RAN_MARK: &str = "control loop: ";
@@ -51,42 +56,54 @@ enum Extent {
     Short,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only the targets whose names contain one of these
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Leaves out `x86_64` Linux, and checks that take minutes
+    #[arg(long, conflicts_with = "names")]
+    others: bool,
+    /// Stores the table in PLATFORM.md
+    #[arg(long, conflicts_with_all = ["names", "others"])]
+    write: bool,
+}
+
 /// Checks the targets whose names contain one of `names`, or all targets, and prints the table.
 /// Fails if a check fails. `--others` leaves out x86_64 Linux, which other steps of CI check, and
 /// checks less of each target (`Extent::Short`). `--write` stores the table in `PLATFORM.md`,
 /// unless a check failed or was skipped.
-pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
-    let (write, others) = (names == ["--write"], names == ["--others"]);
-    let names = if write || others { &[] } else { names };
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let names = &arguments.names;
     let targets = list::all()?;
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !targets.iter().any(|target| target.triple.contains(**name)))
-    {
-        let all: Vec<&str> = targets
-            .iter()
-            .map(|target| target.triple.as_str())
-            .collect();
-        return Err(format!(
-            "'{unknown}' is in no target's name; there are\n  {}",
-            all.join("\n  ")
-        ));
+    for name in names {
+        if !targets.iter().any(|target| target.triple.contains(name)) {
+            let all: Vec<&str> = targets.iter().map(|target| &*target.triple).collect();
+            return Err(format!(
+                "'{name}' is in no target's name; there are\n  {}",
+                all.join("\n  ")
+            ));
+        }
     }
     let wanted = |target: &&Target| {
-        !(others && target.triple == HOST)
+        !(arguments.others && target.triple == HOST)
             && (names.is_empty() || names.iter().any(|name| target.triple.contains(name)))
     };
-    let extent = if others { Extent::Short } else { Extent::Full };
+    let extent = if arguments.others {
+        Extent::Short
+    } else {
+        Extent::Full
+    };
     let rows: Vec<[Outcome; 5]> = targets
         .iter()
         .filter(wanted)
         .map(|target| check(target, extent))
         .collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
-    let table = files::table_head(TITLES) + &rows.iter().map(line).collect::<String>();
+    let table = files::table_head(&TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
     match code(rows.iter().flatten()) {
-        0 if write => files::store_block(STORED, "targets", &table)?,
+        0 if arguments.write => files::store_block(STORED, "targets", &table)?,
         0 => {}
         code => {
             println!("some checks failed or were skipped: nothing is written");
@@ -157,7 +174,8 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         target.crates
     }
     .names();
-    let (packages, option) = (package_options(crates), target_option(target));
+    let packages = package_options(crates);
+    let option = target_option(target);
     // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
     if !is_checked {
@@ -196,26 +214,24 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     if is_short && target.triple == RISC_V {
         return passed("nightly");
     }
-    let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
+    let some = if is_short { " --lib" } else { "" };
+    let option = target_option(target);
     let tests = machine.run(&format!(
-        "cargo test -p tickline-core -p tickline{some}{option}"
+        "cargo test -p tickline-core -p tickline{some}{option} -- --show-output"
     ))?;
     // The other tests of tickline-page need a C compiler for the target.
     let others = machine.run(&format!(
-        "cargo test -p tickline-page -p tickline-utc --lib{option}"
+        "cargo test -p tickline-page -p tickline-utc --lib{option} -- --show-output"
     ))?;
     Ok(with_skips(&machine.name, &(tests + &others)))
 }
 
 /// `name`, and the number of tests that skipped themselves.
 fn with_skips(name: &str, output: &str) -> String {
-    let skips: Vec<&str> = output
-        .lines()
-        .filter_map(|line| Some(line.split_once(SKIP_MARK)?.1))
-        .collect();
-    skips
-        .iter()
-        .for_each(|why| println!("    SKIPPED in a test: {why}"));
+    let skips: Vec<&str> = skips(output).collect();
+    for why in &skips {
+        println!("    SKIPPED in a test: {why}");
+    }
     if skips.is_empty() {
         name.to_owned()
     } else {
@@ -257,13 +273,47 @@ fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
     let option = target_option(target);
     let test = format!("cargo test -p tickline --release --test {name}{option} -- --nocapture");
     let output = machine.run(&test)?;
-    output
-        .lines()
-        .filter(|line| line.starts_with(RAN_MARK))
-        .for_each(|line| println!("    {line}"));
-    match (output.split_once(SKIP_MARK), name) {
-        (Some((_, rest)), _) => Err(Skipped(rest.lines().next().unwrap_or_default().to_owned())),
+    for line in output.lines().filter(|line| line.starts_with(RAN_MARK)) {
+        println!("    {line}");
+    }
+    match (skips(&output).next(), name) {
+        (Some(why), _) => Err(Skipped(why.to_owned())),
         (None, "disassembly") => passed("machine code"),
         (None, _) => Ok(machine.name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_skipped_or_failed_is_never_called_passed() {
+        assert_eq!(text(&passed("natively")), "natively");
+        assert_eq!(
+            text(&Err(Skipped("no Wine".to_owned()))),
+            "SKIPPED: no Wine"
+        );
+        assert_eq!(text(&Err(Failed("red".to_owned()))), "FAILED");
+    }
+
+    #[test]
+    fn a_target_says_how_many_tests_skipped_themselves() {
+        assert_eq!(with_skips("natively", "test one ... ok\n"), "natively");
+        let output = "SKIPPED: no counter\ntest one ... SKIPPED: no root\n";
+        assert_eq!(with_skips("natively", output), "natively, 2 skips");
+    }
+
+    /// `--write` stores nothing if a check was skipped, so no stored row says so.
+    #[test]
+    fn the_stored_table_has_a_row_for_each_target_and_no_skipped_check() {
+        let stored = files::block(STORED, "targets").unwrap();
+        let rows = stored.strip_prefix(&files::table_head(&TITLES)).unwrap();
+        let targets = list::all().unwrap();
+        assert_eq!(rows.lines().count(), targets.len());
+        for (row, target) in rows.lines().zip(targets) {
+            assert!(row.starts_with(&format!("| {} |", target.triple)), "{row}");
+            assert!(!row.contains("SKIPPED") && !row.contains("FAILED"), "{row}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! `cargo xtask vm`: runs real kernels with bad clocks, in guests under QEMU's emulation. See
 //! `tests/vm/README.md`.
 
+mod check;
+mod expected;
 mod guest;
 mod image;
 mod judge;
@@ -9,10 +11,13 @@ mod migrate;
 mod packages;
 mod programs;
 mod qemu;
+mod report;
 mod table;
 
 use std::path::PathBuf;
 use std::time::Instant;
+
+use clap::Args;
 
 pub(crate) use image::BUILD;
 use table::Row;
@@ -25,48 +30,59 @@ fn folder() -> PathBuf {
     files::target().join("vm")
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only these guests
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Runs unmodified programs on Debian in such guests, and the package under systemd
+    #[arg(long)]
+    programs: bool,
+    /// Stores the rows of the guests in the documentation
+    #[arg(long)]
+    write: bool,
+    /// Only fetches what guests without a disk need: compiler's target, emulator, kernel; fails if
+    /// something is missing
+    #[arg(long, conflicts_with_all = ["names", "programs", "write"])]
+    prepare: bool,
+}
+
 /// Runs the named guests, or all; judges them and prints tables. With `--programs`, these are the
 /// guests on Debian; without it, all others. Fails if a guest fails, and says so if a guest was
 /// skipped. `--write` stores the rows, unless a guest that is not on Debian has failed. `--prepare`
 /// only fetches the guests' requirements, so that CI can distinguish a skipped step from a passed
 /// one.
-pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
-    let (is_on_debian, arguments) = match arguments {
-        ["--programs", rest @ ..] => (true, rest),
-        arguments => (false, arguments),
-    };
-    let (names, is_write) = match arguments {
-        ["--prepare"] => {
-            return match image::fetch() {
-                Ok(_) => Ok(0),
-                Err(NotPassed::Skipped(reason) | NotPassed::Failed(reason)) => {
-                    Err(format!("no guests here: {reason}"))
-                }
-            };
-        }
-        [names @ .., "--write"] => (names, true),
-        names => (names, false),
-    };
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    if arguments.prepare {
+        return match image::fetch() {
+            Ok(_) => Ok(0),
+            Err(NotPassed::Skipped(reason) | NotPassed::Failed(reason)) => {
+                Err(format!("no guests here: {reason}"))
+            }
+        };
+    }
+    let is_on_debian = arguments.programs;
+    let names = &arguments.names;
     let mut guests = guest::all()?;
     guests.retain(|one| one.is_on_debian() == is_on_debian);
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !guests.iter().any(|one| one.name == **name))
-    {
-        let all: Vec<String> = guests
-            .iter()
-            .map(|one| format!("  {:<16} {}", one.name, one.about))
-            .collect();
-        return Err(format!(
-            "'{unknown}' is no guest; there are\n{}",
-            all.join("\n")
-        ));
+    for name in names {
+        if !guests.iter().any(|one| one.name == *name) {
+            let all: Vec<String> = guests
+                .iter()
+                .map(|one| format!("  {:<16} {}", one.name, one.about))
+                .collect();
+            return Err(format!(
+                "'{name}' is no guest; there are\n{}",
+                all.join("\n")
+            ));
+        }
     }
-    let image = match if is_on_debian {
+    let prepared = if is_on_debian {
         programs::prepare()
     } else {
         image::prepare()
-    } {
+    };
+    let image = match prepared {
         Ok(image) => image,
         Err(NotPassed::Skipped(reason)) => {
             println!("SKIPPED all guests: {reason}. Nothing was checked.");
@@ -78,7 +94,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let mut rows = Vec::new();
     for guest in guests
         .iter()
-        .filter(|one| names.is_empty() || names.contains(&one.name.as_str()))
+        .filter(|one| names.is_empty() || names.contains(&one.name))
     {
         println!("\n=== {}: {}", guest.name, guest.about);
         let start = Instant::now();
@@ -89,21 +105,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
             Some(Ok(image)) => qemu::run(guest, &image),
             Some(Err(NotPassed::Skipped(reason))) => qemu::Run::unavailable(&reason),
             Some(Err(NotPassed::Failed(reason))) => qemu::Run {
-                phases: Vec::new(),
                 broken: Some(reason),
+                ..qemu::Run::default()
             },
         };
-        // The guest's report has one line for each phase.
-        let lines: String = run
-            .phases
-            .iter()
-            .map(|phase| format!("{phase}\n"))
-            .collect();
-        files::store(folder().join(format!("{}.json", guest.name)), &lines)?;
+        files::store(folder().join(format!("{}.json", guest.name)), &run.lines)?;
         let verdict = judge::judge(guest, &run);
         if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
-            why.lines()
-                .for_each(|line| println!("    {}: {line}", word(&verdict)));
+            for line in why.lines() {
+                println!("    {}: {line}", word(&verdict));
+            }
         }
         println!(
             "    {} after {:.1} s",
@@ -120,7 +131,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     // A guest that was skipped has not passed.
     let code = code(rows.iter().map(|row| &row.verdict));
     // The row of a program that is too slow says so, so store it in spite of the failure.
-    if is_write && (is_on_debian || code != 1) {
+    if arguments.write && (is_on_debian || code != 1) {
         table::store(&guests, &rows)?;
     }
     Ok(code)

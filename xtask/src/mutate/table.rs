@@ -223,6 +223,33 @@ mod tests {
     }
 
     #[test]
+    fn a_mutant_whose_text_is_not_in_its_file_once_is_refused() {
+        let mut table = Table::load().unwrap();
+        table.rule[0].text = "no such text".into();
+        let error = table.mutants().unwrap_err();
+        assert!(error.contains("occurs 0 times"), "{error}");
+        table.rule[0].text = "    ".into();
+        let error = table.mutants().unwrap_err();
+        assert!(error.contains("not once"), "{error}");
+    }
+
+    #[test]
+    fn orderings_without_tests_and_tests_without_orderings_are_refused() {
+        let mut table = Table::load().unwrap();
+        let (file, names) = table.orderings.pop_first().unwrap();
+        let error = table.mutants().unwrap_err();
+        assert!(error.contains("names 0 tests for"), "{error}");
+        table.orderings.insert(file, names);
+        let gone = "crates/tickline-core/src/gone.rs".to_owned();
+        table.orderings.insert(gone, vec!["a_test".to_owned()]);
+        let error = table.mutants().unwrap_err();
+        assert!(
+            error.contains("there is no source crates/tickline-core/src/gone.rs"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn each_ordering_is_weakened_but_not_those_that_no_test_sees() {
         let weakened = |source: &str| {
             weakened(source).map(|found| {

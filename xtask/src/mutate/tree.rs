@@ -176,18 +176,12 @@ impl Built {
         let status = command.status().map_err(failed)?;
         let took = start.elapsed();
         let text = fs::read(&self.output).map_err(failed)?;
-        let ended = |how: &str| {
-            let text = String::from_utf8_lossy(&text);
-            let tests = text
-                .lines()
-                .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how));
-            tests.map(str::to_owned).collect::<Vec<_>>()
-        };
+        let text = String::from_utf8_lossy(&text);
         // `timeout` exits with this code if it has ended the tests.
         let hangs = status.code() == Some(124);
         let ran = Ran {
-            green: ended(" ... ok"),
-            red: ended(" ... FAILED"),
+            green: ended(&text, " ... ok"),
+            red: ended(&text, " ... FAILED"),
             hangs,
             took,
         };
@@ -197,5 +191,49 @@ impl Built {
         Err(format!(
             "the tests ended with {status}, and none of them failed"
         ))
+    }
+}
+
+/// The names of the tests that ended like this.
+fn ended(output: &str, how: &str) -> Vec<String> {
+    let lines = output.lines();
+    let tests = lines.filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how));
+    tests.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_passed_and_that_failed_are_told_apart() {
+        let output = "running 3 tests\ntest a::one ... ok\ntest a::two ... FAILED\n\
+                      test a::three ... ignored\ntest result: FAILED. 1 passed; 1 failed\n";
+        assert_eq!(ended(output, " ... ok"), ["a::one"]);
+        assert_eq!(ended(output, " ... FAILED"), ["a::two"]);
+    }
+
+    #[test]
+    fn a_mutant_is_in_place_for_its_tests_alone_even_if_they_can_not_run() {
+        let folder = files::target().join(format!("mutated-{}", std::process::id()));
+        let tree = Tree(folder.clone());
+        files::store(folder.join("a.rs"), "as it is").unwrap();
+        let mutant = Mutant {
+            rule: "1".to_owned(),
+            does: "nothing is checked".to_owned(),
+            file: "a.rs".to_owned(),
+            mutated: "mutated".to_owned(),
+            names: Vec::new(),
+        };
+        let now = || files::read(folder.join("a.rs"));
+        assert_eq!(tree.with_mutant(&mutant, now).unwrap(), "mutated");
+        assert_eq!(now().unwrap(), "as it is");
+        let failed = tree.with_mutant(&mutant, || Err::<(), _>("it does not compile".to_owned()));
+        assert_eq!(
+            failed.unwrap_err(),
+            "\"nothing is checked\": it does not compile"
+        );
+        assert_eq!(now().unwrap(), "as it is");
+        fs::remove_dir_all(folder).unwrap();
     }
 }

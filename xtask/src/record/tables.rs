@@ -1,59 +1,19 @@
 //! Writes the tables of the records, with a row for each figure, and a column for each processor.
 
-use serde_json::Value;
-
-use super::markdown::{count, line, short as short_figure, time_ns, whole};
+use super::file::{Accuracy, Count, Group, Order, Record, Spread};
+use super::markdown::{count, line, short as short_figure, time_ns, time_us, whole, whole_count};
 use crate::files::table_head;
 
-/// The record of one processor.
-#[derive(Debug, Clone)]
-pub(super) struct Record {
-    /// The name of the record's file.
-    pub(super) name: String,
-    pub(super) json: Value,
-}
-
-impl Record {
-    /// The processor's name, family and model.
-    pub(super) fn processor(&self) -> &str {
-        self.json["processor"].as_str().unwrap_or("unknown")
-    }
-}
-
-/// The value at a path of keys with dots; `null` if the value, or an object on the path, is `null`.
-/// Panics if a field is missing, because programs and tables must agree.
-fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(value, |value, key| match value {
-        Value::Null => value,
-        _ => value
-            .get(key)
-            .unwrap_or_else(|| panic!("the record has no {path}")),
-    })
-}
-
-pub(super) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
-    at(value, path).as_str().unwrap_or("unknown")
-}
-
-fn number(value: &Value, path: &str) -> Option<f64> {
-    at(value, path).as_f64()
-}
-
-/// The entry of a list in which `key` has this name.
-fn entry<'a>(record: &'a Value, list: &str, key: &str, name: &str) -> Option<&'a Value> {
-    at(record, list)
-        .as_array()?
-        .iter()
-        .find(|one| one[key] == name)
+/// The records' processors, as a text for each.
+fn processors(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|record| &*record.processor).collect()
 }
 
 /// A table's head: the title of the rows, and a column for each processor.
 fn head_of(first: &str, records: &[Record]) -> String {
-    let titles: Vec<&str> = [first]
-        .into_iter()
-        .chain(records.iter().map(Record::processor))
-        .collect();
-    table_head(&titles.join(" | "))
+    let mut titles = vec![first];
+    titles.extend(processors(records));
+    table_head(&titles)
 }
 
 /// The README's short table.
@@ -68,107 +28,82 @@ pub(super) fn short(records: &[Record]) -> String {
             "tickline now_ordered_ns",
         ),
     ] {
-        block += &line(
-            &format!("{name}, ns: tight loop / awaited"),
-            records,
-            |record| {
-                let cost = entry(&record.json, "cost.clocks", "clock", clock)
-                    .expect("a clock of every machine");
-                Some(format!(
-                    "{:.1} / {:.1}",
-                    number(cost, "tight_ns")?,
-                    number(cost, "awaited_ns")?
-                ))
-            },
-        );
+        let title = format!("{name}, ns: tight loop / awaited");
+        block += &line(&title, records, |record| {
+            let mut clocks = record.cost.clocks.iter();
+            let cost = clocks.find(|cost| cost.clock == clock);
+            let cost = cost.expect("a clock of every machine");
+            Some(format!("{:.1} / {:.1}", cost.tight_ns, cost.awaited_ns))
+        });
     }
-    block += &line(
-        "backward steps of `now_ordered` between threads",
-        records,
-        |one| order(&one.json),
-    );
-    let runs = |record: &Record| {
-        ["accuracy_thread", "accuracy_reader"].map(|driver| record.json[driver].clone())
-    };
-    block += &line(
-        "offset from `CLOCK_MONOTONIC`, ns: least to most",
-        records,
-        |record| {
-            let (mut least_ns, mut most_ns) = (f64::INFINITY, f64::NEG_INFINITY);
-            for run in runs(record) {
-                let ends = number(&run, "least_offset_ns").zip(number(&run, "most_offset_ns"));
-                let Some((least, most)) = ends else {
-                    return Some("no narrow bracket".into());
-                };
-                (least_ns, most_ns) = (least_ns.min(least), most_ns.max(most));
-            }
-            Some(format!("{least_ns:+.0} to {most_ns:+.0}"))
-        },
-    );
-    block += &line(
-        "largest bound, ns; readings outside their bounds",
-        records,
-        |record| {
-            let (mut bound_ns, mut outside) = (0.0_f64, 0.0);
-            for run in runs(record) {
-                bound_ns = bound_ns.max(largest_bound_ns(&run)?);
-                outside += number(&run, "bound_violated")?;
-            }
-            Some(format!("{}; {}", whole(bound_ns), whole(outside)))
-        },
-    );
-    block
-        + &line(
-            "a hello-world takes longer than with `std` by",
-            records,
-            |record| hello(&record.json),
-        )
+    let title = "backward steps of `now_ordered` between threads";
+    block += &line(title, records, |record| order(&record.order));
+    let title = "offset from `CLOCK_MONOTONIC`, ns: least to most";
+    block += &line(title, records, |record| Some(offsets(record)));
+    let title = "largest bound, ns; readings outside their bounds";
+    block += &line(title, records, |record| {
+        let runs = [&record.accuracy_thread, &record.accuracy_reader];
+        let bound_ns = runs.map(largest_bound_ns).into_iter().max()?;
+        let outside: u64 = runs.iter().map(|run| run.bound_violated).sum();
+        Some(format!(
+            "{}; {}",
+            whole_count(bound_ns),
+            whole_count(outside)
+        ))
+    });
+    let title = "a hello-world takes longer than with `std` by";
+    block + &line(title, records, hello)
+}
+
+/// The least and the most offset with either driver.
+fn offsets(record: &Record) -> String {
+    let mut least_ns = f64::INFINITY;
+    let mut most_ns = f64::NEG_INFINITY;
+    for run in [&record.accuracy_thread, &record.accuracy_reader] {
+        let (Some(least), Some(most)) = (run.least_offset_ns, run.most_offset_ns) else {
+            return "no narrow bracket".into();
+        };
+        least_ns = least_ns.min(least);
+        most_ns = most_ns.max(most);
+    }
+    format!("{least_ns:+.0} to {most_ns:+.0}")
 }
 
 /// The largest bound to either side.
-fn largest_bound_ns(run: &Value) -> Option<f64> {
-    Some(number(run, "most_before_ns")?.max(number(run, "most_after_ns")?))
+fn largest_bound_ns(run: &Accuracy) -> u64 {
+    run.most_before_ns.max(run.most_after_ns)
 }
 
 /// In whole percent: the median of 101 processes has an error of several microseconds.
-fn hello(record: &Value) -> Option<String> {
-    let median_us = |of: &str| number(record, &format!("startup.hello.{of}.median"));
-    let (longer_us, std_us) = (median_us("difference_us")?, median_us("with_std_us")?);
-    Some(format!(
-        "{} % of {}",
-        whole(longer_us / std_us * 100.0),
-        time_ns(std_us * 1e3)
-    ))
+fn hello(record: &Record) -> Option<String> {
+    let hello = &record.startup.hello;
+    let longer_us = hello.difference_us?.median;
+    let std_us = hello.with_std_us?.median;
+    let percent = whole(longer_us / std_us * 100.0);
+    Some(format!("{percent} % of {}", time_us(std_us)))
 }
 
 /// The backward steps in exchanges between threads while lines are replaced.
-fn order(record: &Value) -> Option<String> {
-    let why = record["order"]["skipped"]
-        .as_str()
-        .map(|why| format!("not tried: {why}"));
-    why.or_else(|| backward(record, "order.ordered.count"))
+fn order(order: &Order) -> Option<String> {
+    match &order.skipped {
+        Some(why) => Some(format!("not tried: {why}")),
+        None => Some(backward(order.ordered.as_ref()?.count)),
+    }
 }
 
 /// [`order`], and the result of the bare counter.
-fn order_and_bare_counter(record: &Value) -> Option<String> {
-    let found = order(record)?;
-    if record["order"]["skipped"].is_string() {
+fn order_and_bare_counter(record: &Record) -> Option<String> {
+    let found = order(&record.order)?;
+    if record.order.skipped.is_some() {
         return Some(found);
     }
-    Some(format!(
-        "{found} exchanges (bare counter: {})",
-        backward(record, "order.plain")?
-    ))
+    let plain = backward(record.order.plain?);
+    Some(format!("{found} exchanges (bare counter: {plain})"))
 }
 
-/// The number of backward steps, and of comparisons, at a path.
-fn backward(record: &Value, path: &str) -> Option<String> {
-    let counted = |key: &str| number(record, &format!("{path}.{key}")).map(count);
-    Some(format!(
-        "{} in {}",
-        counted("backward")?,
-        counted("comparisons")?
-    ))
+/// The number of backward steps, and of comparisons.
+fn backward(found: Count) -> String {
+    format!("{} in {}", count(found.backward), count(found.comparisons))
 }
 
 /// The machines of the records, one on each line.
@@ -178,64 +113,60 @@ pub(super) fn machines(records: &[Record]) -> String {
 
 /// The machine of a record, with a link to the record.
 fn machine(record: &Record) -> String {
-    let (name, processor, record) = (&record.name, record.processor(), &record.json);
-    let changed = if record["tree_clean"] == true {
+    let name = record.file_name();
+    let machine = &record.machine;
+    let changed = if record.tree_clean {
         ""
     } else {
         " with changes"
     };
-    let commit: String = text(record, "commit").chars().take(10).collect();
+    let commit: String = record.commit.chars().take(10).collect();
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     format!(
-        "- {processor}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
+        "- {}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
          {} s. All figures: [{name}](record/{name}).\n",
-        record["machine"]["cpus"],
-        text(record, "machine.hypervisor"),
-        text(record, "machine.kernel"),
-        text(record, "machine.clocksource"),
-        text(record, "rustc").split(" (").next().unwrap_or_default(),
-        text(record, "date"),
-        text(record, "command"),
-        record["took_s"],
+        record.processor,
+        machine.cpus,
+        known(&machine.hypervisor),
+        known(&machine.kernel),
+        known(&machine.clocksource),
+        record.rustc.split(" (").next().unwrap_or_default(),
+        record.date,
+        record.command,
+        record.took_s,
     )
 }
 
-/// The groups of clocks: the name in the programs' output, and the title in the table.
-const GROUPS: [(&str, &str); 3] = [
-    ("counter", "bare instructions"),
-    ("time", "time in ns"),
-    ("coarse", "coarse time"),
+/// The groups of clocks with their titles in the table.
+const GROUPS: [(Group, &str); 3] = [
+    (Group::Counter, "bare instructions"),
+    (Group::Time, "time in ns"),
+    (Group::Coarse, "coarse time"),
 ];
 
 /// The table of all clocks, in the order of the first record that has each. A row has the clock's
 /// cost on each processor, and the worst of its other figures.
 pub(super) fn clocks(records: &[Record]) -> String {
-    let mut titles = vec![String::new()];
-    let (mut watched_s, mut clocks) = (0.0_f64, Vec::<(&str, &str)>::new());
-    for record in records {
-        let processor = record.processor();
-        titles.extend([
-            format!("{processor}: tight loop, ns"),
-            format!("{processor}: awaited, ns"),
-        ]);
-        watched_s = watched_s.max(number(&record.json, "drift.watched_s").unwrap_or(0.0));
-        for clock in at(&record.json, "cost.clocks")
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
-            let clock = (text(clock, "clock"), text(clock, "group"));
-            if !clocks.iter().any(|(known, _)| *known == clock.0) {
-                clocks.push(clock);
-            }
+    let mut clocks = Vec::<(&str, Group)>::new();
+    for cost in records.iter().flat_map(|record| &record.cost.clocks) {
+        if !clocks.iter().any(|(known, _)| *known == cost.clock) {
+            clocks.push((&cost.clock, cost.group));
         }
     }
-    titles
-        .extend(["first call", "process start to first reading", "drift, ppb"].map(str::to_owned));
+    let mut titles = vec![String::new()];
+    for processor in processors(records) {
+        titles.push(format!("{processor}: tight loop, ns"));
+        titles.push(format!("{processor}: awaited, ns"));
+    }
+    let watched_s = records.iter().map(|record| record.drift.watched_s).max();
     titles.extend([
-        format!("offset changed in at most {watched_s} s"),
-        "backward steps, per million".into(),
+        "first call".to_owned(),
+        "process start to first reading".to_owned(),
+        "drift, ppb".to_owned(),
+        format!("offset changed in at most {} s", watched_s.unwrap_or(0)),
+        "backward steps, per million".to_owned(),
     ]);
-    let mut table = table_head(&titles.join(" | "));
+    let mut table = table_head(&titles);
     for (group, title) in GROUPS {
         let in_group = clocks.iter().filter(|(_, its_group)| *its_group == group);
         let rows: String = in_group
@@ -248,131 +179,136 @@ pub(super) fn clocks(records: &[Record]) -> String {
     table
 }
 
-/// A clock's cost on each processor, and the worst of each other figure on any processor: the
-/// figure that is furthest from 0.
+/// The figure that is furthest from 0.
+fn worst(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    figures.max_by(|one, other| one.abs().total_cmp(&other.abs()))
+}
+
+/// A clock's cost on each processor, and the worst of each other figure on any processor.
 fn clock_row(records: &[Record], name: &str) -> String {
-    let (mut cells, mut figures): (Vec<_>, [Vec<f64>; 5]) = (Vec::new(), Default::default());
-    for record in records.iter().map(|record| &record.json) {
-        let figure =
-            |run: &Value, list: &str, path: &str| number(entry(run, list, "clock", name)?, path);
-        for column in ["tight", "awaited"] {
-            let cost = |unit: &str| figure(record, "cost.clocks", &format!("{column}_{unit}"));
-            cells.push(
-                cost("ns")
-                    .zip(cost("ratio"))
-                    .map(|(ns, ratio)| format!("{ns:.1} ({ratio:.2})")),
-            );
-        }
-        figures[0].extend(figure(record, "startup.clocks", "first_call_us.median"));
-        figures[1].extend(figure(record, "startup.clocks", "first_reading_us.median"));
-        let others = record["drift_in_other_processes"].as_array();
-        let processes = others.into_iter().flatten().chain([&record["drift"]]);
-        figures[2].extend(processes.filter_map(|process| figure(process, "clocks", "drift_ppb")));
-        figures[3].extend(figure(record, "drift.clocks", "offset_change_ns"));
-        let backward = figure(record, "order.clocks", "count.backward");
-        let comparisons = figure(record, "order.clocks", "count.comparisons");
-        figures[4].extend(
-            backward
-                .zip(comparisons)
-                .map(|(steps, all)| steps / all.max(1.0) * 1e6),
-        );
+    let mut cells = Vec::new();
+    for record in records {
+        let cost = record.cost.clocks.iter().find(|cost| cost.clock == name);
+        let cell = |ns: f64, ratio: f64| format!("{ns:.1} ({ratio:.2})");
+        cells.push(cost.map(|cost| cell(cost.tight_ns, cost.tight_ratio)));
+        cells.push(cost.map(|cost| cell(cost.awaited_ns, cost.awaited_ratio)));
     }
-    let [call_us, reading_us, ppb, offset_ns, per_million] = figures.map(|all| {
-        all.into_iter()
-            .max_by(|one, other| one.abs().total_cmp(&other.abs()))
-    });
-    cells.push(call_us.map(|us| time_ns(us * 1e3)));
+    let startups = || {
+        let clocks = records.iter().flat_map(|record| &record.startup.clocks);
+        clocks.filter(|startup| startup.clock == name)
+    };
+    let first_call_us = startups().filter_map(|startup| Some(startup.first_call_us?.median));
+    cells.push(worst(first_call_us).map(time_us));
+    let reading_us = startups().filter_map(|startup| Some(startup.first_reading_us?.median));
     // Tenths of a ms are enough, because the start of the process takes most of this time.
-    cells.push(reading_us.map(|us| format!("{:.1} ms", us / 1e3)));
-    cells.push(ppb.map(short_figure));
-    cells.push(offset_ns.map(time_ns));
-    cells.push(
-        per_million.map(|per_million| match short_figure(per_million) {
-            // Do not round a few backward steps to none.
-            rounded if rounded == "0" && per_million > 0.0 => "< 0.1".into(),
-            rounded => rounded,
-        }),
-    );
+    cells.push(worst(reading_us).map(|us| format!("{:.1} ms", us / 1e3)));
+    let drifts = records.iter().flat_map(|record| {
+        let processes = record.drift_in_other_processes.iter();
+        processes.chain([&record.drift]).flat_map(|run| &run.clocks)
+    });
+    let drifts = drifts.filter(|drift| drift.clock == name);
+    cells.push(worst(drifts.filter_map(|drift| drift.drift_ppb)).map(short_figure));
+    let offsets = records.iter().flat_map(|record| &record.drift.clocks);
+    let offsets = offsets.filter(|drift| drift.clock == name);
+    cells.push(worst(offsets.map(|drift| drift.offset_change_ns)).map(time_ns));
+    let orders = records.iter().flat_map(|record| &record.order.clocks);
+    let orders = orders.filter(|order| order.clock == name);
+    cells.push(worst(orders.map(|order| per_million(order.count))).map(steps));
     line(name, &cells, Clone::clone)
+}
+
+/// The backward steps in a million comparisons.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn per_million(count: Count) -> f64 {
+    count.backward as f64 / count.comparisons.max(1) as f64 * 1e6
+}
+
+/// A few backward steps are not rounded to none.
+fn steps(per_million: f64) -> String {
+    let rounded = short_figure(per_million);
+    if rounded == "0" && per_million > 0.0 {
+        "< 0.1".into()
+    } else {
+        rounded
+    }
 }
 
 /// The figures of tickline itself.
 pub(super) fn tickline(records: &[Record]) -> String {
-    let (mut runs, mut titles, mut watched_s) = (Vec::new(), Vec::new(), 0.0_f64);
+    let mut runs = Vec::new();
+    let mut titles = Vec::new();
     for record in records {
-        for driver in ["thread", "reader"] {
-            let run = &record.json[format!("accuracy_{driver}")];
+        for (driver, run) in [
+            ("thread", &record.accuracy_thread),
+            ("reader", &record.accuracy_reader),
+        ] {
             runs.push(run);
-            titles.push(format!("{}: {driver} driver", record.processor()));
-            watched_s = watched_s.max(number(run, "watched_s").unwrap_or(0.0));
+            titles.push(format!("{}: {driver} driver", record.processor));
         }
     }
-    let mut block = table_head(&format!(
-        "at most {watched_s} s each | {}",
-        titles.join(" | ")
-    ));
-    block += &line(
-        "readings, each between two calls of `clock_gettime`",
-        &runs,
-        |run| number(run, "readings").map(count),
-    );
-    block += &line("readings outside their bracket", &runs, |run| {
-        number(run, "outside").map(whole)
-    });
-    block += &line("offset from the bracket's middle, ns", &runs, |run| {
-        let [least, most, mean] =
-            ["least_offset_ns", "most_offset_ns", "mean_offset_ns"].map(|path| number(run, path));
-        let offset = least.zip(most).zip(mean);
-        let offset = offset
-            .map(|((least, most), mean)| format!("{least:+.0} to {most:+.0}, mean {mean:+.1}"));
-        offset.or_else(|| Some("no narrow bracket".into()))
-    });
-    block += &line("largest bound to either side, ns", &runs, |run| {
-        largest_bound_ns(run).map(whole)
-    });
+    let watched_s = runs.iter().map(|run| run.watched_s).max().unwrap_or(0);
+    titles.insert(0, format!("at most {watched_s} s each"));
+    let mut block = table_head(&titles);
+    let title = "readings, each between two calls of `clock_gettime`";
+    block += &line(title, &runs, |run| Some(count(run.readings)));
+    let title = "readings outside their bracket";
+    block += &line(title, &runs, |run| Some(whole_count(run.outside)));
+    let title = "offset from the bracket's middle, ns";
+    block += &line(title, &runs, |run| Some(offset(run)));
+    let title = "largest bound to either side, ns";
+    block += &line(title, &runs, |run| Some(whole_count(largest_bound_ns(run))));
     block += &line("bound violated", &runs, |run| {
-        number(run, "bound_violated").map(whole)
+        Some(whole_count(run.bound_violated))
     });
     block += &line("CPU of the thread", &runs, |run| {
-        let percent =
-            number(run, "thread_cpu_percent").map(|percent| format!("{percent:.2} % of a core"));
-        percent.or_else(|| Some("no thread".into()))
+        Some(match run.thread_cpu_percent {
+            Some(percent) => format!("{percent:.2} % of a core"),
+            None => "no thread".into(),
+        })
     });
     block += &format!("\n{}", head_of("", records));
-    block += &line(
-        "backward steps between threads while the line changes, `now_ordered`",
-        records,
-        |one| order_and_bare_counter(&one.json),
-    );
-    block += &line("served by the counter after", records, |record| {
-        let clock = entry(&record.json, "startup.clocks", "clock", "tickline now_ns");
-        let time = |figure: &str| Some(time_ns(number(clock?, &format!("{figure}.median"))? * 1e3));
-        let times = time("counter_us").zip(time("slowest_call_us"));
-        let served = times.map(|(after, slowest)| {
-            format!("{after} of steady use; the slowest call on the way takes {slowest}")
-        });
-        served.or_else(|| Some("not on this machine".into()))
-    });
-    block
+    let title = "backward steps between threads while the line changes, `now_ordered`";
+    block += &line(title, records, order_and_bare_counter);
+    let title = "served by the counter after";
+    block + &line(title, records, |record| Some(served_after(record)))
+}
+
+fn offset(run: &Accuracy) -> String {
+    match (run.least_offset_ns, run.most_offset_ns, run.mean_offset_ns) {
+        (Some(least), Some(most), Some(mean)) => {
+            format!("{least:+.0} to {most:+.0}, mean {mean:+.1}")
+        }
+        _ => "no narrow bracket".into(),
+    }
+}
+
+/// The time until the counter serves.
+fn served_after(record: &Record) -> String {
+    let mut clocks = record.startup.clocks.iter();
+    let clock = clocks.find(|startup| startup.clock == "tickline now_ns");
+    let times = clock.and_then(|clock| clock.counter_us.zip(clock.slowest_call_us));
+    let time = |spread: Spread| time_us(spread.median);
+    match times {
+        Some((after, slowest)) => format!(
+            "{} of steady use; the slowest call on the way takes {}",
+            time(after),
+            time(slowest)
+        ),
+        None => "not on this machine".into(),
+    }
 }
 
 /// The table of the costs of a span, ns, on one thread and on each of two threads. The rows are
 /// those of the newest record. An older record may have no figure for a row.
 pub(super) fn spans(records: &[Record]) -> String {
     let mut block = head_of("ns a span: one thread / two", records);
-    let newest = records
-        .iter()
-        .max_by_key(|record| record.json["date"].as_str());
-    for span in newest
-        .iter()
-        .flat_map(|record| record.json["spans"]["spans"].as_array())
-        .flatten()
-    {
-        let subject = text(span, "subject");
-        block += &line(subject, records, |record| {
-            let cost = entry(&record.json, "spans.spans", "subject", subject)?;
-            let two = number(cost, "two_threads_ns").map_or_else(|| "-".to_owned(), whole);
-            Some(format!("{} / {two}", whole(number(cost, "one_thread_ns")?)))
+    let newest = records.iter().max_by_key(|record| &record.date);
+    for span in newest.into_iter().flat_map(|record| &record.spans.spans) {
+        block += &line(&span.subject, records, |record| {
+            let mut spans = record.spans.spans.iter();
+            let cost = spans.find(|one| one.subject == span.subject)?;
+            let two = cost.two_threads_ns.map_or_else(|| "-".to_owned(), whole);
+            Some(format!("{} / {two}", whole(cost.one_thread_ns)))
         });
     }
     block

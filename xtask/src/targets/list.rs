@@ -7,8 +7,8 @@ use crate::files;
 /// The published crates, in an order in which they can be published.
 pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-core",
-    "tickline-page",
     "tickline",
+    "tickline-page",
     "tickline-utc",
     "tickline-quanta",
     "tickline-tracing",

@@ -30,14 +30,17 @@ impl Machine {
     /// A machine that compiles without linking.
     pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
         let triple = &target.triple;
-        let library = || {
-            let path = output_of(&format!("rustc --print target-libdir --target {triple}")).ok()?;
-            Path::new(&path).is_dir().then_some(())
+        let has_library = || {
+            let path = output_of(&format!("rustc --print target-libdir --target {triple}"));
+            path.is_ok_and(|path| Path::new(&path).is_dir())
         };
-        if library().is_none() {
+        if !has_library() {
             output_of(&format!("rustup target add {triple}")).ok();
         }
-        library().ok_or_else(|| Skipped(format!("no library of the compiler for {triple}")))?;
+        if !has_library() {
+            let missing = format!("no library of the compiler for {triple}");
+            return Err(Skipped(missing));
+        }
         let mut machine = Self {
             name: String::new(),
             environment: Vec::new(),
@@ -179,7 +182,8 @@ fn wine_folder(linker: &str) -> Result<PathBuf, String> {
         &definition,
         "LIBRARY bcryptprimitives.dll\nEXPORTS\nProcessPrng = advapi32.SystemFunction036\n",
     )?;
-    let (library, definition) = (folder.join("bcryptprimitives.dll"), definition.display());
+    let library = folder.join("bcryptprimitives.dll");
+    let definition = definition.display();
     output_of(&format!(
         "{linker} -shared -nostdlib -Wl,-e,0 -o {} {definition}",
         library.display()
@@ -202,4 +206,26 @@ fn keep_wine_up(prefix: &Path) -> Result<(), String> {
     started
         .map(|_| ())
         .map_err(|error| format!("`wineserver`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found() {
+        let qemu = "qemu-aarch64 version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright";
+        assert_eq!(version(qemu), "10.0.2");
+        assert_eq!(version("wine-8.0 (Debian 8.0~repack-4)"), "8.0");
+        assert_eq!(version("none"), "of unknown version");
+    }
+
+    #[test]
+    fn a_command_that_this_machine_lacks_skips_its_checks() {
+        assert!(matches!(
+            need("no-such-program-of-tickline"),
+            Err(Skipped(_))
+        ));
+        assert!(need("true").is_ok());
+    }
 }

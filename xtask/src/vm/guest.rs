@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::judge::holds;
+use super::check::Check;
+use super::expected::{self, Group};
 use super::packages::Daemon;
 use super::programs::{self, Program};
 use crate::files;
@@ -17,12 +17,10 @@ struct List {
     defaults: toml::Table,
     /// For each name of a processor: QEMU's `-cpu`.
     processors: BTreeMap<String, String>,
-    /// For each group: its checks, which several guests have.
-    groups: BTreeMap<String, Vec<String>>,
     guest: Vec<toml::Table>,
 }
 
-/// A guest: its machine, its act, and its expectations.
+/// A guest: its machine, its act, and its expectations. `tests/vm/guests.toml` explains the fields.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Guest {
@@ -38,6 +36,9 @@ pub(super) struct Guest {
     pub(super) act: String,
     trust: String,
     awaits: String,
+    /// The scenarios of the act "utc".
+    #[serde(default)]
+    pub(super) utc: Vec<String>,
     /// Whether the guest's clocks may run at another rate than the host's. If they may not but do,
     /// the kernel has calibrated them wrong, and the guest is booted again.
     #[serde(default)]
@@ -49,16 +50,27 @@ pub(super) struct Guest {
     pub(super) programs: Vec<Program>,
     #[serde(default)]
     out_of_order: bool,
-    /// Groups of checks, and the phases in which they hold.
-    expect: BTreeMap<String, String>,
-    #[serde(default, rename = "checks")]
-    own_checks: Vec<String>,
+    /// Groups of rules, and the phases in which they hold.
+    expect: BTreeMap<Group, Vec<String>>,
+    /// The reason for which the OS clock serves in a phase.
+    #[serde(default)]
+    reason: BTreeMap<String, String>,
+    #[serde(default, rename = "finding")]
+    pub(super) findings: Vec<ExpectedFinding>,
     #[serde(skip)]
     pub(super) checks: Vec<Check>,
-    /// The first finding that the program `tickline` must print in a phase: the phase, the phase's
-    /// special condition, and the finding's code.
-    #[serde(default)]
-    pub(super) findings: Vec<[String; 3]>,
+}
+
+/// The first finding that the program `tickline` must print in a phase.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectedFinding {
+    pub(super) phase: String,
+    /// The special condition in the phase.
+    pub(super) about: String,
+    pub(super) code: String,
+    /// A part of what the program says to do.
+    fix: Option<String>,
 }
 
 impl Guest {
@@ -69,50 +81,11 @@ impl Guest {
 
     /// The steps of the act "systemd", and the programs that run during the act.
     pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
-        let groups = ["step", "served exchange"]
+        let groups = [Group::Step, Group::ServedExchange];
+        let phases = groups
             .into_iter()
-            .filter_map(|group| self.expect.get(group));
-        groups.flat_map(|phases| phases.split(' '))
-    }
-
-    /// The scenarios of the act "utc".
-    pub(super) fn utc(&self) -> impl Iterator<Item = &str> {
-        let names = self
-            .kernel
-            .split(' ')
-            .find_map(|word| word.strip_prefix("tickline.utc="));
-        names.into_iter().flat_map(|names| names.split(','))
-    }
-}
-
-/// A rule that must hold in every phase of this name.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Check {
-    pub(super) phase: String,
-    /// Keys of the phase's JSON, separated by dots.
-    pub(super) path: String,
-    /// The rule in the syntax of the file.
-    pub(super) rule: String,
-    pub(super) why: String,
-}
-
-impl Check {
-    /// Parses a line `PATH RULE # why`.
-    pub(super) fn parse(phase: &str, line: &str) -> Result<Self, String> {
-        let parse = || {
-            let (rule, why) = line.split_once(" # ")?;
-            let (path, rule) = rule.split_once(' ')?;
-            // `holds` returns `None` for a text that is not a rule.
-            holds(rule, &Value::Null, &Value::Null)?;
-            let [phase, path, rule, why] = [phase, path, rule, why].map(str::to_owned);
-            Some(Self {
-                phase,
-                path,
-                rule,
-                why,
-            })
-        };
-        parse().ok_or_else(|| format!("guests.toml: no check: {line}"))
+            .filter_map(|group| self.expect.get(&group));
+        phases.flatten().map(String::as_str)
     }
 }
 
@@ -131,131 +104,178 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     merged.extend(guest.clone());
     let guest: Result<Guest, _> = merged.try_into();
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
-    let mut expect = Vec::new();
-    for (group, phases) in &guest.expect {
-        expect.extend(
-            phases
-                .split(' ')
-                .map(|phase| (group.clone(), phase.to_owned())),
-        );
-    }
-    for (group, phase, is_wanted) in [
-        ("order", "end", !guest.out_of_order),
-        // On one CPU no threads exchange readings.
-        ("exchanges", "end", guest.cpus > 1),
-        ("followed", "set_clock", true),
-        ("prompt", "set_clock", !guest.has_own_pace),
-    ] {
-        if is_wanted && !guest.is_on_debian() {
-            expect.push((group.to_owned(), phase.to_owned()));
-        }
-    }
-    if guest.act == "programs" {
-        guest.programs = programs::all()?;
-    }
-    // With acpi_pm most native calls take a sixth to a third less time (`programs.toml`).
-    let share = if guest.kernel.contains("clocksource=acpi_pm") {
-        0.75
-    } else {
-        1.0
-    };
-    for program in &guest.programs {
-        for (phase, groups) in program.expect() {
-            expect.extend(
-                groups
-                    .into_iter()
-                    .map(|group| (group.to_owned(), phase.clone())),
-            );
-        }
-        guest.checks.extend(program.checks(share)?);
-    }
-    for (group, phase) in expect {
-        let lines = list
-            .groups
-            .get(&group)
-            .ok_or_else(|| format!("guests.toml has no group {group}"))?;
-        for line in lines {
-            guest.checks.push(Check::parse(&phase, line)?);
-        }
-    }
-    for line in &guest.own_checks {
-        let (phase, line) = line.split_once(' ').unwrap_or_default();
-        guest.checks.push(Check::parse(phase, line)?);
-    }
-    let phase = if guest.is_on_debian() {
-        "machine"
-    } else {
-        "before"
-    };
-    let line = format!(
-        "clocksource is {} # the guest is the one that was wanted",
-        guest.clocksource
-    );
-    guest.checks.push(Check::parse(phase, &line)?);
-    for [phase, _, code] in &guest.findings {
-        let line = format!("finding.code is {code} # the program's first finding");
-        guest.checks.push(Check::parse(phase, &line)?);
-    }
+    guest.checks = checks(&mut guest)?;
     // After a panic the kernel reboots at once, and QEMU exits instead of a reboot (`-no-reboot`).
     guest.kernel = format!(
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={}",
         guest.kernel, guest.act, guest.trust, guest.awaits
     );
+    if !guest.utc.is_empty() {
+        guest.kernel += &format!(" tickline.utc={}", guest.utc.join(","));
+    }
     let processor = list.processors.get(&guest.processor).cloned();
     guest.processor =
         processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;
     Ok(guest)
 }
 
+/// All that a guest must report.
+fn checks(guest: &mut Guest) -> Result<Vec<Check>, String> {
+    let mut checks = Vec::new();
+    for (group, phases) in &guest.expect {
+        for phase in phases {
+            checks.extend(group.checks(phase));
+        }
+    }
+    if guest.is_on_debian() {
+        checks.push(Check::new(
+            "machine",
+            expected::clocksource(guest.clocksource.clone()),
+        ));
+    } else {
+        checks.push(Check::new(
+            "before",
+            expected::clocksource(guest.clocksource.clone()),
+        ));
+        if !guest.out_of_order {
+            checks.extend(Group::Order.checks("end"));
+        }
+        // On one CPU no threads exchange readings.
+        if guest.cpus > 1 {
+            checks.extend(Group::Exchanges.checks("end"));
+        }
+        checks.extend(Group::Followed.checks("set_clock"));
+        if !guest.has_own_pace {
+            checks.extend(Group::Prompt.checks("set_clock"));
+        }
+    }
+    if guest.act == "programs" {
+        guest.programs = programs::all()?;
+        // With acpi_pm most native calls take a sixth to a third less time (`programs.toml`).
+        let share = if guest.clocksource == "acpi_pm" {
+            0.75
+        } else {
+            1.0
+        };
+        for program in &guest.programs {
+            checks.extend(program.checks(share));
+        }
+    }
+    for (phase, code) in &guest.reason {
+        checks.push(Check::new(phase, expected::reason(code.clone())));
+    }
+    for ExpectedFinding {
+        phase, code, fix, ..
+    } in &guest.findings
+    {
+        checks.push(Check::new(phase, expected::finding(code.clone())));
+        if let Some(fix) = fix {
+            checks.push(Check::new(phase, expected::fix(fix.clone())));
+        }
+    }
+    checks.extend(expected::own(&guest.name));
+    Ok(checks)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::report::Phase;
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_every_guest_expects_something() {
+    fn the_kernels_command_line_has_the_act_and_the_scenarios() {
         let guests = all().unwrap();
+        let kernel = |name: &str| {
+            let mut guests = guests.iter();
+            guests
+                .find(|guest| guest.name == name)
+                .unwrap()
+                .kernel
+                .as_str()
+        };
+        assert_eq!(
+            kernel("utc"),
+            "console=ttyS0 panic=-1 tsc=reliable tickline.act=utc tickline.trust=auto \
+             tickline.awaits=fast tickline.utc=lies,silent"
+        );
+        assert!(!kernel("tsc").contains("tickline.utc"));
+    }
+
+    #[test]
+    fn names_are_distinct() {
+        let guests = all().unwrap();
+        let names: BTreeSet<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
         assert!(guests.len() > 30);
-        for (index, one) in guests.iter().enumerate() {
-            assert!(
-                guests[..index].iter().all(|other| other.name != one.name),
-                "{} twice",
-                one.name
-            );
-            if one.is_on_debian() {
-                assert!(!one.checks.is_empty(), "{} expects nothing", one.name);
+        assert_eq!(names.len(), guests.len());
+    }
+
+    /// A report with all phases, in which no phase says anything, must have faults.
+    #[test]
+    fn every_guest_must_say_what_serves_and_whether_readings_are_in_order() {
+        for guest in all().unwrap() {
+            let silent = |check: &Check| Phase {
+                phase: check.phase.clone(),
+                ..Phase::default()
+            };
+            let phases: Vec<Phase> = guest.checks.iter().map(silent).collect();
+            let faults: Vec<String> = guest
+                .checks
+                .iter()
+                .filter_map(|check| check.fault(&phases))
+                .collect();
+            let name = &guest.name;
+            let is_demanded = |start: &str| faults.iter().any(|fault| fault.starts_with(start));
+            if guest.is_on_debian() {
+                assert!(is_demanded("machine: clocksource is missing"), "{name}");
                 continue;
             }
-            let states = |phase| {
-                one.checks.iter().any(|check| {
-                    check.phase == phase && ["state", "reason"].contains(&check.path.as_str())
-                })
-            };
-            assert!(
-                states("before") && states("after"),
-                "{} expects no state",
-                one.name
-            );
-            assert!(
-                one.checks
-                    .iter()
-                    .any(|check| check.path.contains("backward")),
-                "{}: no order",
-                one.name
-            );
+            for phase in ["before", "after"] {
+                let state = format!("{phase}: state is missing");
+                // The rate of these counters changes all the time.
+                let share = format!("{phase}: fast_percent is missing");
+                assert!(
+                    is_demanded(&state) || is_demanded(&share),
+                    "{name}: {phase}"
+                );
+            }
+            let is_ordered = faults.iter().any(|fault| fault.contains("backward"));
+            assert!(is_ordered, "{name}: no order");
+            assert!(is_demanded("before: clocksource is missing"), "{name}");
         }
     }
 
     #[test]
-    fn a_line_that_is_no_check_is_refused() {
-        for wrong in [
-            "",
-            "path",
-            "path is tsc",
-            "path <= x # why",
-            "path about 3 # why",
-            "is # why",
+    fn a_group_or_a_field_that_is_unknown_is_refused() {
+        let list = || {
+            let text = files::read("tests/vm/guests.toml").unwrap();
+            toml::from_str::<List>(&text).unwrap()
+        };
+        let error = |guest: &str| parsed(&list(), &toml::from_str(guest).unwrap()).err();
+        let head = "name = 'x'\nabout = 'y'\n";
+        assert_eq!(
+            error(&format!("{head}[expect]\ncounter = ['before']")),
+            None
+        );
+        for (wrong, expected) in [
+            (
+                "[expect]\ncuonter = ['before']",
+                "unknown variant `cuonter`",
+            ),
+            ("[expect]\ncounter = 'before'", "invalid type"),
+            (
+                "checks = ['before state is fast']\n[expect]",
+                "unknown field `checks`",
+            ),
+            ("processor = 'fast'\n[expect]", "no processor fast"),
+            (
+                "[expect]\n[[finding]]\nphase = 'program'\nabout = ''",
+                "missing field `code`",
+            ),
         ] {
-            assert!(Check::parse("p", wrong).is_err(), "{wrong}");
+            let error = error(&format!("{head}{wrong}")).unwrap();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

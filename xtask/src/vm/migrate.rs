@@ -72,10 +72,100 @@ fn field_offset(end: &[u8], device: &str, instance: u32, field: &str) -> Option<
     .concat();
     let head = 1 + 4 + name.len();
     let is_head = |bytes: &[u8]| bytes[0] == SECTION_FULL && bytes.ends_with(&name);
-    let mut heads = (0..)
-        .zip(end.windows(head))
-        .filter(|(_, bytes)| is_head(bytes))
-        .map(|(at, _)| at);
-    let at: usize = heads.next().filter(|_| heads.next().is_none())?;
-    Some(at + head + 4 + bytes)
+    let windows = end.windows(head).enumerate();
+    let mut heads = windows.filter(|(_, bytes)| is_head(bytes));
+    match (heads.next(), heads.next()) {
+        (Some((at, _)), None) => Some(at + head + 4 + bytes),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A section of a device: the head, and the fields.
+    fn section(device: &str, instance: u32, fields: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![
+            SECTION_FULL,
+            0,
+            0,
+            0,
+            9,
+            u8::try_from(device.len()).unwrap(),
+        ];
+        bytes.extend(device.as_bytes());
+        bytes.extend(instance.to_be_bytes());
+        bytes.extend(2_u32.to_be_bytes());
+        bytes.extend(fields);
+        bytes
+    }
+
+    /// A machine's state: memory, a timer and two CPUs, and the description.
+    fn state(timer: u64, cpus: [u64; 2]) -> Vec<u8> {
+        let mut bytes = vec![7; 100];
+        // Two fields come before the counter of the machine, and an array before that of a CPU.
+        bytes.extend(section(
+            "timer",
+            0,
+            &[&[1; 12], &timer.to_be_bytes()[..], &[3; 4]].concat(),
+        ));
+        for (instance, ticks) in (0..).zip(cpus) {
+            let fields = [&[4; 32], &ticks.to_be_bytes()[..]].concat();
+            bytes.extend(section("cpu", instance, &fields));
+        }
+        let cpu = |instance: u32| {
+            json!({ "name": "cpu", "instance_id": instance, "fields": [
+                { "name": "env.regs", "size": 8, "array_len": 4 },
+                { "name": "env.tsc_offset", "size": 8 } ] })
+        };
+        let description = json!({ "devices": [
+            { "name": "timer", "instance_id": 0, "fields": [
+                { "name": "cpu_ticks_prev", "size": 8 }, { "name": "unused", "size": 4 },
+                { "name": "cpu_ticks_offset", "size": 8 } ] },
+            cpu(0),
+            cpu(1) ] });
+        let description = description.to_string();
+        bytes.push(DESCRIPTION);
+        bytes.extend(u32::try_from(description.len()).unwrap().to_be_bytes());
+        bytes.extend(description.as_bytes());
+        bytes
+    }
+
+    /// The state after `add_ticks`.
+    fn changed(name: &str, state: &[u8], cpu: Option<u64>, ticks: i64) -> io::Result<Vec<u8>> {
+        let file = format!("tickline-state-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        fs::write(&path, state)?;
+        let changed = add_ticks(&path, cpu, ticks).and_then(|()| fs::read(&path));
+        fs::remove_file(path)?;
+        changed
+    }
+
+    #[test]
+    fn the_machines_counter_and_nothing_else_is_changed() {
+        let before = state(1_000, [5, 6]);
+        let ahead = changed("ahead", &before, None, 500).unwrap();
+        assert_eq!(ahead, state(1_500, [5, 6]));
+        let behind = changed("behind", &before, None, -400).unwrap();
+        assert_eq!(behind, state(600, [5, 6]));
+    }
+
+    #[test]
+    fn the_counter_of_one_cpu_and_nothing_else_is_changed() {
+        let ahead = changed("cpu", &state(1_000, [5, 6]), Some(1), 1 << 32).unwrap();
+        assert_eq!(ahead, state(1_000, [5, 6 + (1 << 32)]));
+    }
+
+    #[test]
+    fn a_state_without_exactly_one_such_counter_is_refused() {
+        let whole = state(1_000, [5, 6]);
+        assert!(changed("no-cpu", &whole, Some(2), 1).is_err());
+        let twice = [section("timer", 0, &[0; 24]), whole.clone()].concat();
+        assert!(changed("twice", &twice, None, 1).is_err());
+        let cut = &whole[..whole.len() - 1];
+        assert!(changed("cut", cut, None, 1).is_err());
+    }
 }

@@ -58,11 +58,7 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     fs::remove_dir_all(&to).ok();
     image::put(&to, &daemon.path, &fs::read(root.join(&daemon.path))?)?;
     image::put(&to, LINKER, &fs::read(&linker)?)?;
-    // `libm.so.6 => /lib/libm.so.6 (0x7f...)`
-    for library in listed
-        .lines()
-        .filter_map(|line| line.split_once(" => ")?.1.split(" (").next())
-    {
+    for library in libraries(&listed) {
         let name = library.rsplit('/').next().unwrap_or_default();
         image::put(
             &to,
@@ -71,6 +67,12 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
         )?;
     }
     Ok(to)
+}
+
+/// The files in the dynamic linker's list: `libm.so.6 => /lib/libm.so.6 (0x7f...)`.
+fn libraries(listed: &str) -> impl Iterator<Item = &str> {
+    let lines = listed.lines();
+    lines.filter_map(|line| line.split_once(" => ")?.1.split(" (").next())
 }
 
 /// Builds a daemon of crates.io, linked statically to glibc, because it does not support musl.
@@ -146,4 +148,16 @@ pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), NotPassed> {
     }
     fs::remove_dir_all(folder)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_those_with_a_file() {
+        let listed = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibm.so.6 => /a/libm.so.6 (0x00007f)\n\
+                      \t/lib64/ld.so (0x1)\n";
+        assert_eq!(libraries(listed).collect::<Vec<_>>(), ["/a/libm.so.6"]);
+    }
 }

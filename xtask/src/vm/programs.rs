@@ -6,7 +6,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::guest::Check;
+use super::check::Check;
+use super::expected::{self, Group};
 use super::image::{self, Image, boot_file, put};
 use crate::files::{self, read, root};
 use crate::step::{self, NotPassed};
@@ -40,9 +41,10 @@ pub(super) struct Program {
     is_static: bool,
     #[serde(default, rename = "server")]
     is_server: bool,
-    #[serde(default)]
-    checks: Vec<String>,
 }
+
+/// The program whose own measurements have goals, and a table.
+pub(super) const POSTGRES: &str = "Postgres";
 
 /// Every program.
 pub(super) fn all() -> Result<Vec<Program>, String> {
@@ -58,42 +60,50 @@ impl Program {
         format!("{} {mode}", self.name)
     }
 
-    /// The phases of the report on this program, with the groups of checks for each.
-    pub(super) fn expect(&self) -> Vec<(String, Vec<&'static str>)> {
+    /// The phases of the report on this program, with the groups of rules for each.
+    fn expect(&self) -> Vec<(String, Vec<Group>)> {
+        let mut native = vec![Group::Load, Group::LoadNative];
+        let mut run = vec![Group::Load, Group::LoadServed];
+        let mut preload = vec![Group::Load, Group::LoadServed];
+        if !self.is_server {
+            for groups in [&mut native, &mut run, &mut preload] {
+                groups.push(Group::LoadOfBothClocks);
+            }
+            run.push(Group::LoadUnderRun);
+        }
         let mut phases = vec![
-            ("native", vec!["load", "load native"]),
-            ("run", vec!["load", "load served"]),
+            (self.phase_in("native"), native),
+            (self.phase_in("run"), run),
         ];
         if !self.is_static {
-            phases.push(("preload", vec!["load", "load served"]));
+            phases.push((self.phase_in("preload"), preload));
         }
         if !self.is_server {
-            phases
-                .iter_mut()
-                .for_each(|(_, groups)| groups.push("load of both clocks"));
-            phases[1].1.push("load under run");
-            phases.push((SERVED_EXCHANGE, vec![SERVED_EXCHANGE]));
+            phases.push((self.phase_in(SERVED_EXCHANGE), vec![Group::ServedExchange]));
         }
         phases
-            .into_iter()
-            .map(|(phase, groups)| (self.phase_in(phase), groups))
-            .collect()
     }
 
     pub(super) fn phases(&self) -> Vec<String> {
         self.expect().into_iter().map(|(phase, _)| phase).collect()
     }
 
-    /// The checks of this program only: its ratio times `share`, and its own checks.
-    pub(super) fn checks(&self, share: f64) -> Result<Vec<Check>, String> {
-        let least = self.least * share;
-        let ratio = format!("native.ns >= {least} * ns # so many times as fast as natively");
-        let ratio = (least > 0.0).then_some(&ratio);
-        ratio
-            .into_iter()
-            .chain(&self.checks)
-            .map(|line| Check::parse(&self.phase_in("run"), line))
-            .collect()
+    /// The checks of this program. `share` is the part of its ratio that is enough.
+    pub(super) fn checks(&self, share: f64) -> Vec<Check> {
+        let mut checks = Vec::new();
+        for (phase, groups) in self.expect() {
+            for group in groups {
+                checks.extend(group.checks(&phase));
+            }
+        }
+        let run = self.phase_in("run");
+        if self.least > 0.0 {
+            checks.push(Check::new(&run, expected::ratio(self.least * share)));
+        }
+        if self.name == POSTGRES {
+            checks.extend(Check::all(&run, expected::postgres()));
+        }
+        checks
     }
 }
 
@@ -111,7 +121,8 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
         step::output_of(need).map_err(|_| NotPassed::Skipped(reason.to_owned()))?;
     }
     let folder = super::folder().join("programs");
-    let (own, debian) = (folder.join("own"), folder.join("root"));
+    let own = folder.join("own");
+    let debian = folder.join("root");
     fs::remove_dir_all(&own).ok();
     let [(name, init), ..] = image::build()?;
     put(&own, name, &init)?;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::guest::Guest;
 use super::image::{Image, QEMU};
+use super::report::Phase;
 
 /// The longest time without a report from a guest, or without an answer from QEMU's monitor. The
 /// longest phase takes a minute, in which Postgres fills its table.
@@ -36,9 +37,11 @@ const BOOTS: u32 = 3;
 const POLL: Duration = Duration::from_millis(50);
 
 /// A guest's report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Run {
-    pub(super) phases: Vec<Value>,
+    /// The lines of the report as the guest sent them.
+    pub(super) lines: String,
+    pub(super) phases: Vec<Phase>,
     /// Why the run ended before the guest reported its end.
     pub(super) broken: Option<String>,
 }
@@ -47,8 +50,8 @@ impl Run {
     /// The run of a guest for which this machine lacks a requirement.
     pub(super) fn unavailable(reason: &str) -> Self {
         Self {
-            phases: vec![json!({ "phase": "unavailable", "what": reason })],
-            broken: None,
+            phases: vec![Phase::unavailable(reason)],
+            ..Self::default()
         }
     }
 }
@@ -57,23 +60,19 @@ impl Run {
 pub(super) fn run(guest: &Guest, image: &Image) -> Run {
     let mut boot = 1;
     loop {
-        let mut phases = Vec::new();
-        let end = Machine::boot(guest, image).and_then(|mut machine| machine.collect(&mut phases));
+        let mut run = Run::default();
+        let end = Machine::boot(guest, image).and_then(|mut machine| machine.collect(&mut run));
         match end {
             Ok(Some(EmulatorFault(reason))) if boot < BOOTS => {
-                println!("    booting again: {reason}")
+                println!("    booting again: {reason}");
             }
             Ok(fault) => {
-                return Run {
-                    phases,
-                    broken: fault.map(|EmulatorFault(reason)| reason),
-                };
+                run.broken = fault.map(|EmulatorFault(reason)| reason);
+                return run;
             }
             Err(error) => {
-                return Run {
-                    phases,
-                    broken: Some(error.to_string()),
-                };
+                run.broken = Some(error.to_string());
+                return run;
             }
         }
         boot += 1;
@@ -92,7 +91,8 @@ struct EmulatorFault(String);
 /// Whether the guest's and the host's durations of a phase, ms, differ by more than a report takes
 /// on a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
-    let (spare_ms, most) = (500, 2);
+    let spare_ms = 500;
+    let most = 2;
     guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
 }
 
@@ -131,7 +131,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<Option<EmulatorFault>> {
+    fn collect(&mut self, run: &mut Run) -> io::Result<Option<EmulatorFault>> {
         let start = Instant::now();
         let mut last_line = start;
         loop {
@@ -145,7 +145,7 @@ impl<'a> Machine<'a> {
             let line = match self.lines.recv_timeout(Duration::from_secs(1)) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout)
-                    if phases.is_empty() && last_line.elapsed() > BOOT_LIMIT =>
+                    if run.phases.is_empty() && last_line.elapsed() > BOOT_LIMIT =>
                 {
                     let reason = format!("no word after {} s", BOOT_LIMIT.as_secs());
                     return Ok(Some(EmulatorFault(reason)));
@@ -158,7 +158,7 @@ impl<'a> Machine<'a> {
                 }
                 Err(_) => match self.child.0.try_wait()? {
                     None => continue,
-                    Some(status) if phases.is_empty() => {
+                    Some(status) if run.phases.is_empty() => {
                         let reason =
                             format!("{QEMU} ended, {status}, before the guest's first word");
                         return Ok(Some(EmulatorFault(reason)));
@@ -168,22 +168,23 @@ impl<'a> Machine<'a> {
                     }
                 },
             };
-            let Ok(phase) = serde_json::from_str::<Value>(&line) else {
-                return Err(io::Error::other(format!("the guest sent '{line}'")));
-            };
+            let sent = |error| io::Error::other(format!("the guest sent '{line}': {error}"));
+            let value: Value = serde_json::from_str(&line).map_err(sent)?;
             // A guest with Debian takes many minutes, so show its progress.
             if !self.image.disks.is_empty() {
                 println!("    {line}");
             }
-            if phase["host"].is_string() {
-                self.act(&phase)?;
+            if value["host"].is_string() {
+                self.act(&value)?;
                 continue;
             }
             let since_last = last_line.elapsed();
             last_line = Instant::now();
-            let name = phase["phase"].as_str().unwrap_or_default().to_owned();
-            let guest_ms = phase["ms"].as_u64().unwrap_or(0);
-            phases.push(phase);
+            run.lines += &format!("{line}\n");
+            let phase: Phase = serde_json::from_value(value).map_err(sent)?;
+            let name = phase.phase.clone();
+            let guest_ms = phase.ms.unwrap_or(0);
+            run.phases.push(phase);
             match name.as_str() {
                 "end" => return Ok(None),
                 "error" => return Err(io::Error::other("the guest gave up")),
@@ -288,10 +289,11 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
 fn forward_lines(child: &mut Child, sender: Sender<String>) {
     if let Some(output) = child.stdout.take() {
         thread::spawn(move || {
-            BufReader::new(output)
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| sender.send(line))
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
         });
     }
 }
@@ -369,11 +371,10 @@ fn pin_cpus(monitor: &mut Monitor) {
         .map(|cpu| &cpu["thread-id"])
         .collect();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    for (cpu, thread) in threads
-        .iter()
-        .enumerate()
-        .filter(|_| (2..=cpus).contains(&threads.len()))
-    {
+    if threads.len() < 2 || threads.len() > cpus {
+        return;
+    }
+    for (cpu, thread) in threads.iter().enumerate() {
         Command::new("taskset")
             .args(["-cp", &cpu.to_string(), &thread.to_string()])
             .output()
@@ -437,5 +438,18 @@ impl Monitor {
                 return Ok(value.take());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_wrong_if_it_is_far_off() {
+        assert!(!is_wrong_pace(1_500, 1_480));
+        assert!(!is_wrong_pace(1_500, 3_000));
+        assert!(is_wrong_pace(7_259, 700));
+        assert!(is_wrong_pace(1_000, 10_000));
     }
 }

@@ -6,13 +6,12 @@
 //! - for each program on Debian,
 //! - for each step of the package.
 
-use serde_json::Value;
-
-use super::guest::Guest;
+use super::guest::{ExpectedFinding, Guest};
 use super::image::QEMU;
 use super::judge;
-use super::programs::{MODES, Program, SERVED_EXCHANGE};
+use super::programs::{MODES, POSTGRES, Program, SERVED_EXCHANGE};
 use super::qemu::Run;
+use super::report::{Figures, Phase, Readings, named};
 use crate::files;
 use crate::step::{NotPassed, counts, host_description, output_of, word};
 
@@ -28,13 +27,10 @@ pub(super) struct Row<'a> {
 struct Table {
     file: &'static str,
     block: &'static str,
-    titles: &'static str,
+    titles: &'static [&'static str],
     starts: fn(&Guest) -> Vec<String>,
     cells: fn(&Row<'_>) -> Vec<String>,
 }
-
-/// The program whose own measurements have a table.
-const POSTGRES: &str = "Postgres";
 
 /// The title of the row with the checks of a guest on Debian that concern no program.
 const THE_GUEST: &str = "the guest";
@@ -44,8 +40,20 @@ const TABLES: [Table; 6] = [GUESTS, FINDINGS, UTC, PROGRAMS, POSTGRES_TIMES, PAC
 const GUESTS: Table = Table {
     file: "docs/guests.md",
     block: "guests",
-    titles: "guest | result | clocksource | counters | before the act | after it | readings | exchanges | \
-             backward | outside ns | Unix us | OS/now",
+    titles: &[
+        "guest",
+        "result",
+        "clocksource",
+        "counters",
+        "before the act",
+        "after it",
+        "readings",
+        "exchanges",
+        "backward",
+        "outside ns",
+        "Unix us",
+        "OS/now",
+    ],
     starts: |guest| {
         let row =
             (!guest.is_on_debian()).then(|| format!("| `{}`: {} | ", guest.name, guest.about));
@@ -57,12 +65,19 @@ const GUESTS: Table = Table {
 const FINDINGS: Table = Table {
     file: "machine/docs/findings.md",
     block: "findings",
-    titles: "guest | asked | clocksource | expected | printed | gain",
+    titles: &[
+        "guest",
+        "asked",
+        "clocksource",
+        "expected",
+        "printed",
+        "gain",
+    ],
     starts: |guest| {
         guest
             .findings
             .iter()
-            .map(|[_, about, _]| format!("| `{}` | {about} | ", guest.name))
+            .map(|finding| format!("| `{}` | {} | ", guest.name, finding.about))
             .collect()
     },
     cells: |row| row.found(),
@@ -71,22 +86,42 @@ const FINDINGS: Table = Table {
 const UTC: Table = Table {
     file: "docs/guests.md",
     block: "utc",
-    titles: "guest | scenario | readings | with an interval | missed | by ms | narrowest us | sources and \
-             reasons, in order",
+    titles: &[
+        "guest",
+        "scenario",
+        "readings",
+        "with an interval",
+        "missed",
+        "by ms",
+        "narrowest us",
+        "sources and reasons, in order",
+    ],
     starts: |guest| {
         guest
-            .utc()
+            .utc
+            .iter()
             .map(|name| format!("| `{}` | {name} | ", guest.name))
             .collect()
     },
-    cells: |row| row.guest.utc().map(|name| row.utc(name)).collect(),
+    cells: |row| row.guest.utc.iter().map(|name| row.utc(name)).collect(),
 };
 
 const PROGRAMS: Table = Table {
     file: "machine/docs/programs.md",
     block: "programs",
-    titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
-             served exchange | result",
+    titles: &[
+        "guest",
+        "program",
+        "native ns",
+        "`run` ns",
+        "preload ns",
+        "ratio",
+        "system calls",
+        "back",
+        "outside ns",
+        "served exchange",
+        "result",
+    ],
     starts: |guest| {
         let names = guest.programs.iter().map(|program| program.name.as_str());
         let names = names.chain((!guest.programs.is_empty()).then_some(THE_GUEST));
@@ -113,7 +148,12 @@ const PROGRAMS: Table = Table {
 const POSTGRES_TIMES: Table = Table {
     file: "machine/docs/programs.md",
     block: "postgres",
-    titles: "guest | pg_test_timing ns | EXPLAIN ANALYZE ms | without its timing ms",
+    titles: &[
+        "guest",
+        "pg_test_timing ns",
+        "EXPLAIN ANALYZE ms",
+        "without its timing ms",
+    ],
     starts: |guest| {
         let is_there = guest
             .programs
@@ -130,7 +170,13 @@ const POSTGRES_TIMES: Table = Table {
 const PACKAGE: Table = Table {
     file: "machine/docs/programs.md",
     block: "package",
-    titles: "step | command | the unit is | a page is served | result",
+    titles: &[
+        "step",
+        "command",
+        "the unit is",
+        "a page is served",
+        "result",
+    ],
     starts: |guest| {
         guest
             .steps()
@@ -161,19 +207,31 @@ impl Table {
     }
 }
 
+/// A text, or an empty cell.
+fn text(found: Option<&String>) -> String {
+    found.cloned().unwrap_or_default()
+}
+
+/// A figure in whole units, or a dash.
+fn rounded(figure: Option<f64>) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.0}"))
+}
+
 impl Row<'_> {
-    /// The first value of a phase, as text; empty without a value.
-    fn text(&self, phase: &str, path: &str) -> String {
-        match judge::find(&self.run.phases, phase, path).next() {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Null) | None => String::new(),
-            Some(value) => value.to_string(),
-        }
+    /// The phases of this name.
+    fn phases<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Phase> {
+        named(&self.run.phases, name)
     }
 
     /// The first value of a phase.
-    fn number(&self, phase: &str, path: &str) -> Option<f64> {
-        judge::find(&self.run.phases, phase, path).find_map(Value::as_f64)
+    fn first<'a, T>(&'a self, name: &str, value: impl Fn(&'a Phase) -> Option<T>) -> Option<T> {
+        let mut phases = self.run.phases.iter().filter(|phase| phase.phase == name);
+        phases.find_map(value)
+    }
+
+    /// The largest value in all phases of this name; 0 without a value.
+    fn largest(&self, name: &str, value: impl Fn(&Phase) -> Option<u64>) -> u64 {
+        self.phases(name).filter_map(value).max().unwrap_or(0)
     }
 
     /// The result of the checks in these phases, with the faults.
@@ -185,11 +243,7 @@ impl Row<'_> {
             .iter()
             .filter(|check| is_among(&check.phase));
         let faults = judge::violated(checks, &self.run.phases).join("; ");
-        let is_reached = self
-            .run
-            .phases
-            .iter()
-            .any(|phase| phase["phase"].as_str().is_some_and(is_among));
+        let is_reached = self.run.phases.iter().any(|phase| is_among(&phase.phase));
         match faults.as_str() {
             "" if is_reached => "passed".to_owned(),
             // The guest lacks the program.
@@ -201,52 +255,43 @@ impl Row<'_> {
     /// The cells of a program, with all its modes.
     fn program(&self, program: &Program) -> String {
         let modes = MODES.map(|mode| program.phase_in(mode));
-        let numbers = |paths: [&str; 2]| -> Vec<f64> {
-            let in_phase = |phase: &String| paths.map(|path| self.number(phase, path));
-            modes.iter().flat_map(in_phase).flatten().collect()
-        };
-        let rounded = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
-        let largest = |paths| numbers(paths).into_iter().fold(0.0, f64::max);
-        let [native, run, preload] = modes.each_ref().map(|phase| self.number(phase, "ns"));
-        let ratio = native.zip(run).map_or_else(
-            || "-".to_owned(),
-            |(native, run)| format!("{:.1}", native / run),
-        );
-        let counted = modes
+        let mut readings = Vec::<&Readings>::new();
+        for phase in modes.iter().flat_map(|mode| self.phases(mode)) {
+            readings.extend([&phase.monotonic, &phase.realtime]);
+        }
+        let back: u64 = readings.iter().filter_map(|one| one.backward).sum();
+        let below_ns = readings.iter().filter_map(|one| one.below_os_ns).max();
+        let above_ns = readings.iter().filter_map(|one| one.above_os_ns).max();
+        let [native_ns, run_ns, preload_ns] = modes
             .each_ref()
-            .map(|phase| self.text(phase, "counted.served_clocks"));
-        let counted: Vec<&str> = counted
+            .map(|mode| self.first(mode, |phase| phase.ns));
+        let ratio = native_ns
+            .zip(run_ns)
+            .map(|(native_ns, run_ns)| native_ns / run_ns);
+        let counted: Vec<String> = modes
             .iter()
-            .map(String::as_str)
-            .filter(|text| !text.is_empty())
+            .filter_map(|mode| self.first(mode, |phase| phase.counted.served_clocks))
+            .map(|count| count.to_string())
             .collect();
-        let back: f64 = numbers(["monotonic.backward", "realtime.backward"])
-            .iter()
-            .sum();
+        let calls = self.first(&modes[0], |phase| phase.counted.calls);
         let exchange = program.phase_in(SERVED_EXCHANGE);
-        let back_then =
-            ["backward", "below_others"].map(|path| self.number(&exchange, path).unwrap_or(0.0));
-        let calls = self.number(&exchange, "calls");
+        let exchanged = self.first(&exchange, |phase| {
+            let back = phase.backward.unwrap_or(0) + phase.below_others.unwrap_or(0);
+            Some(format!("{} calls, {back} back", phase.calls?))
+        });
         let cells = [
-            rounded(native),
-            rounded(run),
-            rounded(preload),
-            ratio,
+            rounded(native_ns),
+            rounded(run_ns),
+            rounded(preload_ns),
+            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}")),
             format!(
                 "{} of {}",
                 counted.join(" / "),
-                self.text(&modes[0], "counted.calls")
+                calls.map_or_else(String::new, |calls| calls.to_string())
             ),
             back.to_string(),
-            format!(
-                "-{} +{}",
-                largest(["monotonic.below_os_ns", "realtime.below_os_ns"]),
-                largest(["monotonic.above_os_ns", "realtime.above_os_ns"])
-            ),
-            calls.map_or_else(
-                || "-".to_owned(),
-                |calls| format!("{calls} calls, {} back", back_then[0] + back_then[1]),
-            ),
+            format!("-{} +{}", below_ns.unwrap_or(0), above_ns.unwrap_or(0)),
+            exchanged.unwrap_or_else(|| "-".to_owned()),
             self.result(&program.phases()),
         ];
         cells.join(" | ")
@@ -254,57 +299,76 @@ impl Row<'_> {
 
     /// The cells of Postgres' own measurements, in each mode.
     fn postgres(&self) -> String {
-        let all = |key: &str| {
-            let path = format!("figures.{key}");
-            let figure = |mode| self.number(&format!("{POSTGRES} {mode}"), &path);
-            MODES
-                .map(|mode| figure(mode).map_or("-".to_owned(), |ns| format!("{ns:.0}")))
-                .join(" / ")
+        let all = |figure: fn(&Figures) -> Option<f64>| {
+            let in_mode = |mode| {
+                let phase = format!("{POSTGRES} {mode}");
+                rounded(self.first(&phase, |phase| figure(&phase.figures)))
+            };
+            MODES.map(in_mode).join(" / ")
         };
-        ["pg_test_timing_ns", "explain_on_ms", "explain_off_ms"]
-            .map(all)
-            .join(" | ")
+        [
+            all(|figures| figures.pg_test_timing_ns),
+            all(|figures| figures.explain_on_ms),
+            all(|figures| figures.explain_off_ms),
+        ]
+        .join(" | ")
     }
 
     /// The cells of a step of the package or its unit, or of a program that ran during the steps.
     fn step(&self, step: &str) -> String {
-        let [command, mut unit, mut served] =
-            ["command", "state", "serving"].map(|path| self.text(step, path));
-        if let Some(calls) = self.number(step, "calls") {
-            unit = format!("{calls} calls in {} answers", self.text(step, "answers"));
-            served = format!("{} back", self.text(step, "backward"));
-        }
-        [command, unit, served, self.result(&[step])].join(" | ")
+        let nothing = Phase::default();
+        let phase = self.phases(step).next().unwrap_or(&nothing);
+        let number = |found: Option<u64>| found.map_or_else(String::new, |found| found.to_string());
+        let (unit, served) = match phase.calls {
+            Some(calls) => (
+                format!("{calls} calls in {} answers", number(phase.answers)),
+                format!("{} back", number(phase.backward)),
+            ),
+            None => (
+                text(phase.state.as_ref()),
+                phase.serving.map_or_else(String::new, |is| is.to_string()),
+            ),
+        };
+        [
+            text(phase.command.as_ref()),
+            unit,
+            served,
+            self.result(&[step]),
+        ]
+        .join(" | ")
     }
 
     /// The cells of a guest's figures.
     fn figures(&self) -> Vec<String> {
-        let text = |phase: &str, path: &str| self.text(phase, path);
-        let largest = |phase: &str, path: &str| {
-            judge::find(&self.run.phases, phase, path)
-                .filter_map(Value::as_u64)
-                .max()
-                .unwrap_or(0)
+        let state = |name: &str| {
+            let state = text(self.first(name, |phase| phase.state.as_ref()));
+            let reason = text(self.first(name, |phase| phase.reason.as_ref()));
+            format!("{state} {reason}").trim_end().to_owned()
         };
-        let state = |phase: &str| {
-            format!("{} {}", text(phase, "state"), text(phase, "reason"))
-                .trim_end()
-                .to_owned()
+        let outside_ns = |name: &str| {
+            let ahead_ns = self.largest(name, |phase| phase.ahead_ns);
+            ahead_ns.max(self.largest(name, |phase| phase.behind_ns))
         };
-        let outside = ["before", "after"]
-            .map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")));
-        let percent = largest("end", "cost.os_to_now_percent");
+        let backward = self.first("end", |phase| phase.readers.backward);
+        let percent = self.largest("end", |phase| phase.cost.os_to_now_percent);
         let cells = [
             word(&self.verdict).to_owned(),
-            text("before", "clocksource"),
-            text("before", "comparison.found"),
+            text(self.first("before", |phase| phase.clocksource.as_ref())),
+            text(self.first("before", |phase| phase.comparison.found.as_ref())),
             state("before"),
             state("after"),
-            format!("{}k", largest("end", "readers.readings") / 1_000),
-            format!("{}k", largest("end", "readers.exchanges") / 1_000),
-            text("end", "readers.backward"),
-            outside[0].max(outside[1]).to_string(),
-            largest("set_clock", "work.after_us").to_string(),
+            format!(
+                "{}k",
+                self.largest("end", |phase| phase.readers.readings) / 1_000
+            ),
+            format!(
+                "{}k",
+                self.largest("end", |phase| phase.readers.exchanges) / 1_000
+            ),
+            backward.map_or_else(String::new, |backward| backward.to_string()),
+            outside_ns("before").max(outside_ns("after")).to_string(),
+            self.largest("set_clock", |phase| phase.work.after_us)
+                .to_string(),
             format!("{}.{:02}x", percent / 100, percent % 100),
         ];
         vec![cells.join(" | ")]
@@ -312,38 +376,38 @@ impl Row<'_> {
 
     /// The cells of the readings of UTC in a scenario.
     fn utc(&self, name: &str) -> String {
-        let number = |path, unit: f64| {
-            self.number(name, path)
-                .map_or_else(String::new, |value| (value / unit).floor().to_string())
+        let number = |value: fn(&Phase) -> Option<u64>, unit: u64| {
+            let found = self.first(name, value);
+            found.map_or_else(String::new, |found| (found / unit).to_string())
         };
-        let kinds = judge::find(&self.run.phases, name, "in_order").find_map(Value::as_array);
-        let kinds: Vec<&str> = kinds
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let kinds = self
+            .phases(name)
+            .next()
+            .map(|phase| phase.in_order.join(", "));
         let cells = [
-            number("readings", 1.0),
-            number("answered", 1.0),
-            number("missed", 1.0),
-            number("missed_ns", 1e6),
-            number("narrowest_ns", 1e3),
-            kinds.join(", "),
+            number(|phase| phase.readings, 1),
+            number(|phase| phase.answered, 1),
+            number(|phase| phase.missed, 1),
+            number(|phase| phase.missed_ns, 1_000_000),
+            number(|phase| phase.narrowest_ns, 1_000),
+            kinds.unwrap_or_default(),
         ];
         cells.join(" | ")
     }
 
     /// The cells of the first printed finding, for each phase with an expected finding.
     fn found(&self) -> Vec<String> {
-        let printed = |[phase, _, code]: &[String; 3]| {
-            let clocksource = Some(self.text(phase, "clocksource")).filter(|name| !name.is_empty());
-            let clocksource = clocksource.unwrap_or_else(|| "unknown".to_owned());
-            let gain = self.number(phase, "finding.gain_ratio");
+        let printed = |ExpectedFinding { phase, code, .. }: &ExpectedFinding| {
+            let clocksource = text(self.first(phase, |phase| phase.clocksource.as_ref()));
+            let clocksource = if clocksource.is_empty() {
+                "unknown"
+            } else {
+                &clocksource
+            };
+            let found = self.first(phase, Phase::finding_code).unwrap_or_default();
+            let gain = self.first(phase, |phase| phase.finding.as_ref()?.gain_ratio);
             let gain = gain.map_or_else(String::new, |ratio| format!("{ratio:.1}x"));
-            format!(
-                "{clocksource} | `{code}` | {} | {gain}",
-                self.text(phase, "finding.code")
-            )
+            format!("{clocksource} | `{code}` | {found} | {gain}")
         };
         self.guest.findings.iter().map(printed).collect()
     }
@@ -368,15 +432,10 @@ pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
 
 /// Writes the rows into the stored tables, with the date and the machine of the newest rows.
 pub(super) fn store(guests: &[Guest], rows: &[Row<'_>]) -> Result<(), String> {
-    let kernels = rows
+    let mut kernels = rows
         .iter()
-        .flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
-    let conditions = conditions(
-        kernels
-            .filter_map(Value::as_str)
-            .next()
-            .unwrap_or("unknown"),
-    );
+        .filter_map(|row| row.first("machine", |phase| phase.kernel.as_ref()));
+    let conditions = conditions(kernels.next().map_or("unknown", String::as_str));
     for table in tables_of(rows) {
         let block = format!("{conditions}\n\n{}", table.merged(guests, rows)?);
         files::store_block(table.file, table.block, &block)?;
@@ -411,13 +470,11 @@ mod tests {
     fn files_say_what_the_stored_table_does() {
         let read = |name| files::read(name).unwrap();
         let column = |title| {
-            GUESTS
-                .titles
-                .split(" | ")
-                .position(|one| one == title)
-                .unwrap()
+            let mut titles = GUESTS.titles.iter();
+            titles.position(|one| *one == title).unwrap()
         };
-        let (source, ratio) = (column("clocksource"), column("OS/now"));
+        let source = column("clocksource");
+        let ratio = column("OS/now");
         let ratios: Vec<f64> = read(GUESTS.file)
             .lines()
             .map(|row| {
@@ -447,17 +504,49 @@ mod tests {
     }
 
     #[test]
+    fn a_guests_row_has_the_worst_of_its_phases() {
+        let guests = guest::all().unwrap();
+        let guest = guests.iter().find(|guest| guest.name == "tsc").unwrap();
+        let phases = json!([
+            { "phase": "before", "clocksource": "tsc", "state": "fast", "ahead_ns": 30, "behind_ns": 70,
+              "comparison": { "found": "synchronised" } },
+            { "phase": "after", "state": "fallback", "reason": "slow", "ahead_ns": 65, "behind_ns": 1 },
+            { "phase": "set_clock", "work": { "reached": true, "after_us": 900 } },
+            { "phase": "set_clock", "work": { "reached": true, "after_us": 1_200 } },
+            { "phase": "end", "cost": { "os_to_now_percent": 1_205 },
+              "readers": { "readings": 9_876_543, "exchanges": 12_345, "backward": 0 } },
+        ]);
+        let run = Run {
+            phases: serde_json::from_value(phases).unwrap(),
+            ..Run::default()
+        };
+        let rows = GUESTS.rows(&[Row {
+            guest,
+            verdict: Ok(()),
+            run,
+        }]);
+        let about = "the kernel keeps time with the TSC";
+        assert_eq!(
+            rows,
+            format!(
+                "| `tsc`: {about} | passed | tsc | synchronised | fast | fallback slow | 9876k | \
+                 12k | 0 | 70 | 1200 | 12.05x |\n"
+            )
+        );
+    }
+
+    #[test]
     fn a_row_has_the_result_of_its_own_program() {
         let guests = guest::all().unwrap();
         let guest = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();
-        let phases = vec![
-            json!({ "phase": "unavailable", "what": "not built: Go" }),
-            json!({ "phase": "machine", "clocksource": "hpet" }),
-            json!({ "phase": "Go with C served exchange", "answers": 4, "backward": 0, "below_others": 0 }),
-        ];
+        let phases = json!([
+            { "phase": "unavailable", "what": "not built: Go" },
+            { "phase": "machine", "clocksource": "hpet" },
+            { "phase": "Go with C served exchange", "answers": 4, "backward": 0, "below_others": 0 },
+        ]);
         let run = Run {
-            phases,
-            broken: None,
+            phases: serde_json::from_value(phases).unwrap(),
+            ..Run::default()
         };
         let rows = PROGRAMS.rows(&[Row {
             guest,
@@ -482,7 +571,8 @@ mod tests {
 
     #[test]
     fn the_stored_tables_have_a_row_for_each_guest_and_the_expected_findings() {
-        let (guests, advice) = (guest::all().unwrap(), "run `cargo xtask vm --write`");
+        let guests = guest::all().unwrap();
+        let advice = "run `cargo xtask vm --write`";
         for table in TABLES {
             let block = files::block(table.file, table.block).unwrap();
             let (_, stored) = block.split_once("\n\n").expect(advice);
@@ -494,7 +584,7 @@ mod tests {
         }
         let findings = files::block(FINDINGS.file, FINDINGS.block).unwrap();
         let expected = guests.iter().flat_map(|guest| &guest.findings);
-        for ([_, about, code], row) in expected.zip(findings.lines().skip(4)) {
+        for (ExpectedFinding { about, code, .. }, row) in expected.zip(findings.lines().skip(4)) {
             assert!(row.contains(&format!("| {about} | ")), "{advice}: {row}");
             assert!(
                 row.contains(&format!("| `{code}` | {code} | ")),

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickline::{Clock, ClockBuilder, ClockState, Event, Reason, Trust};
-use tickline_observe::{Bounded, Bracket, clock_ns, monotonic_ns};
+use tickline_observe::Bracket;
 
 use crate::brackets::{comparison, name};
+use crate::doctor::{program, tickline};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
+use crate::resume::{resumed, suspend_for};
 use crate::{cost, machine, migrate, report, served, system, utc, who};
 
 /// The length of a quiet phase: four default intervals, so that the clock publishes several lines.
@@ -25,9 +27,6 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// The length of a suspend to RAM at the default interval, s: longer than the validity of a line (2
 /// s). At another interval the machine sleeps for one interval, which is within a line's window.
 const SLEEP_S: u64 = 6;
-
-/// The time for which the guest watches the clock after a suspend.
-const RESUMED: Duration = Duration::from_secs(2);
 
 /// The lead of one CPU's counter over the other's: one or two seconds, at 2 to 4 GHz.
 const AHEAD_TICKS: i64 = 1 << 32;
@@ -88,33 +87,6 @@ fn other_interval() -> Option<Duration> {
     machine::setting("tickline.interval_ms")
         .and_then(|ms| ms.parse().ok())
         .map(Duration::from_millis)
-}
-
-/// The program `tickline`'s report on the machine, as a phase of this name.
-pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
-    let mut report = report::output(phase, command.args(["--secs", "1", "--json", "-"]).output());
-    let output = report["output"].clone();
-    let bad = ["slow", "wrong"]
-        .iter()
-        .any(|level| output["health"]["level"] == *level);
-    report["serves"] = if output["fast"] == true {
-        "counter"
-    } else {
-        "os"
-    }
-    .into();
-    report["exit_code_is_right"] =
-        (report["exit_code"] == i32::from(bad || output["fast"] != true)).into();
-    report["clocksource"] = output["machine"]["clocksource"].clone();
-    // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
-    let findings = output["findings"].as_array().into_iter().flatten();
-    report["finding"] = json!(findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"));
-    report
-}
-
-/// A command that runs the program `tickline`.
-pub(crate) fn tickline() -> Command {
-    Command::new("/tickline")
 }
 
 /// Runs the program with bad clocksources, without `/sys`, and without the right to read the
@@ -353,53 +325,4 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     lab.readers.pin_again();
     lab.watch_until_settled("again");
     Ok(())
-}
-
-/// Sleeps in suspend to RAM. Returns the time asleep by the kernel, ns.
-pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
-    // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
-    let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
-    let before_ns = slept_ns();
-    fs::write("/sys/class/rtc/rtc0/wakealarm", format!("+{seconds}"))?;
-    fs::write("/sys/power/mem_sleep", "deep").ok();
-    fs::write("/sys/power/state", "mem")?;
-    Ok(slept_ns() - before_ns)
-}
-
-/// Watches the clock directly after a resume. Reports four figures:
-///
-/// - the time until which the bounds of readings missed the OS clock, ms,
-/// - the time until which they did so although the state was not `Disrupted`, ms,
-/// - the time until which the state was `Disrupted`, ms,
-/// - the largest lead of readings over the OS clock, us.
-pub(crate) fn resumed(clock: &Clock) -> Value {
-    let start_ns = monotonic_ns();
-    let (mut outside_ms, mut unreported_ms, mut ahead_ns, mut disrupted_ms) = (0, 0, 0, 0);
-    loop {
-        let at_ms = (monotonic_ns() - start_ns) / 1_000_000;
-        if u128::from(at_ms) > RESUMED.as_millis() {
-            break;
-        }
-        let is_disrupted = || clock.status().state == ClockState::Disrupted;
-        let before = is_disrupted();
-        let bounded = Bounded::read(clock);
-        let is_reported = before || is_disrupted();
-        ahead_ns = ahead_ns.max(bounded.bracket.ahead_ns());
-        if is_reported {
-            disrupted_ms = at_ms + 1;
-        }
-        if bounded.missed_ns() > 0 {
-            outside_ms = at_ms + 1;
-            if !is_reported {
-                unreported_ms = at_ms + 1;
-            }
-        }
-        thread::sleep(Duration::from_micros(200));
-    }
-    json!({
-        "outside_ms": outside_ms,
-        "unreported_ms": unreported_ms,
-        "disrupted_ms": disrupted_ms,
-        "ahead_us": ahead_ns / 1_000,
-    })
 }

@@ -12,12 +12,14 @@
 mod acts;
 mod brackets;
 mod cost;
+mod doctor;
 mod lab;
 mod machine;
 mod migrate;
 mod programs;
 mod readers;
 mod report;
+mod resume;
 mod served;
 mod system;
 mod utc;

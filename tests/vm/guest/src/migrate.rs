@@ -9,8 +9,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::acts::{resumed, tickline};
+use crate::doctor::tickline;
 use crate::lab::Lab;
+use crate::resume::resumed;
 use crate::{machine, report, system};
 
 /// The phases, and the lead of the next host's counter over the former host's, ms.

@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 
 use serde_json::{Value, json};
 
-use crate::acts::tickline;
+use crate::doctor::tickline;
 use crate::{machine, report, served};
 use load::{Load, Measured, Mode, NATIVE, PRELOAD, Program, RUN};
 

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tickline_observe::monotonic_ns;
 
-use crate::acts::tickline;
+use crate::doctor::tickline;
 use crate::lab::wait_for;
 use crate::{machine, report, system};
 

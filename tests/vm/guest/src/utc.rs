@@ -19,8 +19,9 @@ use tickline::Clock;
 use tickline_observe::wait_until;
 use tickline_utc::{Utc, UtcSource};
 
-use crate::acts::{program, suspend_for, tickline};
+use crate::doctor::{program, tickline};
 use crate::lab::wait_for;
+use crate::resume::suspend_for;
 use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
 use counts::Counts;

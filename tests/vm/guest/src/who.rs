@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tickline_observe::monotonic_ns;
 
-use crate::acts::tickline;
+use crate::doctor::tickline;
 use crate::{machine, report, system};
 
 /// The argument that makes this program the asker, which only asks for the time.

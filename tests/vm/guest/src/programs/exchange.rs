@@ -67,7 +67,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         done
     });
     let served = done?;
-    report::line(&json!({ "phase": "states", "done": STATES, "served": served }));
+    report::line(&json!({ "phase": "states", "states": STATES, "served": served }));
     Ok(())
 }
 

@@ -1,0 +1,62 @@
+//! Suspends the machine, and watches the clock after a resume or a move.
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tickline::{Clock, ClockState};
+use tickline_observe::{Bounded, clock_ns, monotonic_ns};
+
+/// The time for which the guest watches the clock after a suspend.
+const RESUMED: Duration = Duration::from_secs(2);
+
+/// Sleeps in suspend to RAM. Returns the time asleep by the kernel, ns.
+pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
+    // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
+    let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
+    let before_ns = slept_ns();
+    fs::write("/sys/class/rtc/rtc0/wakealarm", format!("+{seconds}"))?;
+    fs::write("/sys/power/mem_sleep", "deep").ok();
+    fs::write("/sys/power/state", "mem")?;
+    Ok(slept_ns() - before_ns)
+}
+
+/// Watches the clock directly after a resume. Reports four figures:
+///
+/// - the time until which the bounds of readings missed the OS clock, ms,
+/// - the time until which they did so although the state was not `Disrupted`, ms,
+/// - the time until which the state was `Disrupted`, ms,
+/// - the largest lead of readings over the OS clock, us.
+pub(crate) fn resumed(clock: &Clock) -> Value {
+    let start_ns = monotonic_ns();
+    let (mut outside_ms, mut unreported_ms, mut ahead_ns, mut disrupted_ms) = (0, 0, 0, 0);
+    loop {
+        let at_ms = (monotonic_ns() - start_ns) / 1_000_000;
+        if u128::from(at_ms) > RESUMED.as_millis() {
+            break;
+        }
+        let is_disrupted = || clock.status().state == ClockState::Disrupted;
+        let before = is_disrupted();
+        let bounded = Bounded::read(clock);
+        let is_reported = before || is_disrupted();
+        ahead_ns = ahead_ns.max(bounded.bracket.ahead_ns());
+        if is_reported {
+            disrupted_ms = at_ms + 1;
+        }
+        if bounded.missed_ns() > 0 {
+            outside_ms = at_ms + 1;
+            if !is_reported {
+                unreported_ms = at_ms + 1;
+            }
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    json!({
+        "outside_ms": outside_ms,
+        "unreported_ms": unreported_ms,
+        "disrupted_ms": disrupted_ms,
+        "ahead_us": ahead_ns / 1_000,
+    })
+}

@@ -1,0 +1,257 @@
+use serde_json::Value;
+
+use super::*;
+
+/// The files' tables agree with the stored records, and no two records have the same processor.
+#[test]
+fn the_files_say_what_the_records_say() {
+    let records = stored().unwrap();
+    assert!(records.len() > 1);
+    for pair in records.windows(2) {
+        assert_ne!(pair[0].processor, pair[1].processor);
+    }
+    for record in &records {
+        assert!(root().join(FOLDER).join(record.file_name()).is_file());
+    }
+    for (path, text) in rewritten(&records).unwrap() {
+        assert!(
+            read(path).unwrap() == text,
+            "{path}: run `cargo xtask record --readme`"
+        );
+    }
+}
+
+/// A record is stored whole, also the figures that no table shows.
+#[test]
+fn a_record_that_is_written_again_loses_nothing() {
+    for record in stored().unwrap() {
+        let path = format!("{FOLDER}/{}", record.file_name());
+        let sorted = |text: &str| {
+            let value: Value = serde_json::from_str(text).unwrap();
+            format!("{value:#}")
+        };
+        let (stored, written) = (
+            sorted(&read(path).unwrap()),
+            sorted(&text(&record).unwrap()),
+        );
+        for (stored, written) in stored.lines().zip(written.lines()) {
+            assert_eq!(written, stored);
+        }
+        assert_eq!(stored.len(), written.len());
+    }
+}
+
+/// Who opens a record reads first what it is, and of which machine.
+#[test]
+fn a_record_begins_with_its_description_and_then_has_the_programs_in_order() {
+    let text = text(&stored().unwrap()[0]).unwrap();
+    let fields: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("  \"")?.split('"').next())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "schema",
+            "date",
+            "command",
+            "commit",
+            "tree_clean",
+            "rustc",
+            "processor",
+            "took_s",
+            "machine",
+            "cost",
+            "startup",
+            "drift",
+            "drift_in_other_processes",
+            "order",
+            "accuracy_thread",
+            "accuracy_reader",
+            "spans",
+        ]
+    );
+}
+
+#[test]
+fn a_record_without_a_figure_of_a_table_is_refused() {
+    let record = &stored().unwrap()[0];
+    let whole: Value = serde_json::from_str(&text(record).unwrap()).unwrap();
+    let without = |section: &str, field: &str| {
+        let mut record = whole.clone();
+        record[section].as_object_mut().unwrap().remove(field);
+        serde_json::from_value::<Record>(record)
+    };
+    for (section, field) in [
+        ("cost", "clocks"),
+        ("startup", "hello"),
+        ("drift", "watched_s"),
+        ("accuracy_reader", "bound_violated"),
+        ("spans", "spans"),
+    ] {
+        let error = without(section, field).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("missing field `{field}`")),
+            "{error}"
+        );
+    }
+    assert!(without("order", "clock_ms").is_ok(), "no table shows it");
+}
+
+/// A field may have had another meaning then.
+#[test]
+fn a_record_of_another_schema_is_refused() {
+    let text = text(&stored().unwrap()[0]).unwrap();
+    assert!(parsed(&text).is_ok());
+    let error = parsed(&text.replace(SCHEMA, "tickline-record/2")).unwrap_err();
+    assert_eq!(
+        error,
+        format!("its schema is tickline-record/2, not {SCHEMA}")
+    );
+}
+
+#[test]
+fn a_new_record_replaces_the_one_of_its_processor_alone() {
+    let records = stored().unwrap();
+    let mut new = records[1].clone();
+    new.date = "2030-01-01".to_owned();
+    let (all, replaced) = with_new(records.clone(), new);
+    assert_eq!(all.len(), records.len());
+    assert_eq!(all[1].date, "2030-01-01");
+    assert_eq!(all[0].date, records[0].date);
+    let replaced: Vec<&str> = replaced.iter().map(|old| &*old.date).collect();
+    assert_eq!(replaced, [records[1].date.as_str()]);
+    let mut other = records[1].clone();
+    other.processor = "Another".to_owned();
+    let (all, replaced) = with_new(records.clone(), other);
+    assert_eq!((all.len(), replaced.len()), (records.len() + 1, 0));
+    assert!(all.is_sorted_by_key(|record| record.processor.clone()));
+}
+
+/// Whoever reads a table must see which code was measured.
+#[test]
+fn the_machine_of_a_record_names_its_commit_and_whether_it_had_changes() {
+    let mut record = stored().unwrap().remove(0);
+    record.commit = "0123456789abcdef".to_owned();
+    record.tree_clean = true;
+    let of = |record: &Record| tables::machines(std::slice::from_ref(record));
+    assert!(of(&record).contains("; commit 0123456789: `cargo xtask record"));
+    record.tree_clean = false;
+    assert!(of(&record).contains("; commit 0123456789 with changes: `"));
+    record.machine.kernel = None;
+    assert!(of(&record).contains("Linux unknown,"));
+}
+
+/// The row of a table, by its title.
+fn row<'a>(table: &'a str, title: &str) -> &'a str {
+    let start = format!("| {title} | ");
+    let row = table.lines().find_map(|line| line.strip_prefix(&start));
+    row.unwrap_or_else(|| panic!("{title} is not in\n{table}"))
+}
+
+#[test]
+fn order_that_was_not_tried_is_no_order() {
+    let mut record = stored().unwrap().remove(0);
+    record.order.skipped = Some("one CPU cannot be ahead of another".to_owned());
+    record.order.ordered = None;
+    record.order.plain = None;
+    let records = [record];
+    let why = "not tried: one CPU cannot be ahead of another |";
+    let title = "backward steps of `now_ordered` between threads";
+    assert_eq!(row(&tables::short(&records), title), why);
+    let title = "backward steps between threads while the line changes, `now_ordered`";
+    assert_eq!(row(&tables::tickline(&records), title), why);
+}
+
+#[test]
+fn the_short_table_has_the_worst_of_both_drivers() {
+    let mut record = stored().unwrap().remove(0);
+    for (run, least_ns, most_ns, bound_ns, violated) in [
+        (&mut record.accuracy_thread, -12.0, 3.0, 40, 1),
+        (&mut record.accuracy_reader, -2.0, 14.0, 1_200, 2),
+    ] {
+        (run.least_offset_ns, run.most_offset_ns) = (Some(least_ns), Some(most_ns));
+        (run.most_before_ns, run.most_after_ns) = (7, bound_ns);
+        run.bound_violated = violated;
+    }
+    let table = |record: &Record| tables::short(std::slice::from_ref(record));
+    let offsets = "offset from `CLOCK_MONOTONIC`, ns: least to most";
+    let bounds = "largest bound, ns; readings outside their bounds";
+    assert_eq!(row(&table(&record), offsets), "-12 to +14 |");
+    assert_eq!(row(&table(&record), bounds), "1,200; 3 |");
+    record.accuracy_reader.least_offset_ns = None;
+    assert_eq!(row(&table(&record), offsets), "no narrow bracket |");
+}
+
+/// Clocks calibrate anew in each process, so one process may have been lucky.
+#[test]
+fn a_clock_shows_its_worst_figure_on_any_machine_and_in_any_process() {
+    let mut records = stored().unwrap();
+    records.truncate(2);
+    let name = "tickline now_ns";
+    let drift = |record: &mut Record, process: Option<usize>, ppb: f64| {
+        let run = match process {
+            Some(index) => &mut record.drift_in_other_processes[index],
+            None => &mut record.drift,
+        };
+        let mut clocks = run.clocks.iter_mut();
+        clocks.find(|one| one.clock == name).unwrap().drift_ppb = Some(ppb);
+    };
+    drift(&mut records[0], None, 5.5);
+    drift(&mut records[1], Some(3), -8.25);
+    for record in &mut records {
+        let clocks = record.order.clocks.iter_mut();
+        for order in clocks.filter(|order| order.clock == name) {
+            order.count.backward = 1;
+            order.count.comparisons = 100_000_000;
+        }
+    }
+    let table = tables::clocks(&records);
+    let cells: Vec<&str> = row(&table, name)
+        .trim_end_matches(" |")
+        .split(" | ")
+        .collect();
+    // Two costs of each machine come first.
+    assert_eq!(cells.len(), 4 + 5);
+    assert_eq!(cells[6], "-8.3");
+    assert_eq!(cells[8], "< 0.1", "a step is not rounded to none");
+}
+
+#[test]
+fn a_clock_that_only_one_machine_has_leaves_the_other_cells_empty() {
+    let mut records = stored().unwrap();
+    records.truncate(2);
+    records[0].cost.clocks.retain(|cost| cost.clock != "rdtscp");
+    let table = tables::clocks(&records);
+    assert!(row(&table, "rdtscp").starts_with(" |  | "), "{table}");
+}
+
+#[test]
+fn a_closed_gate_of_the_counter_skips_the_measurements() {
+    let found = |supported: bool, invariant: bool| -> Found {
+        let gates = serde_json::json!({ "machine": {}, "result": null, "gates": [
+            { "gate": "supported", "open": supported }, { "gate": "invariant", "open": invariant } ] });
+        serde_json::from_value(gates).unwrap()
+    };
+    assert_eq!(no_counter(&found(true, false)), None);
+    let why = no_counter(&found(false, true)).unwrap();
+    assert!(why.contains("the gate supported is closed"), "{why}");
+}
+
+#[test]
+fn a_processor_is_known_by_its_name_family_and_model() {
+    let cpuinfo = "processor\t: 0\ncpu family\t: 6\nmodel\t\t: 207\nmodel name\t: x\n";
+    let name = "Intel(R) Xeon(R) Processor @ 2.10GHz";
+    assert_eq!(processor(name, cpuinfo), "Intel Xeon, family 6, model 207");
+    assert_eq!(processor("Neoverse-N1", "processor\t: 0\n"), "Neoverse-N1");
+    assert_eq!(processor("", ""), "unknown");
+}
+
+#[test]
+fn the_command_of_a_record_measures_as_long_again() {
+    assert_eq!(Extent::Full { secs: 60 }.command(), "cargo xtask record");
+    assert_eq!(
+        Extent::Full { secs: 30 }.command(),
+        "cargo xtask record --secs 30"
+    );
+}

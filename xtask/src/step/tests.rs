@@ -1,0 +1,176 @@
+use super::*;
+
+/// The output of a test program by `--show-output`, with a test that skips itself.
+const OUTPUT: &str = "\
+running 3 tests
+test one ... ok
+test two ... ok
+
+successes:
+
+---- one stdout ----
+SKIPPED: no counter that may be read
+
+---- two stdout ----
+thread 'two' panicked at tests/two.rs:3: as it should
+
+successes:
+    one
+    two
+
+failures:
+
+---- three stdout ----
+thread 'three' panicked at tests/three.rs:7:
+left: 1
+
+failures:
+    three
+
+test result: FAILED. 2 passed; 1 failed; 0 ignored
+";
+
+fn step(name: &str, command: &str, needs: &[&str]) -> Step {
+    Step {
+        name: name.to_owned(),
+        command: command.to_owned(),
+        environment: BTreeMap::new(),
+        needs: needs.iter().map(|need| (*need).to_owned()).collect(),
+        beside: false,
+    }
+}
+
+#[test]
+fn a_test_that_skips_itself_is_counted_whatever_is_before_its_mark() {
+    let found: Vec<&str> = skips(OUTPUT).collect();
+    assert_eq!(found, ["no counter that may be read"]);
+    let found: Vec<&str> = skips("test one ... SKIPPED: no root\nok\nSKIPPED all guests").collect();
+    assert_eq!(found, ["no root"]);
+}
+
+/// Tests that passed may print panics of their own.
+#[test]
+fn the_faults_of_a_step_are_those_of_tests_that_failed() {
+    let faults = faults(&without_successes(OUTPUT));
+    assert!(
+        faults.contains("panicked at tests/three.rs:7:\nleft: 1"),
+        "{faults}"
+    );
+    assert!(!faults.contains("two.rs"), "{faults}");
+}
+
+#[test]
+fn an_output_without_a_sign_of_an_error_is_shown_at_its_end() {
+    let output: String = (0..30).map(|line| format!("line {line}\n")).collect();
+    let faults = faults(&output);
+    assert!(faults.starts_with("line 14\n"), "{faults}");
+    assert!(faults.ends_with("line 29"), "{faults}");
+}
+
+#[test]
+fn a_step_passes_fails_or_is_skipped_and_says_so() {
+    let steps = [
+        step("passes", "true", &[]),
+        step("fails", "false", &[]),
+        step("lacks", "true", &["true", "no-such-program-of-tickline"]),
+    ];
+    let (code, rows) = run_all(&steps);
+    assert_eq!(code, 1);
+    let words: Vec<Vec<&str>> = rows
+        .lines()
+        .map(|row| row.split(" | ").take(2).collect())
+        .collect();
+    assert_eq!(
+        words,
+        [
+            ["| passes", "passed"],
+            ["| fails", "FAILED"],
+            ["| lacks", "SKIPPED"]
+        ]
+    );
+}
+
+/// The harness calls such a test passed.
+#[test]
+fn a_step_that_passes_names_the_tests_that_skipped_themselves() {
+    let tests = step("tests", r#"env -Secho\_"SKIPPED:\_no\_root""#, &[]);
+    let done = run_step(&tests);
+    assert!(done.result.is_ok());
+    assert_eq!(done.skips, ["no root"]);
+    assert_eq!(done.words(), "passed, skips within: 1");
+}
+
+/// A command says by its exit code that it has skipped some of its checks.
+#[test]
+fn a_command_that_skips_parts_has_neither_passed_nor_failed() {
+    let mut skips = Vec::new();
+    let exit = step("parts", r#"env -Ssh\_-c\_"exit\_77""#, &[]);
+    let result = run(&exit, &mut skips);
+    assert!(
+        matches!(&result, Err(Skipped(why)) if why.is_empty()),
+        "{result:?}"
+    );
+    assert_eq!(code([result].iter()), SOME_SKIPPED);
+}
+
+#[test]
+fn a_command_fails_if_one_check_fails_and_skips_if_one_is_skipped() {
+    let skipped = || Err::<(), _>(Skipped("no root".to_owned()));
+    let failed = || Err::<(), _>(Failed("red".to_owned()));
+    for (results, expected) in [
+        (vec![], 0),
+        (vec![Ok(())], 0),
+        (vec![Ok(()), skipped()], SOME_SKIPPED),
+        (vec![skipped(), failed(), Ok(())], 1),
+    ] {
+        assert_eq!(code(results.iter()), expected);
+    }
+    let results = [Ok(()), skipped(), failed(), skipped()];
+    assert_eq!(counts(results.iter()), "1 passed, 1 failed, 2 skipped");
+}
+
+#[test]
+fn the_summary_counts_the_tests_that_skipped_themselves() {
+    let done = |name, result, skips: &[&str]| Done {
+        name,
+        result,
+        skips: skips.iter().map(|why| (*why).to_owned()).collect(),
+        seconds: 1.25,
+    };
+    let steps = [
+        done("format", Ok(()), &[]),
+        done("tests", Ok(()), &["no root", "no compiler", "no root"]),
+        done(
+            "docs",
+            Err(Failed("exit status: 1\nerror: a link".to_owned())),
+            &[],
+        ),
+    ];
+    assert_eq!(
+        summary(&steps),
+        "summary
+  passed                      1.2 s  format
+  passed, skips within: 3     1.2 s  tests
+      SKIPPED within, 1 times: no compiler
+      SKIPPED within, 2 times: no root
+  FAILED                      1.2 s  docs
+      exit status: 1
+      error: a link
+2 passed, 1 failed, 0 skipped; skips within steps: 3"
+    );
+    assert_eq!(steps[1].words(), "passed, skips within: 3");
+}
+
+#[test]
+fn a_step_with_tests_is_known_by_its_command() {
+    assert!(step("x", "cargo +nightly miri test --lib", &[]).runs_tests());
+    assert!(!step("x", "cargo xtask vm tsc", &[]).runs_tests());
+    assert!(!step("x", "sh tests/openmetrics.sh", &[]).runs_tests());
+}
+
+#[test]
+fn the_passes_of_all_test_programs_are_summed() {
+    let one = "test result: ok. 12 passed; 0 failed; 1 ignored\n";
+    assert_eq!(passed(&one.repeat(2)), 24);
+    assert_eq!(passed("no test ran"), 0);
+}
