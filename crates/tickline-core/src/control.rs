@@ -127,7 +127,7 @@ pub enum Cadence {
     Scheduled,
     /// A thread comes when the next iteration is due, but must first get onto the CPU of the line,
     /// which may be busy. The window lasts 4 intervals, and starts with the publication. For a line
-    /// for each CPU; [`CpuControl::run`](crate::per_cpu::CpuControl::run) sets it.
+    /// for each CPU; [`CpuControl::begin`](crate::per_cpu::CpuControl::begin) sets it.
     Pinned,
     /// A reader comes when it finds that the window has passed.
     OnDemand,

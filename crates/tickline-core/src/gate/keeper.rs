@@ -4,7 +4,7 @@
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
-//! the word with which it begins ([`Begun`]). It then collects the facts and judges, and settles
+//! the word with which it begins (`Begun`). It then collects the facts and judges, and settles
 //! what it has begun: the judgement closes or opens the gate. One word holds the state:
 //!
 //! ```text
@@ -35,14 +35,14 @@
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
-//!   ([`request_judgement_if_open`](GateKeeper::request_judgement_if_open)). So does an iteration
+//!   (`request_judgement_if_open`). So does an iteration
 //!   in a process that was forked in between.
 //!
-//! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
+//! It follows that no reading that begins after `disable` has returned uses
 //! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
 //! ended, the next judgement makes the gate agree with the switch and the facts.
 //!
-//! **A judge that judges again ([`begin_review`](GateKeeper::begin_review)), or judges for the CPUs'
+//! **A judge that judges again (`begin_review`), or judges for the CPUs'
 //! lines, closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
 //! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
 //! void the judgement: both want the gate open.
