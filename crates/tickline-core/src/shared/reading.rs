@@ -17,19 +17,19 @@ pub(crate) const REPLACING_NS: u64 = 2_000;
 
 /// The least time between two loads of the state in a wait, ns. An ordered read of the counter, or
 /// [`spin_loop`](core::hint::spin_loop), is between the two.
-const MIN_LOAD_NS: u64 = 5;
+const MIN_LOAD_NS: u32 = 5;
 
 /// A waiting reader also helps after this many loads of the state, in case the counter stands still
 /// or the line's slope is wrong. If the counter runs, [`REPLACING_NS`] ends the wait first: the
 /// loads take at least 2.5 times as long.
 const REPLACING_LOADS: u32 = 1_000;
 
-const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS > 2 * REPLACING_NS);
+const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACING_NS);
 
 /// A reader that finds a first publication helps after this many loads of the state, which take 10
 /// us or more. The writer asks the reference meanwhile, which may take 2 us (`acpi_pm`). The reader
 /// must not read the counter to measure the time, because the clock has no line yet.
-const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
+const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
 /// The source of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
