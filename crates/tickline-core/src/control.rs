@@ -1,8 +1,8 @@
 //! The control loop: sample -> estimate -> discipline -> publication.
 //!
 //! [`Control::iterate`] is one iteration. Its caller, the driver, holds the clock's lock, and
-//! decides when the next iteration comes. An iteration takes a burst of brackets (up to four, if
-//! the state changes meanwhile or a burst is of no use), computes for about a microsecond, and
+//! decides when the next iteration comes. An iteration takes a burst of brackets, or up to four
+//! bursts if the state changes meanwhile or a burst is of no use. It computes for about a microsecond, and
 //! makes at most one publication. `DESIGN.md`, section "The pipeline", lists the stages of an
 //! iteration and their functions. A publication has three steps:
 //!

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Conversion to nanoseconds rounds down, so it never rises above the line and is non-decreasing
-//! in `t`. Samples and bounds are kept in this form; the line that readers use is a
+//! in `t`. Bounds are kept in this form, and the lines of pages; the line that readers use is a
 //! [`LineState`](crate::state::LineState).
 
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};

@@ -194,7 +194,7 @@ pub enum Phase {
     /// A writer is about to publish the first line: readers wait some microseconds, then go on
     /// without it.
     FirstPublication,
-    /// A writer is replacing the line: readers wait for two microseconds, then go on without it.
+    /// The line is being replaced or ended: readers wait two microseconds for a writer, then end it.
     Replacing,
     /// Every reader may use the line.
     Published,
@@ -334,7 +334,7 @@ impl LineState {
         self.m & FAST_PATH_UNIX != 0
     }
 
-    /// Whether a gate is closed, so that the clock has no line.
+    /// Whether a gate is closed, so that no reading uses a line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {
         self.m & GATE_CLOSED != 0

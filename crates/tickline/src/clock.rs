@@ -235,8 +235,8 @@ impl Clock {
         Instant::from_nanos(self.engine().now_ns())
     }
 
-    /// The current time of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
-    /// before another began is never later. Readings use the counters only if the gates find them
+    /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was
+    /// complete before another began, the later one is never smaller. Readings use the counters only if the gates find them
     /// synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)) the order holds
     /// on each CPU.
     #[inline]

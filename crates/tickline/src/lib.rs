@@ -66,12 +66,13 @@
 //!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The figure includes tickline,
 //!   libc and the vDSO. It is for Linux programs whose symbols are bound at the start, which is
 //!   rustc's default. Without optimisation there is no limit; 6,447 bytes were measured.
-//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Neither clock
-//!   has jumped since the last recalibration. And since then the rate of `CLOCK_MONOTONIC` has
+//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
+//!   recalibration neither that clock nor the counter has jumped. And since then the rate of `CLOCK_MONOTONIC` has
 //!   stayed within [`Status::max_drift_ppb`] of the measured rate, apart from the kernel's own
 //!   dither.
-//! - If the counter restarts at zero, the next reading notices it. If the control loop stops, the
-//!   line is not renewed. Readings then use the line for at most 4 intervals (2 s by default), or 8
+//! - If the counter restarts at zero, the next reading notices it, unless the counter has by then
+//!   come back into the line's window; the next recalibration notices that.
+//! - If the control loop stops, the line is not renewed. Readings then use the line for at most 4 intervals (2 s by default), or 8
 //!   with a line for each CPU. After that they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
 //!
@@ -80,7 +81,7 @@
 //! - Any call in a process that denies itself the counter after its first reading. After
 //!   `PR_SET_TSC`, or after `SECCOMP_MODE_STRICT`, which implies it, the next reading raises
 //!   SIGSEGV. After [`Clock::disable`] readings do not read the counter; with [`Probes::Minimal`]
-//!   no call does. But the vDSO may still read the counter, so a call of the OS clock can raise
+//!   no call of tickline does. But the vDSO may still read it, so a call of the OS clock can raise
 //!   SIGSEGV, too. If the process was denied the counter before its first reading, readings are
 //!   system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.

@@ -8,7 +8,7 @@
 //! | `Trust::Measured` | machines whose kernel rejected a good counter, where the usual advice is `tsc=reliable`; benchmarks (`tickline-criterion`) |
 //! | `assume_invariant` | guests of QEMU without `+invtsc`, whose host's counter is invariant |
 //! | `LinePerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
-//! | `LinePerCpu::Off` | users of one line for all CPUs: measurements (`tickline-criterion`), `tickline serve` |
+//! | `LinePerCpu::Off` | users of one line for all CPUs: measurements (`tickline-criterion`), whoever serves one line to other processes |
 //! | `Probes::Minimal` | processes under a seccomp filter that kills |
 //!
 //! [quanta#111]: https://github.com/metrics-rs/quanta/issues/111

@@ -6,13 +6,13 @@ use core::cell::UnsafeCell;
 
 use super::LineState;
 
-/// The 16 bytes of a state. The [module](super) says why a split load does no harm.
+/// The 16 bytes of a state. The [module](super) says what a split load can do.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
 // SAFETY: only `load`, `is_still` and `try_swap` reach the content, and any thread may call them. A
-// load may be split; the protocol allows for that.
+// load may be split: it is then a mixture of two states, and no undefined behaviour.
 unsafe impl Sync for AtomicState {}
 
 /// Every processor has exclusive pairs.

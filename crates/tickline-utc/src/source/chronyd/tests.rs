@@ -9,8 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Replies of chronyd 4.3, and variants of them. The file is a link to one of tickline-cli;
-/// `cargo package` stores what it links to.
+/// Replies of chronyd 4.3, and variants of them. The program's tests link to this file.
 const REPLIES: &str = include_str!("tests/ntp_replies.json");
 
 /// The head of a reply.
