@@ -75,7 +75,7 @@ pub mod protocol {
     //! and for tests that need a page with a line. Programs that read a page need only the items of
     //! the [crate]'s root.
     //!
-    //! A writer calls [`Writer::maintain`] with the bounds of the OS clock. Its memory is the page's
+    //! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's
     //! file ([`LockedPageFile`](crate::page_file::LockedPageFile)), a page in the program's own
     //! memory ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
     //! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)

@@ -345,7 +345,7 @@ impl World {
                 let rate_ppb = self.rate_ppb.get();
                 let basis = closing.unwrap_or(Basis::Bounds(self.os_bounds()));
                 access.observe(self.ticks.get());
-                let Ok(done) = writer.maintain(&access, &access, &access, basis, rate_ppb) else {
+                let Ok(done) = writer.iterate(&access, &access, &access, basis, rate_ppb) else {
                     return;
                 };
                 match done.action {

@@ -138,7 +138,7 @@ impl Publisher {
         let rate_ppb = whole_rate_ppb().unwrap_or(0);
         let iteration =
             self.writer
-                .maintain(&self.page, &self.counter, &self.os, basis, rate_ppb)?;
+                .iterate(&self.page, &self.counter, &self.os, basis, rate_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
         Ok(match (iteration.action, basis) {
             (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),

@@ -125,7 +125,7 @@ fn rule_w1_two_writers_at_once() {
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
         let begun = first
-            .maintain(&*memory, &view, &view, basis(&time), 0)
+            .iterate(&*memory, &view, &view, basis(&time), 0)
             .unwrap();
         assert_eq!(begun.action, WriterAction::PublishedFirst);
         time.pass(100);
@@ -135,9 +135,9 @@ fn rule_w1_two_writers_at_once() {
             let Ok(mut second) = Writer::start(&**memory, CONFIG) else {
                 return;
             };
-            second.maintain(&**memory, &view, &view, basis, 0).ok();
+            second.iterate(&**memory, &view, &view, basis, 0).ok();
         });
-        let ended = first.maintain(&*memory, &view, &view, basis, 0);
+        let ended = first.iterate(&*memory, &view, &view, basis, 0);
         other.join().unwrap();
         seen.saw(if ended.is_err() { "lost" } else { "won" });
         let word = memory.word();
@@ -244,10 +244,10 @@ impl Scene {
         self.note(reading.ns);
     }
 
-    fn maintain(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
+    fn iterate(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
         let action = writer
-            .maintain(&*self.memory, &view, &view, basis, 0)
+            .iterate(&*self.memory, &view, &view, basis, 0)
             .unwrap()
             .action;
         self.seen.saw(format!("{action:?}"));
@@ -286,7 +286,7 @@ impl Order {
                 })
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
-            scene.maintain(&mut writer, basis, writer_ticks);
+            scene.iterate(&mut writer, basis, writer_ticks);
             threads
                 .into_iter()
                 .for_each(|thread| thread.join().unwrap());
@@ -297,7 +297,7 @@ impl Order {
 
 fn begin_line(scene: &Scene, writer: &mut Writer) {
     assert_eq!(
-        scene.maintain(writer, basis(&scene.time), 10),
+        scene.iterate(writer, basis(&scene.time), 10),
         WriterAction::PublishedFirst
     );
     scene.time.pass(20);
@@ -372,7 +372,7 @@ fn rule_r8_a_process_high_water_among_threads() {
         );
         let view = scene.time.view(10);
         process_high_water.raise(view.now_ordered().try_into().unwrap());
-        scene.maintain(&mut writer, basis, 10);
+        scene.iterate(&mut writer, basis, 10);
         let before_ns = scene.before_ns() - 1;
         let reading = scene.read(&view, &process_high_water);
         scene.is_ordered(reading, before_ns);

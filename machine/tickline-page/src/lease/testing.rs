@@ -130,11 +130,11 @@ impl Scene {
     }
 
     /// Makes an iteration of the scene's writer.
-    pub(crate) fn maintain(&'static self) -> WriterIteration {
-        self.maintain_by(&self.bounds())
+    pub(crate) fn iterate(&'static self) -> WriterIteration {
+        self.iterate_by(&self.bounds())
     }
 
-    pub(crate) fn maintain_by(&'static self, bounds: &OsBounds) -> WriterIteration {
+    pub(crate) fn iterate_by(&'static self, bounds: &OsBounds) -> WriterIteration {
         let mut writer = self.writer.take().expect("no iteration runs");
         let iteration = self.try_maintain(&mut writer, bounds).unwrap();
         *self.writer.borrow_mut() = Some(writer);
@@ -147,13 +147,13 @@ impl Scene {
         bounds: &OsBounds,
     ) -> Result<WriterIteration, PageChanged> {
         let basis = self.basis.get().unwrap_or(Basis::Bounds(*bounds));
-        writer.maintain(self, &self, &self, basis, self.kernel_rate_ppb.get())
+        writer.iterate(self, &self, &self, basis, self.kernel_rate_ppb.get())
     }
 
     /// Makes an iteration of the scene's writer, and checks its action.
     #[track_caller]
     pub(crate) fn does(&'static self, action: WriterAction) {
-        assert_eq!(self.maintain().action, action);
+        assert_eq!(self.iterate().action, action);
     }
 
     /// Switches the page off from outside.

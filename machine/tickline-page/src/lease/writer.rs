@@ -2,7 +2,7 @@
 //!
 //! A page has one writer at a time, whose caller holds a lock. The writer changes the word only by
 //! compare-exchange. So if a second writer breaks this rule, one of the two ends without harm (W1).
-//! The caller runs an iteration of its own clock, calls [`Writer::maintain`] with the result, and
+//! The caller runs an iteration of its own clock, calls [`Writer::iterate`] with the result, and
 //! sleeps until the next call is due.
 //!
 //! This module does not calibrate (`tickline-core`), lock files, or decide about gates.
@@ -213,7 +213,7 @@ impl Writer {
     /// # Errors
     ///
     /// [`PageChanged`] if another process writes to the page.
-    pub fn maintain(
+    pub fn iterate(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
@@ -240,7 +240,7 @@ impl Writer {
         };
         match (self.word.phase(), &basis) {
             (LeasePhase::Published | LeasePhase::Doubted, basis) => {
-                self.maintain_lines(memory, counter, os, basis)
+                self.iterate_lines(memory, counter, os, basis)
             }
             (LeasePhase::NoLine, Basis::Bounds(bounds)) => {
                 self.publish_first(memory, counter, os, bounds)
@@ -299,7 +299,7 @@ impl Writer {
 
     /// Ends or doubts the lines that the word names, changes their Unix offset, or publishes their
     /// successor, whichever is due.
-    fn maintain_lines(
+    fn iterate_lines(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,

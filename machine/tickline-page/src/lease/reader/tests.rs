@@ -324,7 +324,7 @@ fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
     let scene = Scene::published_twice();
     assert_eq!(
         scene
-            .maintain_by(&OsBounds {
+            .iterate_by(&OsBounds {
                 unix_offset_ns: None,
                 ..scene.bounds()
             })

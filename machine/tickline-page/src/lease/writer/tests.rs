@@ -40,7 +40,7 @@ fn run(scene: &'static Scene, for_ns: u64) -> Vec<WriterAction> {
     let end_ticks = scene.ticks.get() + for_ns;
     let (mut actions, mut last_ns) = (Vec::new(), i64::MIN);
     while scene.ticks.get() < end_ticks {
-        let WriterIteration { action, next_in_ns } = scene.maintain();
+        let WriterIteration { action, next_in_ns } = scene.iterate();
         actions.push(action);
         let now_ns = scene.now();
         assert!(
@@ -117,7 +117,7 @@ fn rule_w1_no_slot_in_use_is_filled() {
         if round % 4 == 3 {
             scene.unix_jumps(-1_000_000);
         }
-        let next_in_ns = scene.maintain().next_in_ns;
+        let next_in_ns = scene.iterate().next_in_ns;
         scene.pass(next_in_ns);
     }
     assert!(scene.word().generation() > 8);
@@ -151,7 +151,7 @@ fn rule_w2_sleeps_do_not_add_up() {
     for _ in 0..40 {
         let end_ticks = scene.ticks.get() + 200_000_000;
         while scene.ticks.get() < end_ticks {
-            let WriterIteration { action, next_in_ns } = scene.maintain();
+            let WriterIteration { action, next_in_ns } = scene.iterate();
             doubted += u32::from(action == Doubted);
             let (now_ns, unix_ns) = (scene.now(), scene.read_unix().ns);
             assert!(
@@ -184,7 +184,7 @@ fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
     let (last, margin_ns) = (scene.last(), WriterConfig::DEFAULT.margin_ns);
     scene.ticks.set(last.end_ticks - margin_ns);
-    let WriterIteration { action, next_in_ns } = scene.maintain();
+    let WriterIteration { action, next_in_ns } = scene.iterate();
     assert!(
         action == Waited && next_in_ns > margin_ns / 2,
         "until the end: {action:?} {next_in_ns}"
@@ -226,7 +226,7 @@ fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
         assert_eq!(scene.word().phase(), LeasePhase::Doubted);
         assert!(scene.ahead_ns() >= -100, "readers also ask the OS clock");
         assert!(
-            matches!(scene.maintain().action, Waited | Ended),
+            matches!(scene.iterate().action, Waited | Ended),
             "no successor"
         );
     }
@@ -407,7 +407,7 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
             }
             let line_ns = scene.now();
             scene.os_jumps(line_ns - scene.truth_ns() + AHEAD_NS.end / 4 + ran_on_ns);
-            (scene.maintain().action == Doubted, scene.ahead_ns() >= -100)
+            (scene.iterate().action == Doubted, scene.ahead_ns() >= -100)
         };
         assert!(!doubted(990_000).0, "an NTP daemon may do as much");
         assert_eq!(
@@ -439,7 +439,7 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
             ..upper
         };
         scene
-            .maintain_by(&OsBounds {
+            .iterate_by(&OsBounds {
                 lower,
                 upper,
                 unix_offset_ns,
@@ -481,7 +481,7 @@ fn a_writer_takes_over_any_content_of_a_page() {
         );
         scene.restart();
         for _ in 0..6 {
-            let WriterIteration { action, next_in_ns } = scene.maintain();
+            let WriterIteration { action, next_in_ns } = scene.iterate();
             assert!(
                 action != Waited || next_in_ns <= LEASE,
                 "{action:?} {next_in_ns}"

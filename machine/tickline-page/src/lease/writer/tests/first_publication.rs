@@ -14,7 +14,7 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     scene.os_jumps(-300_000_000);
     scene.restart();
     let behind_ns = last.end_ns() - scene.truth_ns();
-    let WriterIteration { action, next_in_ns } = scene.maintain();
+    let WriterIteration { action, next_in_ns } = scene.iterate();
     assert!(
         action == Waited && next_in_ns.abs_diff(behind_ns.unsigned_abs()) < 1_000,
         "{next_in_ns}"
@@ -39,7 +39,7 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let mut before_ns = scene.now();
     loop {
         let left_ns = (end_ns - scene.truth_ns()).unsigned_abs();
-        let WriterIteration { action, next_in_ns } = scene.maintain();
+        let WriterIteration { action, next_in_ns } = scene.iterate();
         if action == PublishedFirst {
             break;
         }
@@ -64,7 +64,7 @@ fn rule_w5_a_first_line_does_not_use_bounds_from_before_a_suspend() {
         let scene = Scene::without_line();
         let bounds = scene.bounds();
         act(scene);
-        let WriterIteration { action, next_in_ns } = scene.maintain_by(&bounds);
+        let WriterIteration { action, next_in_ns } = scene.iterate_by(&bounds);
         assert_eq!(action, GaveUp);
         assert!(
             scene.ahead_ns().abs() < 100,
@@ -98,7 +98,7 @@ fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
         }
         _ => {}
     });
-    assert_eq!(scene.maintain_by(&bounds).action, PublishedFirst);
+    assert_eq!(scene.iterate_by(&bounds).action, PublishedFirst);
     assert!(returned_ns.get() > 0);
     assert!(
         scene.now() >= returned_ns.get(),
@@ -177,7 +177,7 @@ fn rule_w5_a_first_publication_that_takes_too_long_fails() {
             }
         });
         let begin_ns = scene.truth_ns();
-        assert_eq!(scene.maintain().action, GaveUp, "{number}");
+        assert_eq!(scene.iterate().action, GaveUp, "{number}");
         assert_eq!(scene.word().phase(), LeasePhase::NoLine);
         assert!(scene.now() >= begin_ns);
         scene.on_step(|_| {});
@@ -198,7 +198,7 @@ fn rule_w5_a_writer_tries_less_often_after_each_failed_first_publication() {
     });
     let (end_ticks, mut failed) = (scene.ticks.get() + 80 * LEASE, 0);
     while scene.ticks.get() < end_ticks {
-        let WriterIteration { action, next_in_ns } = scene.maintain();
+        let WriterIteration { action, next_in_ns } = scene.iterate();
         failed += u32::from(action == GaveUp);
         scene.pass(next_in_ns);
     }
