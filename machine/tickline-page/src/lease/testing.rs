@@ -136,12 +136,12 @@ impl Scene {
 
     pub(crate) fn iterate_by(&'static self, bounds: &OsBounds) -> WriterIteration {
         let mut writer = self.writer.take().expect("no iteration runs");
-        let iteration = self.try_maintain(&mut writer, bounds).unwrap();
+        let iteration = self.try_iterate(&mut writer, bounds).unwrap();
         *self.writer.borrow_mut() = Some(writer);
         iteration
     }
 
-    pub(crate) fn try_maintain(
+    pub(crate) fn try_iterate(
         &'static self,
         writer: &mut Writer,
         bounds: &OsBounds,

@@ -87,7 +87,7 @@ fn rule_w1_a_second_writer_ends_the_first() {
     };
     scene.once(|op| op == Op::Fill, take_over);
     let bounds = scene.bounds();
-    let lost = scene.try_maintain(&mut first, &bounds);
+    let lost = scene.try_iterate(&mut first, &bounds);
     assert_eq!(lost, Err(PageChanged));
     let now = (scene.word(), scene.last());
     assert_eq!(
@@ -95,7 +95,7 @@ fn rule_w1_a_second_writer_ends_the_first() {
         Some(now),
         "nothing that it filled is in use"
     );
-    let again = scene.try_maintain(&mut first, &scene.bounds());
+    let again = scene.try_iterate(&mut first, &scene.bounds());
     assert_eq!(again, Err(PageChanged));
 }
 
@@ -278,7 +278,7 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let scene = Scene::published_twice();
     scene.switch_off();
     assert_eq!(
-        scene.try_maintain(&mut scene.writer(), &scene.bounds()),
+        scene.try_iterate(&mut scene.writer(), &scene.bounds()),
         Err(PageChanged)
     );
     for _ in 0..2 {
@@ -313,7 +313,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     assert!(slots(&first).iter().all(|slot| !second.contains(slot)));
     scene.pass(LEASE);
     assert_eq!(
-        scene.try_maintain(&mut first, &scene.bounds()),
+        scene.try_iterate(&mut first, &scene.bounds()),
         Err(PageChanged)
     );
     let before_ns = scene.now();
@@ -365,7 +365,7 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
         kill,
     );
     assert_eq!(
-        scene.try_maintain(&mut first, &scene.bounds()),
+        scene.try_iterate(&mut first, &scene.bounds()),
         Err(PageChanged)
     );
     assert_eq!(stopped.get(), Some(scene.word()));
