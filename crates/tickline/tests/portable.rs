@@ -37,9 +37,9 @@ fn a_program_measures_a_time_as_std_does() {
 }
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
-/// mark 5 us ahead of the line. A first line waits for a mark that is ahead of it by less than 15
-/// us. The sum is about 20 us. The limit leaves room for the line's own slope.
-const NEAR_NS: u64 = 50_000;
+/// mark one margin ahead of the line. A first line waits for a mark that is ahead of it by less than
+/// three margins. The rest is room for the line's own slope.
+const NEAR_NS: u64 = 10 * tickline_core::control::MEETING_MARGIN_NS;
 
 /// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller
 /// than one that was complete before it began. None is far from the OS clock. No reading that
