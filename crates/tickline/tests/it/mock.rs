@@ -35,6 +35,33 @@ fn a_mock_moves_time_by_hand() {
     assert!(Instant::now() >= before);
 }
 
+#[test]
+fn a_mock_goes_on_from_the_unix_time_that_was_set() {
+    let mock = MockClock::new();
+    let _active = mock.activate();
+    mock.set_unix_time(UnixTime::from_secs(1_000));
+    mock.advance(Duration::from_secs(3));
+    assert_eq!(UnixTime::now(), UnixTime::from_secs(1_003));
+}
+
+#[test]
+fn unix_time_says_how_much_has_elapsed() {
+    let mock = MockClock::new();
+    let _active = mock.activate();
+    let start = UnixTime::now();
+    mock.advance(Duration::from_secs(3));
+    assert_eq!(start.elapsed(), Ok(Duration::from_secs(3)));
+}
+
+#[test]
+fn the_time_since_a_unix_time_in_the_future_is_an_error() {
+    let mock = MockClock::new();
+    let _active = mock.activate();
+    let later = UnixTime::now() + Duration::from_secs(7);
+    let error = later.elapsed().unwrap_err();
+    assert_eq!(error.duration(), Duration::from_secs(7));
+}
+
 /// A mock as a value shows its time on all threads, in all readings, and no other clock does.
 #[test]
 fn a_mock_can_be_injected() {
