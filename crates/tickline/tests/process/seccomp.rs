@@ -20,6 +20,7 @@ in_processes! { in_child_of_a_kernel:
     without_a_thread_a_clock_needs_two_system_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
     a_guard_of_a_killed_thread_does_not_stop_the_next_one,
+    a_thread_that_was_killed_does_not_stop_the_coarse_time,
     a_background_thread_that_was_killed_neither_runs_nor_is_joined,
 }
 
@@ -305,5 +306,27 @@ fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
         } else {
             3
         }
+    });
+}
+
+/// Symptom: the coarse time stood still for ever in a process that outlives the clock's thread.
+fn a_thread_that_was_killed_does_not_stop_the_coarse_time() {
+    under_a_filter(None, || {
+        let Ok(guard) = tickline::start() else {
+            return 1;
+        };
+        let rules = BTreeMap::from([(libc::SYS_ppoll, vec![])]);
+        if !install(rules, SeccompAction::Allow, SeccompAction::KillThread) {
+            return CANNOT;
+        }
+        // The kernel kills the thread when that thread sleeps again, at most an interval later. So
+        // the thread stores no time a second from now.
+        let end = tickline::now_ordered_ns() + 1_000_000_000;
+        let goes_on = (0..20_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            tickline::recent_ns() > end
+        });
+        drop(guard);
+        i32::from(!goes_on) * 2
     });
 }
