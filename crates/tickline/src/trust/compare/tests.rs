@@ -66,23 +66,6 @@ fn enough_exchanges_make_a_comparison() {
     panic!("impossible in spite of enough exchanges");
 }
 
-/// Symptom: only the first rest took any time.
-#[test]
-fn a_comparison_rests_before_each_pair() {
-    if COUNTER.is_none() || !crate::sys::may_read_counter() {
-        return eprintln!("SKIPPED: no counter that may be read");
-    }
-    let pairs = sys::comparable_cpus().len().saturating_sub(1);
-    let start_ns = OsClock.monotonic_ns();
-    let comparison = compare(&StoppableSleep::plain());
-    let spent_ns = OsClock.monotonic_ns() - start_ns;
-    // The first pair alone, if a later one was not reached.
-    let is_complete = matches!(comparison, Some(CounterComparison::Synchronised { .. }));
-    let rests = if is_complete { pairs } else { pairs.min(1) };
-    let rests_ns = REST_NS * u64::try_from(rests).unwrap();
-    assert!(spent_ns.unsigned_abs() >= rests_ns, "{spent_ns} ns");
-}
-
 #[test]
 fn a_comparison_that_is_stopped_has_no_result() {
     let sleep = StoppableSleep::plain();
