@@ -191,6 +191,27 @@ fn subtracting_too_much_panics_as_in_std() {
 }
 
 #[test]
+fn unix_time_converts_to_system_time_and_back() {
+    let time = UnixTime::from_nanos(1_767_225_600_123_456_789);
+    // `SystemTime` counts units of 100 ns on Windows.
+    let lost_ns = if cfg!(windows) { 89 } else { 0 };
+    let system = SystemTime::from(time);
+    let since_epoch = system.duration_since(UNIX_EPOCH).unwrap();
+    assert_eq!(
+        since_epoch,
+        Duration::new(1_767_225_600, 123_456_789 - lost_ns)
+    );
+    let back = UnixTime::try_from(system).unwrap();
+    assert_eq!(back + Duration::from_nanos(lost_ns.into()), time);
+}
+
+#[test]
+fn the_default_of_a_unix_time_is_the_epoch() {
+    assert_eq!(UnixTime::default(), UnixTime::UNIX_EPOCH);
+    assert_eq!(UnixTime::UNIX_EPOCH.as_nanos(), 0);
+}
+
+#[test]
 fn a_system_time_after_the_limit_is_named_with_the_limit() {
     let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000))
         .unwrap_err()

@@ -96,6 +96,7 @@ fn child_role() {
         Ok("native") => native(),
         Ok("off") => off(),
         Ok("other_namespace") => other_namespace(),
+        Ok("forked_in_order") => forked_in_order(),
         Ok("unix_far_ahead") => unix_far_ahead(),
         Ok("closes_library") => closes_library(),
         Ok("second_copy") => second_copy(),
@@ -144,6 +145,8 @@ fn a_program_is_served() {
     }
     for (role, less_ns, more_ns) in [
         ("unix_far_ahead", 0, 200_000_000),
+        // A line that a slew has put above the kernel's clock.
+        ("forked_in_order", AHEAD_NS - 1_000_000, 0),
         // At this distance, a forked child finds the line near and far by turns, depending on the
         // kernel's last tick.
         ("line_behind", AHEAD_NS + 2_500_000, 0),
@@ -310,6 +313,16 @@ fn unix_far_ahead() {
         assert!(!is_served(libc::CLOCK_REALTIME));
     } else {
         println!("SKIPPED: without a vDSO there is no time of the last tick");
+    }
+}
+
+/// The first reading of a forked child is not before its parent's last one, which the page served.
+fn forked_in_order() {
+    for _ in 0..50 {
+        assert!(is_served(libc::CLOCK_MONOTONIC));
+        let before_ns = libc_ns(libc::CLOCK_MONOTONIC);
+        let code = code_of_fork(|| i32::from(libc_ns(libc::CLOCK_MONOTONIC) < before_ns));
+        assert_eq!(code, 0);
     }
 }
 

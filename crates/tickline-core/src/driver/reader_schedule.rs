@@ -170,6 +170,13 @@ mod tests {
     }
 
     #[test]
+    fn one_review_comes_in_eight_iterations() {
+        let schedule = ReaderSchedule::new();
+        let reviews: Vec<u64> = (1..=24).filter(|_| schedule.count_iteration()).collect();
+        assert_eq!(reviews, [8, 16, 24]);
+    }
+
+    #[test]
     fn a_reader_of_unix_time_may_judge_in_an_eighth_of_the_time() {
         let may_judge =
             |since_ns| ReaderSchedule::may_judge_at(1_700_000_000 * JUDGING_PERIOD_NS + since_ns);

@@ -2,6 +2,7 @@ use core::cell::Cell;
 
 use super::*;
 use crate::reference::Resolutions;
+use crate::shared::{ReadingSource, SlowReading};
 use crate::testing::{CONFIG, HookedCell, Machine};
 
 /// A process with its clock, and the verdict that its facts lead to. One thread plays all parts.
@@ -217,4 +218,33 @@ fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
         (config.interval_ns, config.cadence),
         (2 * CONFIG.interval_ns, Cadence::OnDemand)
     );
+}
+
+/// A reader finds no line, for example because the first, short one has just ended.
+#[test]
+fn an_iteration_that_is_not_due_is_not_wanted() {
+    let process = Process::new();
+    process.until_published();
+    let now_ns = process.machine().truth_ns();
+    let due_ns = now_ns + 1_000_000;
+    process.clock.keeper.set_due(due_ns);
+    // Calls that are frequent enough for a streak.
+    let wants = |reference_ns| {
+        let reading = SlowReading {
+            ns: reference_ns,
+            source: ReadingSource::Reference { reference_ns },
+        };
+        let DrivenClock {
+            keeper,
+            reader_schedule,
+            ..
+        } = &process.clock;
+        (0..100).any(|_| reader_schedule.wants_iteration(keeper, &reading, CONFIG.interval_ns))
+    };
+    assert!(!wants(now_ns) && !wants(due_ns - 1));
+    assert!(wants(due_ns));
+    process
+        .clock
+        .disable(Some(process.machine()), process.machine());
+    assert!(!wants(due_ns), "a gate is closed");
 }

@@ -248,3 +248,27 @@ fn a_counter_tells_4096_cpu_ids_apart_and_no_more() {
     assert_eq!(checked_ids(4_096), Ok(4_096));
     assert!(checked_ids(4_097).is_err());
 }
+
+#[test]
+fn auto_follows_the_comparison_and_the_builder_overrules_it() {
+    use tickline_core::gate::CounterDifference;
+    let unsynchronised = CounterComparison::Unsynchronised {
+        cpu: 0,
+        other_cpu: 1,
+        difference: CounterDifference {
+            min_ticks: 900,
+            max_ticks: 1_000,
+        },
+    };
+    for (comparison, by_auto) in [
+        (CounterComparison::Pending, false),
+        (CounterComparison::Single, false),
+        (CounterComparison::Synchronised { cpus: 2 }, false),
+        (CounterComparison::Impossible, false),
+        (unsynchronised, true),
+    ] {
+        let wanted = [LinePerCpu::Auto, LinePerCpu::On, LinePerCpu::Off]
+            .map(|choice| wants_line_per_cpu(choice, comparison));
+        assert_eq!(wanted, [by_auto, true, false], "{comparison:?}");
+    }
+}

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use crate::common::{in_child, read_in_order, read_until, until, until_fast};
+use crate::common::{await_publications, in_child, read_in_order, read_until, until, until_fast};
 use tickline::{
     Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, Instant, LinePerCpu, Probes,
     Reason,
 };
 use tickline_core::counter::{Counter as _, HardwareCounter};
 
-/// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
 fn disabling_takes_effect_at_once_and_can_be_undone() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
@@ -34,7 +33,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
         "reading must not open the gate"
     );
     clock.enable();
-    read_until(&clock, Clock::unix_now, |status| {
+    read_until(&clock, Clock::now_ordered, |status| {
         status.state == ClockState::Fast
     });
     read_in_order(&clock, &mut last_ns);
@@ -43,6 +42,47 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
         (events.get(Event::GateClosed), events.get(Event::GateOpened)),
         (1, 1)
     );
+}
+
+/// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
+#[test]
+fn a_program_that_reads_only_unix_time_gets_the_counter_again() {
+    let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    clock.disable();
+    std::hint::black_box(clock.unix_now());
+    clock.enable();
+    read_until(&clock, Clock::unix_now, |status| {
+        status.state == ClockState::Fast
+    });
+}
+
+/// The last of two calls that meet wins, and none leaves a gate that nobody opens.
+#[cfg(not(target_family = "wasm"))]
+#[test]
+fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    for _ in 0..500 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| clock.disable());
+            scope.spawn(|| {
+                clock.enable();
+                clock.maintain();
+            });
+        });
+        let disabled = ClockState::Fallback(Reason::DisabledByProgram);
+        if clock.status().state == disabled {
+            assert!(!clock.reading().is_from_counter());
+            continue;
+        }
+        until(&clock, || {
+            clock.maintain();
+            clock.status().state != ClockState::Calibrating
+        });
+        assert_ne!(clock.status().state, disabled, "it was enabled");
+    }
 }
 
 type Read = fn(&Clock) -> u64;
@@ -120,14 +160,6 @@ fn only_maintain_drives_a_manual_clock() {
         !clock.status().is_judged,
         "readers must not drive a manual clock"
     );
-    clock.disable();
-    (0..5).for_each(|_| _ = clock.maintain());
-    assert_eq!(
-        clock.status().state,
-        ClockState::Fallback(Reason::DisabledByProgram),
-        "disabled before it had begun"
-    );
-    clock.enable();
     until(&clock, || {
         std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
         clock.status().state != ClockState::Calibrating
@@ -136,7 +168,20 @@ fn only_maintain_drives_a_manual_clock() {
 }
 
 #[test]
-fn errors_name_a_bad_setting_its_value_and_its_limits() {
+fn a_clock_that_was_disabled_before_it_began_stays_so() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    (0..5).for_each(|_| _ = clock.maintain());
+    let status = clock.status();
+    assert_eq!(
+        status.state,
+        ClockState::Fallback(Reason::DisabledByProgram)
+    );
+    assert_eq!(status.events.get(Event::Recovery), 0);
+}
+
+#[test]
+fn an_error_names_a_setting_out_of_range_its_value_and_its_limits() {
     type Setting = fn(tickline::ClockBuilder) -> tickline::ClockBuilder;
     let cases: [(Setting, &str); 5] = [
         (
@@ -166,28 +211,43 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
             ErrorKind::OutOfRange
         );
     }
-    for error in [
-        Clock::builder()
-            .driver(Driver::Reader)
-            .line_per_cpu(LinePerCpu::On)
-            .start()
-            .unwrap_err(),
-        Clock::builder()
-            .driver(Driver::Manual)
-            .recent_every(Duration::from_millis(1))
-            .start()
-            .unwrap_err(),
-        Clock::builder()
-            .driver(Driver::Reader)
-            .start_global()
-            .unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
-        assert!(
-            error.to_string().contains(" needs Driver::Thread, not "),
-            "{error}"
-        );
+}
+
+#[test]
+fn settings_of_the_thread_are_refused_without_one() {
+    for driver in [Driver::Reader, Driver::Manual] {
+        let builder = || Clock::builder().driver(driver);
+        for (error, setting) in [
+            (
+                builder().line_per_cpu(LinePerCpu::On).start().unwrap_err(),
+                "line_per_cpu",
+            ),
+            (
+                builder()
+                    .recent_every(Duration::from_millis(1))
+                    .start()
+                    .unwrap_err(),
+                "recent_every",
+            ),
+            (builder().start_global().unwrap_err(), "start_global"),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
+            let expected = format!("{setting} needs Driver::Thread, not {driver:?}");
+            assert_eq!(error.to_string(), expected);
+        }
     }
+}
+
+#[test]
+fn a_clock_without_a_thread_may_decline_a_line_for_each_cpu() {
+    for driver in [Driver::Reader, Driver::Manual] {
+        let builder = Clock::builder().driver(driver);
+        assert!(builder.line_per_cpu(LinePerCpu::Off).start().is_ok());
+    }
+}
+
+#[test]
+fn a_line_for_each_cpu_is_refused_with_minimal_probes() {
     let error = Clock::builder()
         .probes(Probes::Minimal)
         .line_per_cpu(LinePerCpu::On)
@@ -202,38 +262,49 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
     );
 }
 
-/// `off` takes effect; another value is reported and ignored. The first reading, without any start,
-/// finds the variable in an environment that is larger than its buffer.
 #[test]
 fn the_environment_switches_the_counter_off() {
+    in_child(&[("TICKLINE", "off")], || {
+        (0..1_000).for_each(|_| _ = std::hint::black_box(tickline::now_ns()));
+        let status = Clock::global().status();
+        assert_eq!(status.environment, EnvironmentSwitch::Off);
+        assert_eq!(
+            status.state,
+            ClockState::Fallback(Reason::DisabledByEnvironment)
+        );
+    });
+}
+
+#[test]
+fn nonsense_in_the_environment_is_reported_and_ignored() {
+    in_child(&[("TICKLINE", "of")], || {
+        let clock = Clock::global();
+        until_fast(clock);
+        let status = clock.status();
+        assert_eq!(status.environment, EnvironmentSwitch::Unrecognised);
+        assert_ne!(
+            status.state,
+            ClockState::Fallback(Reason::DisabledByEnvironment)
+        );
+    });
+}
+
+/// The first reading, without any start, reads an environment that is larger than its buffer.
+#[test]
+fn a_first_reading_finds_the_variable() {
     let filler: Vec<(String, String)> = (0..200)
         .map(|number| (format!("A_TICKLINE_{number}"), "TICKLINE=on".repeat(7)))
         .collect();
-    for value in ["off", "of"] {
-        let mut environment: Vec<_> = filler
-            .iter()
-            .map(|(name, value)| (&**name, &**value))
-            .collect();
-        environment.push(("TICKLINE", value));
-        in_child(&environment, || {
-            for _ in 0..1_000 {
-                std::hint::black_box(tickline::now_ns());
-            }
-            let is_off = std::env::var("TICKLINE").as_deref() == Ok("off");
-            let status = Clock::global().status();
-            let expected = if is_off {
-                EnvironmentSwitch::Off
-            } else {
-                EnvironmentSwitch::Unrecognised
-            };
-            assert_eq!(status.environment, expected);
-            assert_eq!(
-                status.state == ClockState::Fallback(Reason::DisabledByEnvironment),
-                is_off,
-                "{status:?}"
-            );
-        });
-    }
+    let mut environment: Vec<_> = filler
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    environment.push(("TICKLINE", "off"));
+    in_child(&environment, || {
+        std::hint::black_box(tickline::now_ns());
+        let switch = Clock::global().status().environment;
+        assert_eq!(switch, EnvironmentSwitch::Off);
+    });
 }
 
 /// The settings of `start_global` reach a control loop that readers had made before.
@@ -261,6 +332,47 @@ fn start_global_sets_the_interval() {
             "{interval_ns:?} ns"
         );
     });
+}
+
+/// A status shows the interval that was set, not what the thread does.
+#[test]
+fn the_thread_recalibrates_at_the_interval_of_start_global() {
+    in_child(&[], || {
+        let clock = Clock::global();
+        if until_fast(clock).is_none() {
+            return;
+        }
+        let _guard = Clock::builder()
+            .interval(Duration::from_millis(5))
+            .start_global()
+            .unwrap();
+        // Longer than a loop takes to grow to its own interval of 500 ms.
+        std::thread::sleep(Duration::from_millis(1_500));
+        // At 500 ms these would take 20 s.
+        let start = std::time::Instant::now();
+        await_publications(clock, 40);
+        let spent = start.elapsed();
+        assert!(spent < Duration::from_secs(8), "{spent:?}");
+    });
+}
+
+/// What CPUID says of the processor, as the kernel has read it.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn the_facts_of_the_processor_are_those_of_the_kernel() {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags"));
+    let Some(flags) = flags else {
+        return crate::common::skip("this kernel does not list the processor's flags");
+    };
+    let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.maintain();
+    let status = clock.status();
+    assert_eq!(status.is_virtual, has("hypervisor"));
+    let closed_by = status.verdict(tickline::Gate::Invariant).closed_by;
+    let expected = (!has("nonstop_tsc")).then_some(Reason::NotInvariant);
+    assert_eq!(closed_by, expected);
 }
 
 /// A tick that was read between two readings becomes a time between theirs.

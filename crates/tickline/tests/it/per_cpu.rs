@@ -86,10 +86,17 @@ fn readings_are_those_of_the_os_clock() {
         clock.status()
     );
     assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
+}
 
+#[test]
+fn a_clock_with_a_line_for_each_cpu_can_be_switched_off_and_on() {
+    let Some(clock) = fast_clock(Duration::from_millis(5)) else {
+        return;
+    };
     clock.disable();
     assert!(!clock.reading().is_from_counter());
     assert!(clock.status().per_cpu.is_empty());
+    assert!(clock.now().as_nanos() > 0 && clock.unix_now().as_nanos() > 0);
     clock.enable();
     until_fast_by(&clock, |lines| lines > 0).expect("fast again");
 }
@@ -205,11 +212,10 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
     });
 }
 
-/// A child has the lines, but not their thread. When the lines have ended, the OS clock serves
-/// the child until its readers have made a common line, if the gates allow one. Readers of only
-/// Unix time make one, too.
+/// A child has the lines, but not their thread. When the lines have ended, the OS clock serves the
+/// child.
 #[test]
-fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
+fn a_forked_child_leaves_the_cpus_lines() {
     common::in_child(&[], || {
         let Some(clock) = fast_clock(Duration::from_millis(1)) else {
             return;
@@ -223,6 +229,16 @@ fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
             let (after, status) = (clock.now().as_nanos(), clock.status());
             assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
         });
+    });
+}
+
+/// Its readers make one, if the gates allow it; readers of only Unix time, too.
+#[test]
+fn a_forked_child_makes_a_common_line() {
+    common::in_child(&[], || {
+        let Some(clock) = fast_clock(Duration::from_millis(1)) else {
+            return;
+        };
         if clock.status().unix_reason().is_some() {
             return common::skip("the OS clock serves Unix time");
         }

@@ -11,7 +11,8 @@ use crate::common::{in_fork, read_in_order, read_until, skip, until, until_fast}
 
 in_processes! { in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
-    a_forked_child_may_drop_what_it_inherited_and_start_anew,
+    a_forked_child_drops_what_it_inherited_with_the_descriptors,
+    an_inherited_guard_does_not_stop_the_childs_own_thread,
     a_child_forked_during_a_comparison_compares_for_itself,
 }
 
@@ -47,9 +48,8 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
     }
 }
 
-/// A child drops the clocks and guards that it has inherited. It is then rid of their descriptors.
-/// The drop does not stop the thread that the child has started. The parent keeps its own.
-fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
+/// The parent keeps its own descriptors.
+fn a_forked_child_drops_what_it_inherited_with_the_descriptors() {
     let guard = RefCell::new(Some(tickline::start().unwrap()));
     let clock = RefCell::new(Some(Clock::builder().start().unwrap()));
     assert_eq!(timers().len(), 2);
@@ -59,11 +59,16 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
         drop(guard.take());
         assert_eq!(timers().len(), 0);
     });
+    assert_eq!(timers().len(), 2);
+}
+
+fn an_inherited_guard_does_not_stop_the_childs_own_thread() {
+    let guard = RefCell::new(Some(tickline::start().unwrap()));
     in_fork(|| {
         let _own = tickline::start().unwrap(); // forgets the inherited thread
         await_tickline_threads(1);
-        assert_eq!(timers().len(), 2);
-        drop((guard.take(), clock.take()));
+        assert_eq!(timers().len(), 1);
+        drop(guard.take());
         // This waits, because a thread that is created for a comparison has this name at first.
         await_tickline_threads(1);
         assert_eq!(
@@ -71,7 +76,6 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
             (Driver::Thread, 1)
         );
     });
-    assert_eq!(timers().len(), 2);
 }
 
 /// Without a fork token, a child can't take over most locks of its parent's threads. It takes over

@@ -17,9 +17,11 @@ use crate::common::{goes_on, skip, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
+    full_probes_are_killed_by_the_same_filter,
     without_a_thread_a_clock_needs_two_system_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
     a_guard_of_a_killed_thread_does_not_stop_the_next_one,
+    a_thread_that_was_killed_does_not_stop_the_coarse_time,
     a_background_thread_that_was_killed_neither_runs_nor_is_joined,
 }
 
@@ -142,43 +144,47 @@ fn use_clock(clock: &Clock) -> bool {
     goes_on(clock, &mut last)
 }
 
-/// The control: with full probes the same filter kills the same program.
 fn minimal_probes_live_under_a_filter_that_kills() {
-    for (probes, killed) in [(Probes::Minimal, None), (Probes::Full, Some(libc::SIGSYS))] {
-        for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
-            under_a_filter(killed, || {
-                let threads = &[MINIMAL, TEST, PARKING, THREADS];
-                if !allow_only(if driver == Driver::Thread {
-                    threads
-                } else {
-                    &threads[..2]
-                }) {
-                    return CANNOT;
-                }
-                let settings = Clock::builder().probes(probes).driver(driver);
-                let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else {
-                    return 1;
-                };
-                if !use_clock(&clock) {
-                    return 2;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-                let status = clock.status();
-                drop(clock);
-                // On targets without a counter that reason comes first.
-                let is_honest = matches!(
-                    status.state,
-                    ClockState::Fallback(
-                        Reason::KernelUnknown | Reason::Untested | Reason::NoCounter
-                    )
-                );
-                if is_honest && status.driver == driver {
-                    0
-                } else {
-                    3
-                }
-            });
-        }
+    use_each_driver_under_a_filter(Probes::Minimal, None);
+}
+
+/// The control.
+fn full_probes_are_killed_by_the_same_filter() {
+    use_each_driver_under_a_filter(Probes::Full, Some(libc::SIGSYS));
+}
+
+fn use_each_driver_under_a_filter(probes: Probes, killed: Option<i32>) {
+    for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
+        under_a_filter(killed, || {
+            let threads = &[MINIMAL, TEST, PARKING, THREADS];
+            if !allow_only(if driver == Driver::Thread {
+                threads
+            } else {
+                &threads[..2]
+            }) {
+                return CANNOT;
+            }
+            let settings = Clock::builder().probes(probes).driver(driver);
+            let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else {
+                return 1;
+            };
+            if !use_clock(&clock) {
+                return 2;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            let status = clock.status();
+            drop(clock);
+            // On targets without a counter that reason comes first.
+            let is_honest = matches!(
+                status.state,
+                ClockState::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter)
+            );
+            if is_honest && status.driver == driver {
+                0
+            } else {
+                3
+            }
+        });
     }
 }
 
@@ -305,5 +311,27 @@ fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
         } else {
             3
         }
+    });
+}
+
+/// Symptom: the coarse time stood still for ever in a process that outlives the clock's thread.
+fn a_thread_that_was_killed_does_not_stop_the_coarse_time() {
+    under_a_filter(None, || {
+        let Ok(guard) = tickline::start() else {
+            return 1;
+        };
+        let rules = BTreeMap::from([(libc::SYS_ppoll, vec![])]);
+        if !install(rules, SeccompAction::Allow, SeccompAction::KillThread) {
+            return CANNOT;
+        }
+        // The kernel kills the thread when that thread sleeps again, at most an interval later. So
+        // the thread stores no time a second from now.
+        let end = tickline::now_ordered_ns() + 1_000_000_000;
+        let goes_on = (0..20_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            tickline::recent_ns() > end
+        });
+        drop(guard);
+        i32::from(!goes_on) * 2
     });
 }

@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, ClockState, CounterComparison, Driver, ErrorKind, Gate, Reason, Trust};
+use tickline::{
+    Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Gate, Reason, Trust,
+};
 use tickline_observe::{clock_ns, monotonic_ns};
 
 use crate::allocator::{ASLEEP, SLEEPS};
@@ -14,7 +16,9 @@ use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
 in_processes! { in_child:
     there_is_a_thread_only_between_start_and_drop,
     clones_share_the_clock,
+    starts_and_drops_that_meet_keep_one_thread_at_most,
     the_coarse_clock_follows_the_thread_and_falls_back_without_one,
+    the_coarse_time_is_stored_between_recalibrations,
     errno_survives_a_reading,
     the_counters_are_compared_if_the_result_matters,
     a_start_that_waits_for_another_one_sleeps,
@@ -51,6 +55,23 @@ fn there_is_a_thread_only_between_start_and_drop() {
     );
     drop(other);
     drop(Clock::builder().start().unwrap());
+    await_tickline_threads(0);
+}
+
+/// Each start returns a guard of a thread that runs, and the last guard ends it.
+fn starts_and_drops_that_meet_keep_one_thread_at_most() {
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let guard = tickline::start().unwrap();
+                    assert_eq!(Clock::global().status().driver, Driver::Thread);
+                    drop(guard);
+                }
+            });
+        }
+    });
+    assert_eq!(Clock::global().status().driver, Driver::Reader);
     await_tickline_threads(0);
 }
 
@@ -115,6 +136,31 @@ fn the_coarse_clock_follows_the_thread_and_falls_back_without_one() {
     });
     drop(guard);
     assert!(tickline::recent_ns() >= last);
+}
+
+/// The thread stores it as often as the program asks, however rarely it recalibrates.
+fn the_coarse_time_is_stored_between_recalibrations() {
+    let clock = Clock::builder()
+        .recent_every(Duration::from_millis(1))
+        .start()
+        .unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    until(&clock, || clock.status().interval_ns > Some(200_000_000));
+    let recalibrations = || clock.status().events.get(Event::Replacement);
+    let (before, mut last, mut stored) = (recalibrations(), clock.recent(), 0);
+    until(&clock, || {
+        let recent = clock.recent();
+        stored += u64::from(recent > last);
+        last = recent;
+        stored == 20
+    });
+    let recalibrated = recalibrations() - before;
+    assert!(
+        recalibrated < 10,
+        "{recalibrated} for {stored} coarse times"
+    );
 }
 
 /// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.

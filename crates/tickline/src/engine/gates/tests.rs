@@ -210,15 +210,22 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     cell.publish(old.state, &line, &bounds.into(), None)
 }
 
+/// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if
+/// another reason closes the gate here.
+fn engine_with_slow_counter() -> Option<Engine> {
+    let engine = Engine::new(Driver::Reader);
+    let status = judged(&engine, (1_000, 40, 40))?;
+    assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
+    inject((1, 40, 40));
+    Some(engine)
+}
+
 /// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.
 #[test]
 fn a_slow_counter_is_measured_again() {
-    let engine = Engine::new(Driver::Reader);
-    let Some(status) = judged(&engine, (1_000, 40, 40)) else {
+    let Some(engine) = engine_with_slow_counter() else {
         return;
     };
-    assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
-    inject((1, 40, 40));
     engine.iterate(Cadence::Scheduled);
     assert_eq!(
         engine.state(),
@@ -226,37 +233,65 @@ fn a_slow_counter_is_measured_again() {
         "not at once"
     );
     engine.clock.keeper.set_due(OsClock.monotonic_ns());
+    engine.iterate(Cadence::Scheduled);
+    assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
+    injected::COST.set(None);
+}
+
+#[test]
+fn readers_of_only_unix_time_have_a_slow_counter_measured_again() {
+    let Some(engine) = engine_with_slow_counter() else {
+        return;
+    };
+    engine.clock.keeper.set_due(OsClock.monotonic_ns());
     let start = std::time::Instant::now();
     while engine.state() == ClockState::Fallback(Reason::Slow) {
         engine.unix_ns();
-        assert!(
-            start.elapsed().as_secs() < 60,
-            "readers of only Unix time judge, too"
-        );
+        assert!(start.elapsed().as_secs() < 60, "nobody judges");
     }
+    injected::COST.set(None);
+}
+
+/// An engine that is disrupted, because its line is `ahead_ns` ahead of the OS clock. `None`, with a
+/// message, if there is no line by the counter here.
+fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
+    let engine = Engine::new(Driver::Manual);
+    let status = judged(&engine, (1, 1_000, 1_000))?;
+    if status.state != ClockState::Fast {
+        eprintln!("SKIPPED: no line by the counter here: {}", status.state);
+        return None;
+    }
+    // If a line ends while this thread is preempted, the loop tries again.
+    let seen = (0..10_000).any(|_| {
+        engine.iterate(Cadence::Scheduled);
+        put_ahead(&engine, ahead_ns) && engine.state() == ClockState::Disrupted
+    });
+    assert!(seen, "{}", engine.state());
+    Some(engine)
 }
 
 /// The state is `Disrupted` before any iteration has found that the line is ahead of the OS clock.
 /// After the next iteration, the state is not `Fast` until the line is back.
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
-    let engine = Engine::new(Driver::Manual);
-    let Some(status) = judged(&engine, (1, 1_000, 1_000)) else {
+    if let Some(engine) = engine_ahead(50_000_000) {
+        engine.iterate(Cadence::Scheduled);
+        assert_ne!(engine.state(), ClockState::Fast);
+    }
+}
+
+/// As after the OS clock has jumped ahead.
+#[test]
+fn a_line_that_is_behind_the_os_clock_is_disrupted() {
+    engine_ahead(-50_000_000);
+}
+
+/// The OS clock, which serves a disabled clock, is behind the line's last reading.
+#[test]
+fn a_reading_after_disable_is_in_order_and_within_its_bounds() {
+    let Some(engine) = engine_ahead(50_000_000) else {
         return;
     };
-    if status.state != ClockState::Fast {
-        return eprintln!("SKIPPED: no line by the counter here: {}", status.state);
-    }
-    // If a line ends while this thread is preempted, the loop tries again.
-    for ahead_ns in [-50_000_000, 50_000_000] {
-        let seen = (0..10_000).any(|_| {
-            engine.iterate(Cadence::Scheduled);
-            put_ahead(&engine, ahead_ns) && engine.state() == ClockState::Disrupted
-        });
-        assert!(seen, "{}", engine.state());
-    }
-    engine.iterate(Cadence::Scheduled);
-    assert_ne!(engine.state(), ClockState::Fast);
     let last_ns = engine.now_ordered_ns();
     engine.disable();
     let reading = engine.reading(tickline_core::reference::Timescale::Monotonic);

@@ -228,22 +228,41 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    #[test]
-    fn a_wait_ends_by_itself_and_a_stop_ends_the_present_and_every_later_one() {
-        for sleep in [
+    fn both() -> [StoppableSleep; 2] {
+        [
             StoppableSleep::notifying_clock_set(),
             StoppableSleep::plain(),
-        ] {
+        ]
+    }
+
+    #[test]
+    fn a_wait_ends_by_itself() {
+        for sleep in both() {
             let start = Instant::now();
             assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_a_wait_that_has_begun() {
+        for sleep in both() {
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| sleep.wait(Duration::from_secs(3_600)));
                 std::thread::sleep(Duration::from_millis(20));
                 sleep.stop();
                 assert_eq!(waiter.join().unwrap(), WakeCause::Stopped);
             });
-            assert_eq!(sleep.wait(Duration::from_secs(3_600)), WakeCause::Stopped);
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_every_later_wait() {
+        for sleep in both() {
+            sleep.stop();
+            for _ in 0..2 {
+                assert_eq!(sleep.wait(Duration::from_secs(3_600)), WakeCause::Stopped);
+            }
         }
     }
 }

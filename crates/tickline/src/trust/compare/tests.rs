@@ -39,15 +39,49 @@ fn the_counters_of_this_machine_are_compared() {
             "{comparison:?}"
         ),
     }
+}
+
+/// The comparison is impossible only if the CPUs exchange too little.
+#[test]
+fn enough_exchanges_make_a_comparison() {
+    let cpus = sys::comparable_cpus();
+    let &[first, ref others @ ..] = cpus.as_slice() else {
+        return eprintln!("SKIPPED: no CPU that is known");
+    };
+    if others.is_empty() || COUNTER.is_none() || !crate::sys::may_read_counter() {
+        return eprintln!("SKIPPED: no two counters that may be read");
+    }
+    // A busy machine may do both, only one or none of the two.
+    for _ in 0..5 {
+        let between = |other: &u32| exchange::between(first, *other).are_enough();
+        let were_enough = others.iter().all(between);
+        let comparison = compare(&StoppableSleep::plain());
+        if comparison != Some(CounterComparison::Impossible) {
+            return;
+        }
+        if !were_enough {
+            return eprintln!("SKIPPED: this machine is too busy");
+        }
+    }
+    panic!("impossible in spite of enough exchanges");
+}
+
+#[test]
+fn a_comparison_that_is_stopped_has_no_result() {
+    let sleep = StoppableSleep::plain();
+    sleep.stop();
+    if COUNTER.is_some() && sys::comparable_cpus().len() > 1 {
+        assert_eq!(compare(&sleep), None);
+    }
+}
+
+#[test]
+fn a_dropped_comparison_wakes_its_thread() {
     let endless = Arc::new(StoppableSleep::plain());
     let inside = Arc::clone(&endless);
     let wait = move || _ = inside.wait(Duration::from_secs(3_600));
     let thread = Thread::spawn(None, wait).expect("a thread");
     drop(ComparisonThread(Some((thread, endless))));
-    sleep.stop();
-    if sys::comparable_cpus().len() > 1 {
-        assert_eq!(compare(&sleep), None);
-    }
 }
 
 /// Symptom, by reading: a judge took the result for pending while a preempted thread held it. Where
