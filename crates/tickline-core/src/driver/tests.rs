@@ -1,6 +1,7 @@
 use core::cell::Cell;
 
 use super::*;
+use crate::control::MIN_INTERVAL_NS;
 use crate::gate::keeper::Stage;
 use crate::reference::Resolutions;
 use crate::testing::{CONFIG, HookedCell, Machine, leak};
@@ -41,7 +42,8 @@ impl Process {
     }
 
     /// Judges by the present facts.
-    fn settle<'a>(&self, ticket: Ticket<'a, HookedCell>) -> Step<'a, HookedCell> {
+    fn settle<'a>(&self, mut ticket: Ticket<'a, HookedCell>) -> Step<'a, HookedCell> {
+        ticket.facts().has_counter = true;
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         let judgement = if self.is_open.get() {
@@ -145,6 +147,35 @@ fn a_recovery_is_followed_by_another_iteration_at_once() {
     let first = core::iter::repeat_with(|| process.iterate())
         .find(|outcome| *outcome != Some(Outcome::Calibrating));
     assert_eq!(first, Some(Some(Outcome::Published)));
+}
+
+/// Other threads may end each first line, and would else keep a reader in its call.
+#[test]
+fn two_iterations_in_a_row_are_followed_by_a_rest() {
+    let process = leak(Process::new());
+    let (machine, interval_ns) = (process.machine(), CONFIG.interval_ns);
+    let iterate = |step: Step<'static, HookedCell>| {
+        let step = match step {
+            Step::Judge(ticket) => process.settle(ticket),
+            step => step,
+        };
+        let Step::Iterate(permit) = step else {
+            panic!("every gate is open");
+        };
+        permit.iterate(interval_ns, Cadence::Scheduled, machine, machine)
+    };
+    let second = loop {
+        match iterate(process.ask()) {
+            Step::Rest(Some(iteration)) => machine.pass(iteration.next_in_ns),
+            step => break step,
+        }
+    };
+    process.clock.shared.end_line();
+    let Step::Rest(Some(iteration)) = iterate(second) else {
+        panic!("a third iteration in a row");
+    };
+    assert_eq!(iteration.outcome, Outcome::PublishedFirst);
+    assert!(iteration.next_in_ns >= MIN_INTERVAL_NS);
 }
 
 /// A common line would be wrong on some CPUs.
