@@ -41,8 +41,9 @@
 //! ```
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
-//! matter of types: no gate opens without a [`Ticket`], which [`settle`](Ticket::settle) consumes,
-//! and no line is published without a [`Permit`].
+//! matter of types: a driver opens no gate without a [`Ticket`], which [`settle`](Ticket::settle)
+//! consumes, and publishes no line without a [`Permit`]. Only a clock without a keeper is for
+//! [`SharedClock::open_gate`] and a [`Control`] of one's own: beside a keeper they break the rules.
 
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};

@@ -21,7 +21,7 @@ pub(crate) mod calibrations;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::{Cadence, Config};
+use tickline_core::control::Cadence;
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::driver::Step;
 use tickline_core::gate::keeper::LineKind;
@@ -242,11 +242,7 @@ impl Engine {
         let Step::CalibrateCpus(permit) = self.next_step() else {
             return None;
         };
-        let config = Config {
-            interval_ns: self.interval_ns(),
-            ..permit.config()
-        };
-        Some(calibrations.run(cpu_lines, &config, sleep))
+        Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

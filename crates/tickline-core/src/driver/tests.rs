@@ -1,9 +1,11 @@
 use core::cell::Cell;
 
 use super::*;
+use crate::control::MIN_INTERVAL_NS;
+use crate::gate::keeper::Stage;
 use crate::reference::Resolutions;
 use crate::shared::{ReadingSource, SlowReading};
-use crate::testing::{CONFIG, HookedCell, Machine};
+use crate::testing::{CONFIG, HookedCell, Machine, leak};
 
 /// A process with its clock, and the verdict that its facts lead to. One thread plays all parts.
 struct Process {
@@ -41,7 +43,8 @@ impl Process {
     }
 
     /// Judges by the present facts.
-    fn settle<'a>(&self, ticket: Ticket<'a, HookedCell>) -> Step<'a, HookedCell> {
+    fn settle<'a>(&self, mut ticket: Ticket<'a, HookedCell>) -> Step<'a, HookedCell> {
+        ticket.facts().has_counter = true;
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         let judgement = if self.is_open.get() {
@@ -83,6 +86,10 @@ impl Process {
         };
         _ = self.settle(ticket);
         true
+    }
+
+    fn disable(&self) {
+        self.clock.disable(Some(self.machine()), self.machine());
     }
 
     fn until_published(&self) {
@@ -141,6 +148,35 @@ fn a_recovery_is_followed_by_another_iteration_at_once() {
     let first = core::iter::repeat_with(|| process.iterate())
         .find(|outcome| *outcome != Some(Outcome::Calibrating));
     assert_eq!(first, Some(Some(Outcome::Published)));
+}
+
+/// Other threads may end each first line, and would else keep a reader in its call.
+#[test]
+fn two_iterations_in_a_row_are_followed_by_a_rest() {
+    let process = leak(Process::new());
+    let (machine, interval_ns) = (process.machine(), CONFIG.interval_ns);
+    let iterate = |step: Step<'static, HookedCell>| {
+        let step = match step {
+            Step::Judge(ticket) => process.settle(ticket),
+            step => step,
+        };
+        let Step::Iterate(permit) = step else {
+            panic!("every gate is open");
+        };
+        permit.iterate(interval_ns, Cadence::Scheduled, machine, machine)
+    };
+    let second = loop {
+        match iterate(process.ask()) {
+            Step::Rest(Some(iteration)) => machine.pass(iteration.next_in_ns),
+            step => break step,
+        }
+    };
+    process.clock.shared.end_line();
+    let Step::Rest(Some(iteration)) = iterate(second) else {
+        panic!("a third iteration in a row");
+    };
+    assert_eq!(iteration.outcome, Outcome::PublishedFirst);
+    assert!(iteration.next_in_ns >= MIN_INTERVAL_NS);
 }
 
 /// A common line would be wrong on some CPUs.
@@ -247,4 +283,273 @@ fn an_iteration_that_is_not_due_is_not_wanted() {
         .clock
         .disable(Some(process.machine()), process.machine());
     assert!(!wants(due_ns), "a gate is closed");
+}
+
+type NamedAct = (&'static str, fn(&Process));
+
+/// What another thread, or a signal handler on this one, may do at any moment.
+const ACTS: [NamedAct; 6] = [
+    ("disable", Process::disable),
+    ("enable", |process| process.clock.keeper.enable()),
+    ("request_judgement", |process| {
+        let machine = process.machine();
+        process.clock.request_judgement(Some(machine), machine);
+    }),
+    ("to the CPUs' lines", |process| {
+        process.clock.keeper.set_line_kind(LineKind::PerCpu);
+    }),
+    ("disable, enable", |process| {
+        process.disable();
+        process.clock.keeper.enable();
+    }),
+    ("to the CPUs' lines and back", |process| {
+        process.clock.keeper.set_line_kind(LineKind::PerCpu);
+        process.clock.keeper.set_line_kind(LineKind::Common);
+    }),
+];
+
+/// Runs `work`, and runs `act` before its step number `step`. Returns whether it took that many.
+fn act_at_step(
+    process: &'static Process,
+    step: u32,
+    act: impl Fn() + 'static,
+    work: impl FnOnce(),
+) -> bool {
+    let taken = leak(Cell::new(0));
+    process.machine().hooks.set(move |_| {
+        let now = taken.replace(taken.get() + 1);
+        if now == step {
+            act();
+        }
+    });
+    work();
+    process.machine().hooks.clear();
+    taken.get() > step
+}
+
+/// The clock before its first judgement, after a judgement that another one must follow, and with a
+/// line.
+const BEFORE: [fn(&Process); 3] = [
+    |_| (),
+    |process| {
+        process.until_published();
+        process.disable();
+        process.clock.keeper.enable();
+    },
+    Process::until_published,
+];
+
+/// Before any step of a judgement, of a review and of an iteration, the lock refuses a signal
+/// handler, and a thread may change the keeper's word. Readings stay in order. When the driver comes
+/// again, line and gate agree with the last change, and no line outlives a `disable()`.
+#[test]
+fn a_change_before_any_step_of_a_driver_counts() {
+    for (before, (name, act)) in BEFORE
+        .into_iter()
+        .flat_map(|before| ACTS.map(|act| (before, act)))
+    {
+        let mut step = 0;
+        loop {
+            let process = leak(Process::new());
+            before(process);
+            let last_ns = leak(Cell::new(process.clock.shared.slow().ns));
+            let interrupt = move || {
+                assert!(
+                    matches!(process.ask(), Step::Rest(None)),
+                    "a deadlock, or two drivers"
+                );
+                assert!(process.clock.ask_review(process.token()).is_none());
+                act(process);
+                let now = process.clock.shared.slow();
+                assert!(now.ns >= last_ns.replace(now.ns), "{name}, step {step}");
+                let is_off = process.clock.keeper.stage() == Stage::Disabled;
+                assert!(!is_off || process.clock.shared.by_line().is_none());
+            };
+            let work = || {
+                process.drive(Cadence::Scheduled);
+                // The facts have changed, but the result is the same.
+                if let Some(ticket) = process.clock.ask_review(process.token()) {
+                    _ = process.settle(ticket);
+                }
+            };
+            if !act_at_step(process, step, interrupt, work) {
+                break;
+            }
+            assert!(
+                process.clock.shared.slow().ns >= last_ns.get(),
+                "{name}, step {step}"
+            );
+            match name {
+                "disable" => {
+                    assert!((0..20).all(|_| process.iterate() != Some(Outcome::Published)));
+                    assert_eq!(process.clock.keeper.stage(), Stage::Disabled);
+                    assert!(process.clock.shared.cell.load().is_gate_closed());
+                    process.clock.keeper.enable();
+                }
+                "to the CPUs' lines" => {
+                    assert_eq!(process.drive(Cadence::Scheduled), None);
+                    assert_eq!(process.clock.keeper.line_kind(), Some(LineKind::PerCpu));
+                    assert!(!process.clock.shared.cell.load().is_published());
+                    process.clock.keeper.set_line_kind(LineKind::Common);
+                }
+                _ => {}
+            }
+            process.until_published();
+            assert!(
+                process.clock.shared.slow().ns >= last_ns.get(),
+                "{name}, step {step}"
+            );
+            step += 1;
+        }
+        assert!(step > 20, "{name}: {step}");
+    }
+}
+
+/// A child is forked by another thread before any step of a driver, whose stack then never goes on.
+/// The child takes the lock over, judges for itself, and its readings are in order.
+#[test]
+fn a_child_that_is_forked_before_any_step_of_a_driver_goes_on() {
+    for before in BEFORE {
+        let mut step = 0;
+        loop {
+            let process = leak(Process::new());
+            before(process);
+            let judgements = process.judgements.get();
+            let last_ns = process.clock.shared.slow().ns;
+            // The child's guard keeps the unwinding driver from releasing the lock.
+            let fork = move || {
+                process.number.set(2);
+                core::mem::forget(process.clock.lock(process.token()).expect("a takeover"));
+                std::panic::resume_unwind(Box::new("the driver's stack is gone"));
+            };
+            let taken = leak(Cell::new(false));
+            let driven = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+                taken.set(act_at_step(process, step, fork, || {
+                    process.drive(Cadence::Scheduled);
+                }));
+            }));
+            if driven.is_ok() {
+                assert!(!taken.get());
+                break;
+            }
+            process.machine().hooks.clear();
+            let judged = process.judgements.get() - judgements;
+            // The guard was forgotten, so another takeover plays its release.
+            process.number.set(3);
+            assert!(process.clock.shared.slow().ns >= last_ns, "step {step}");
+            process.until_published();
+            assert_eq!(
+                process.judgements.get() - judgements,
+                judged + 1,
+                "step {step}"
+            );
+            assert!(process.clock.shared.slow().ns >= last_ns, "step {step}");
+            step += 1;
+        }
+        assert!(step > 10, "{step}");
+    }
+}
+
+/// The collector of the facts panics: the lock is free again, and the next driver judges. A driver
+/// that forgets its ticket keeps the lock, but not in a forked child.
+#[test]
+fn a_ticket_that_is_never_settled_opens_no_gate() {
+    let process = Process::new();
+    process.clock.shared.close();
+    let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+        let Step::Judge(mut ticket) = process.ask() else {
+            panic!("a judgement is due");
+        };
+        ticket.facts().has_counter = true;
+        std::panic::resume_unwind(Box::new("no facts"));
+    }));
+    assert!(panicked.is_err());
+    assert!(process.clock.shared.cell.load().is_gate_closed());
+    assert_eq!(process.clock.keeper.stage(), Stage::Unjudged);
+    let step = process.ask();
+    assert!(matches!(step, Step::Judge(_)));
+    core::mem::forget(step);
+    assert!((0..100).all(|_| process.iterate().is_none()));
+    assert!(process.clock.shared.cell.load().is_gate_closed());
+    process.number.set(2);
+    process.until_published();
+    assert_eq!(process.judgements.get(), 1);
+}
+
+/// A review in a child that has taken the lock over is a judgement of its own. Until one is settled,
+/// the child publishes nothing with its parent's control loop.
+#[test]
+fn a_childs_first_judgement_may_be_a_review() {
+    for settles in [true, false] {
+        let process = Process::new();
+        process.until_published();
+        core::mem::forget(process.ask());
+        process.number.set(2);
+        let mut ticket = process.clock.ask_review(process.token()).unwrap();
+        assert_eq!(
+            *ticket.facts(),
+            Facts::UNKNOWN,
+            "the parent's are half changed"
+        );
+        if settles {
+            _ = process.settle(ticket);
+        } else {
+            drop(ticket);
+        }
+        assert_eq!(matches!(process.ask(), Step::Iterate(_)), settles);
+        process.until_published();
+        assert_eq!(process.judgements.get(), 2);
+    }
+}
+
+/// When readers next run an iteration. An iteration sets the time, and so does a judgement that
+/// waits for a reason to pass. After every other judgement and change, an iteration is due at once.
+///
+/// Symptom: after a review that found every gate open again, readers had no line for an interval.
+#[test]
+fn an_iteration_is_due_when_the_driver_says() {
+    let process = Process::new();
+    let keeper = &process.clock.keeper;
+    let is_due_in = |ns| keeper.is_due(keeper.stage(), process.machine().truth_ns() + ns);
+    let is_due = || is_due_in(0);
+    assert!(is_due());
+    process.until_published();
+    assert!(is_due(), "`until_published` has let the time pass");
+    drop(process.ask());
+    assert!(is_due(), "the driver has made no use of its permit");
+    let next_ns = process
+        .drive(Cadence::Scheduled)
+        .unwrap()
+        .next_in_ns
+        .cast_signed();
+    assert!(!is_due_in(next_ns - 1_000) && is_due_in(next_ns));
+
+    let ticket = process.clock.ask_review(process.token()).unwrap();
+    let Step::Iterate(permit) = process.settle(ticket) else {
+        panic!("every gate is open");
+    };
+    drop(permit);
+    assert!(is_due(), "the review has ended the line");
+    process.until_published();
+
+    _ = process.drive(Cadence::Scheduled);
+    process.clock.shared.close();
+    assert_eq!(process.drive(Cadence::Scheduled), None);
+    assert!(is_due(), "a gate that was closed late is judged at once");
+    process.until_published();
+
+    let ticket = process.clock.ask_review(process.token()).unwrap();
+    let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
+    let (machine, judgement) = (process.machine(), Judgement::Closed { retry_at_ns });
+    _ = ticket.settle(judgement, Some(machine), machine);
+    assert!(!is_due_in(4_000_000) && is_due_in(5_000_000));
+    assert_eq!(process.iterate(), None);
+    assert_eq!(keeper.stage(), Stage::Waiting, "not due yet");
+    process.machine().pass(5_000_000);
+    process.until_published();
+
+    process.disable();
+    assert!(!is_due_in(i64::MAX / 2));
+    keeper.enable();
+    assert!(is_due());
 }

@@ -317,6 +317,8 @@ impl GateKeeper {
         let stage = match judgement {
             Judgement::Open { .. } => {
                 gate.open();
+                // An iteration is due now. After a review, the time is that of the line that has ended.
+                self.set_due(i64::MIN);
                 Stage::Open
             }
             Judgement::Closed {

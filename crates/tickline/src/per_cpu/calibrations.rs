@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
+use tickline_core::driver::CpusPermit;
 use tickline_core::per_cpu::{CpuControl, Stay};
 use tickline_core::reference::Reference;
 
@@ -28,14 +29,19 @@ impl CpuCalibrations {
             .for_each(|control| control.force_due());
     }
 
-    /// One pass over the CPUs: calibrates those that are due, unless `sleep` stops the thread.
-    /// Returns the time until the next CPU is due, ns.
+    /// One pass over the CPUs: calibrates those that are due, unless `sleep` stops the thread. The
+    /// `permit` holds the clock's lock meanwhile. Returns the time until the next CPU is due, ns.
     pub(crate) fn run(
         &mut self,
         cpu_lines: &CpuLines,
-        config: &Config,
+        permit: &CpusPermit<'_>,
+        interval_ns: u64,
         sleep: &StoppableSleep,
     ) -> u64 {
+        let config = &Config {
+            interval_ns,
+            ..permit.config()
+        };
         let Some(mask) = CpuMask::for_current_thread() else {
             return config.interval_ns;
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickline_core::control::{Cadence, Config, MIN_INTERVAL_NS};
+use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
+use tickline_core::driver::DrivenClock;
+use tickline_core::gate::keeper::Judgement;
 use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
 use tickline_core::try_lock::LockToken;
@@ -39,20 +41,29 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
             .map(|cpu| &cpu_lines.records[cpu])
     };
     records().for_each(CpuRecord::report_miss);
-    let config = Config {
-        interval_ns: 10_000_000,
+    let interval_ns = 10_000_000;
+    let clock: DrivenClock = DrivenClock::new(SharedClock::new(LineCell::new()));
+    clock.keeper.set_line_kind(LineKind::PerCpu);
+    let Step::Judge(ticket) = clock.ask(sys::lock_token(), &OsClock) else {
+        panic!("a judgement is due");
+    };
+    let judgement = Judgement::Open {
         resolutions: Resolutions {
             counter_ticks: 0,
             reference_ns: 1,
             reference_kind: ReferenceKind::Independent,
         },
-        cadence: Cadence::Pinned,
+        serves_unix_time: true,
+    };
+    let Step::CalibrateCpus(permit) = ticket.settle(judgement, sys::COUNTER.as_ref(), &OsClock)
+    else {
+        panic!("every gate is open");
     };
     let mut pass = CpuCalibrations::default();
     let sleep = StoppableSleep::notifying_clock_set();
-    let wait_ns = pass.run(&cpu_lines, &config, &sleep);
+    let wait_ns = pass.run(&cpu_lines, &permit, interval_ns, &sleep);
     assert!(
-        (MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns),
+        (MIN_INTERVAL_NS..=interval_ns).contains(&wait_ns),
         "{wait_ns}"
     );
     // ORDERING: Relaxed: one thread.
@@ -81,14 +92,17 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     );
 
     pass.was_clock_set = true;
-    assert_eq!(pass.run(&cpu_lines, &config, &sleep), MIN_INTERVAL_NS);
+    assert_eq!(
+        pass.run(&cpu_lines, &permit, interval_ns, &sleep),
+        MIN_INTERVAL_NS
+    );
     let status = cpu_lines.status();
     assert!(
         status.iter().all(|cpu| cpu.cpu as usize != absent),
         "no reader asks for it any more: {status:?}"
     );
     cpu_lines.records[absent].report_miss();
-    pass.run(&cpu_lines, &config, &sleep);
+    pass.run(&cpu_lines, &permit, interval_ns, &sleep);
     assert!(
         cpu_lines
             .status()

@@ -164,8 +164,12 @@ fn the_coarse_time_is_stored_between_recalibrations() {
 }
 
 /// A reading leaves `errno` as it was, though the first iteration opens a file, which fails here.
+/// So does the program's iteration, which judges, and at each eighth call reviews the facts.
 fn errno_survives_a_reading() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();
+    let manual = || Clock::builder().driver(Driver::Manual).start().unwrap();
+    let (judged, unjudged) = (manual(), manual());
+    black_box(judged.maintain());
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -182,6 +186,14 @@ fn errno_survives_a_reading() {
     }
     // SAFETY: this thread's own errno.
     assert_eq!(unsafe { *errno }, 77);
+    black_box(unjudged.maintain());
+    // SAFETY: this thread's own errno.
+    assert_eq!(unsafe { *errno }, 77, "after a judgement");
+    (0..16).for_each(|_| _ = black_box(judged.maintain()));
+    // SAFETY: this thread's own errno.
+    assert_eq!(unsafe { *errno }, 77, "after a review");
+    let reviewed = judged.status().reason();
+    assert!(reviewed.is_some(), "a review closes a gate, too");
     let reason = clock.status().reason();
     assert!(
         reason.is_some(),
