@@ -4,8 +4,8 @@
 use super::{Rule, steps};
 use crate::document::utc::{GROWTH, UtcBound};
 use crate::document::{Document, Finding, Fix};
+use crate::float::signed_f64;
 use crate::machine::NtpDaemon;
-use crate::measure::signed_f64;
 use crate::words::{rate, time};
 
 /// The rules of this file.
