@@ -46,8 +46,8 @@ impl Setup {
     /// For commands that measure only tickline's clock. They also call this first.
     ///
     /// The threads of the clock and of UTC keep the rights with which the process was started. Then
-    /// this thread, and each thread that it starts, may read the counter. If the clock's thread cannot be
-    /// started, the readers drive the clock.
+    /// this thread, and each thread that it starts, may read the counter. If the clock's thread
+    /// cannot be started, the readers drive the clock.
     pub(crate) fn start_clock() -> Self {
         let counter_readable = machine::kernel_admits_counter();
         let guard = tickline::start().map_err(|error| with_cause(&error));
