@@ -15,10 +15,12 @@
 //!    literal, one sentence without a full stop, the evidence (`seen`), and the command or setting
 //!    that mends the fault (`fix`). `fix.rs` and `hosts.rs` have fixes that several rules share. A
 //!    fix must not recommend the TSC if the counters are unsynchronised or the TSC is not
-//!    invariant. A new function also goes into the list of rules at the head of its file.
+//!    invariant. A new function also goes into the list of rules at the head of its file, and what
+//!    the code means, at more length, into the list of explanations at the end. The tests of
+//!    `commands/explain.rs` name a code without an explanation or a test.
 //! 2. The tests, in `tests/`: a good machine with the fault, and one without it.
-//! 3. The section in `explain.md`, beside `src/`: what the code means, at more length. The tests of
-//!    `commands/explain.rs` name a code without a section or a test.
+//! 3. `explain.md`, beside `src/`, which
+//!    `TICKLINE_WRITE_EXPLAIN=1 cargo test -p tickline-cli explain` writes from the explanations.
 //! 4. `CHANGELOG.md`.
 //!
 //! The README, the schema and the other commands show findings without knowing their codes.
@@ -35,6 +37,7 @@
 
 mod clocksource;
 mod counter_and_process;
+mod explanation;
 mod fix;
 mod health;
 mod hosts;
@@ -43,6 +46,8 @@ mod steps;
 mod tests;
 mod tsc;
 mod unix_time;
+
+pub(crate) use explanation::{Block, Explanation};
 
 use crate::document::{Document, Finding, Health};
 
@@ -57,6 +62,18 @@ fn rules() -> impl Iterator<Item = Rule> {
         .chain(counter_and_process::BEFORE_UNIX_TIME)
         .chain(unix_time::RULES)
         .chain(counter_and_process::LAST)
+}
+
+/// What each code means, by code.
+pub(crate) fn explanations() -> Vec<Explanation> {
+    let mut explanations: Vec<Explanation> = counter_and_process::EXPLANATIONS
+        .into_iter()
+        .chain(clocksource::EXPLANATIONS)
+        .chain(tsc::EXPLANATIONS)
+        .chain(unix_time::EXPLANATIONS)
+        .collect();
+    explanations.sort_by_key(|explanation| explanation.code);
+    explanations
 }
 
 /// The findings, the most severe first.

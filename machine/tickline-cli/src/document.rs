@@ -26,18 +26,18 @@ use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, 
 use tickline_utc::{UtcReading, UtcUnknown};
 
 use crate::exit::Exit;
+use crate::float::as_f64;
 use crate::machine::Machine;
-use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::{BenchSummary, CostRow};
 use crate::measure::latency::LatencyRow;
 use crate::measure::status_when;
 use crate::measure::track::TrackSummary;
+use crate::measure::utc::utc_now;
 use crate::measure::warp::WarpTest;
 use crate::measure::watch::WatchSummary;
 use crate::measure::who::WhoSummary;
 use crate::screen::{BAD, GOOD, SLOW, Screen};
-use crate::setup::utc_now;
 use crate::words::time;
 
 /// The schema's name. Its number rises when a key changes its meaning or is removed.

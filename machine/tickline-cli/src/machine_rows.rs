@@ -1,8 +1,8 @@
 //! Describes a document's machine in words, as rows for `doctor` and for the report.
 
 use crate::document::{ClockStatus, Document};
+use crate::float::{as_f64, signed_f64};
 use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, TimeNamespace};
-use crate::measure::{as_f64, signed_f64};
 use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
@@ -260,7 +260,7 @@ pub(crate) fn utc(clock: &ClockStatus) -> String {
             "expired" => "the last claim has ended",
             "disrupted" => "the clock was disrupted",
             "leap_second" => "a leap second is near",
-            "no_thread" => "the clock has no thread to ask the sources",
+            "no_thread" => "the program has no thread to ask the sources",
             other => &plain(other),
         };
         format!("not known: {why}")

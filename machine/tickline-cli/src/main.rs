@@ -12,6 +12,7 @@ mod cpu_list;
 mod diagnose;
 mod document;
 mod exit;
+mod float;
 mod help;
 mod input;
 mod machine;

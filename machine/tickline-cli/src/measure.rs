@@ -7,6 +7,7 @@ pub(crate) mod latency;
 pub(crate) mod resolution;
 pub(crate) mod served_by;
 pub(crate) mod track;
+pub(crate) mod utc;
 pub(crate) mod warp;
 pub(crate) mod watch;
 pub(crate) mod who;
@@ -56,20 +57,4 @@ pub(crate) fn narrowest<T>(
     let width = |(before, _, after): &(u64, T, u64)| after.wrapping_sub(*before);
     let narrower = |a, b| if width(&b) < width(&a) { b } else { a };
     (1..brackets).map(|_| bracket()).fold(bracket(), narrower)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "53 bits are a hundred days in ns, and more than any frequency in Hz"
-)]
-pub(crate) const fn as_f64(value: u64) -> f64 {
-    value as f64
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "53 bits are a hundred days in ns"
-)]
-pub(crate) const fn signed_f64(value: i64) -> f64 {
-    value as f64
 }

@@ -10,10 +10,10 @@
 use jiff::Timestamp;
 
 use crate::document::{ClockStatus, Document, Finding, GateRow, Level};
+use crate::float::{as_f64, signed_f64};
 use crate::machine::{Machine, Ntp, NtpDaemon};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
-use crate::measure::{as_f64, signed_f64};
 use crate::words::{UNKNOWN, code};
 
 /// A gauge. Without a sample it is not written.

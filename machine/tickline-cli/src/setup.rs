@@ -7,11 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
-use tickline_utc::{Utc, UtcReading, UtcUnknown};
 
 use crate::document::Document;
 use crate::machine;
@@ -19,7 +17,7 @@ use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::track::{self, TrackSummary};
-use crate::measure::{admitted_counter, resolution, status_when};
+use crate::measure::{admitted_counter, resolution, status_when, utc};
 use crate::progress::Progress;
 
 /// A process that is ready to measure, and the rights with which it was started.
@@ -29,14 +27,6 @@ pub(crate) struct Setup {
     served_by: Result<ServedByClock, String>,
     /// Keeps the global clock's thread running. The error says why there is no thread.
     guard: Result<ClockGuard, String>,
-}
-
-/// UTC by the global clock, for the whole process. Its thread runs to the end of the process.
-static UTC: OnceLock<Utc> = OnceLock::new();
-
-/// UTC now. It is unknown before [`Setup::start_clock`], and without a thread.
-pub(crate) fn utc_now() -> Result<UtcReading, UtcUnknown> {
-    UTC.get().ok_or(UtcUnknown::NoThread)?.now()
 }
 
 impl Setup {
@@ -55,19 +45,16 @@ impl Setup {
 
     /// For commands that measure only tickline's clock. They also call this first.
     ///
-    /// The threads of the clock and of UTC keep the rights with which the process was started. Then this thread,
-    /// and each thread that it starts, may read the counter. If the clock's thread cannot be
-    /// started, the readers drive the clock.
+    /// The threads of the clock and of UTC keep the rights with which the process was started. Then
+    /// this thread, and each thread that it starts, may read the counter. If the clock's thread
+    /// cannot be started, the readers drive the clock.
     pub(crate) fn start_clock() -> Self {
         let counter_readable = machine::kernel_admits_counter();
         let guard = tickline::start().map_err(|error| with_cause(&error));
         if guard.is_err() {
             Clock::global().maintain();
         }
-        // Without a thread UTC is unknown: `no_thread`.
-        if let Ok(utc) = Utc::start(Clock::global()) {
-            UTC.set(utc).ok();
-        }
+        utc::start();
         // The clock judges its gates about 60 us after its start.
         status_when(|status| status.is_judged, Duration::from_millis(200));
         if counter_readable == Some(false) {

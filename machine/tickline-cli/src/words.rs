@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::measure::{as_f64, signed_f64};
+use crate::float::{as_f64, signed_f64};
 
 pub(crate) const UNKNOWN: &str = "unknown";
 

@@ -1,38 +1,31 @@
-//! `tickline explain CODE`: prints the section of `explain.md` about a finding.
+//! `tickline explain CODE`: prints what a finding's code means.
 
 use std::io;
 
 use crate::args;
+use crate::diagnose::{Block, explanations};
 use crate::exit::Exit;
 use crate::output::text_to_stdout;
 use crate::screen::{Screen, bold};
-
-const TEXT: &str = include_str!("../../explain.md");
-
-/// Each code with its section.
-pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TEXT.split("\n## ")
-        .skip(1)
-        .filter_map(|section| section.split_once("\n\n"))
-}
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     let mut screen = Screen::for_stdout();
     match &args.code {
         Some(code) => explain(code, &mut screen)?,
-        None => sections().for_each(|(code, text)| {
-            // The first sentence ends with the severity, in brackets.
-            let sentence = text.split_inclusive(").").next().unwrap_or_default();
-            screen.say(&format!("{code:<25} "), sentence);
-        }),
+        None => {
+            for explanation in explanations() {
+                screen.say(&format!("{:<25} ", explanation.code), explanation.summary);
+            }
+        }
     }
     text_to_stdout(&screen.text)?;
     Ok(Exit::Success)
 }
 
 fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
-    let Some((_, text)) = sections().find(|(known, _)| *known == code) else {
-        let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
+    let explanations = explanations();
+    let Some(explanation) = explanations.iter().find(|known| known.code == code) else {
+        let codes: Vec<&str> = explanations.iter().map(|known| known.code).collect();
         let text = format!(
             "{code} is not the code of a finding; all: {}",
             codes.join(", ")
@@ -40,12 +33,17 @@ fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
         return Err(io::Error::other(text));
     };
     screen.line(&bold(code));
-    for paragraph in text.trim_end().split("\n\n") {
+    screen.line("");
+    screen.say("", &explanation.first());
+    for block in explanation.more {
         screen.line("");
-        match paragraph.starts_with(' ') {
-            // A command is not wrapped, so that users can copy it.
-            true => screen.line(paragraph),
-            false => screen.say("", paragraph),
+        match block {
+            Block::Prose(text) => screen.say("", text),
+            Block::Commands(commands) => {
+                for command in *commands {
+                    screen.line(&format!("    {command}"));
+                }
+            }
         }
     }
     Ok(())
@@ -57,7 +55,64 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
     use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/explain.md");
+
+    const HEAD: &str = "This page explains each code of `tickline doctor`; `tickline explain CODE` prints the \
+        section of one code. The doctor's output has the evidence for a finding on the machine, \
+        and the fix. *Wrong* means that times are wrong, or that a call for the time kills the \
+        process. *Unsure* means that no daemon claims the time to be right. *Slow* means that a \
+        call for the time costs more than necessary. A *note* is worth knowing, but no fault.";
+
+    /// All explanations as one page.
+    fn page() -> String {
+        let options = Options::new(100)
+            .break_words(false)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation)
+            .wrap_algorithm(WrapAlgorithm::FirstFit);
+        let prose = |text: &str| textwrap::fill(text, &options) + "\n";
+        let mut page = format!("# Findings\n\n{}", prose(HEAD));
+        for explanation in explanations() {
+            page += &format!("\n## {}\n\n", explanation.code);
+            page += &prose(&explanation.first());
+            for block in explanation.more {
+                page += "\n";
+                match block {
+                    Block::Prose(text) => page += &prose(text),
+                    Block::Commands(commands) => {
+                        for command in *commands {
+                            page += &format!("    {command}\n");
+                        }
+                    }
+                }
+            }
+        }
+        page
+    }
+
+    /// `TICKLINE_WRITE_EXPLAIN=1 cargo test -p tickline-cli explain` writes the page.
+    #[test]
+    fn the_page_has_the_explanations() {
+        let page = page();
+        if std::env::var_os("TICKLINE_WRITE_EXPLAIN").is_some() {
+            fs::write(PAGE, &page).unwrap();
+        }
+        assert!(
+            fs::read_to_string(PAGE).unwrap() == page,
+            "{PAGE} is not what the rules say: TICKLINE_WRITE_EXPLAIN=1 rewrites it"
+        );
+    }
+
+    #[test]
+    fn a_summary_ends_with_the_severity() {
+        for explanation in explanations() {
+            assert!(explanation.summary.ends_with(")."), "{}", explanation.code);
+        }
+    }
 
     /// The text of all files in a folder below `src/`, without folders in it.
     fn sources(folder: &str) -> String {
@@ -85,20 +140,18 @@ mod tests {
     }
 
     #[test]
-    fn each_code_has_its_section() {
+    fn each_code_has_its_explanation() {
         let rules = sources("diagnose");
-        let explained: Vec<_> = sections().map(|(code, _)| code).collect();
-        assert_eq!(
-            explained,
-            Vec::from_iter(codes(&rules)),
-            "explain.md has a section for each, in this order"
-        );
+        let explanations = explanations();
+        let explained: Vec<_> = explanations.iter().map(|known| known.code).collect();
+        assert_eq!(explained, Vec::from_iter(codes(&rules)));
     }
 
     #[test]
     fn each_code_has_a_test() {
         let tests = sources("diagnose/tests");
-        for (code, _) in sections() {
+        for explanation in explanations() {
+            let code = explanation.code;
             assert!(tests.contains(&format!("\"{code}\"")), "{code}");
         }
     }

@@ -2,6 +2,8 @@
 //! its tracer, and a library that replaces its clocks. A finding about the process says nothing
 //! about other processes.
 
+use super::explanation::Block::{Commands, Prose};
+use super::explanation::Explanation;
 use super::{Rule, fix, hosts};
 use crate::document::facts::is_counter;
 use crate::document::{Document, Finding, Fix};
@@ -347,3 +349,108 @@ fn no_thread(facts: &Document) -> Option<Finding> {
         ),
     )
 }
+
+/// What the codes of this file mean.
+pub(super) const EXPLANATIONS: [Explanation; 11] = [
+    Explanation {
+        code: "clock_interposed",
+        summary: "A library stands between programs and libc's clock (note; wrong, if it fakes \
+                  the time).",
+        text: "The dynamic linker found `clock_gettime` in a file other than libc, because of \
+               LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to change the \
+               time; profilers do so to count calls. The doctor compares the library's time with \
+               that of a system call. If they differ by more than a second, the time is faked.",
+        more: &[
+            Prose(
+                "Programs that are started with the same environment have the same clock. A \
+                   service has an environment of its own. To see the environment of a process:",
+            ),
+            Commands(&["tr '\\0' '\\n' < /proc/PID/environ | grep LD_"]),
+        ],
+    },
+    Explanation {
+        code: "counter_denied",
+        summary: "The process may not read the CPU's counter (note; wrong, if a clock ends the \
+                  process).",
+        text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which \
+               children inherit. If the vDSO reads the counter, a call of clock_gettime then ends \
+               the program by SIGSEGV. Other processes of the machine are not affected.",
+        more: &[],
+    },
+    Explanation {
+        code: "counter_not_invariant",
+        summary: "The counter may change its rate with the CPU's power states (note).",
+        text: "CPUID does not call it invariant. On a processor of the last 15 years this usually \
+               means that the hypervisor hides the feature: ask its administrator to show an \
+               invariant TSC. Until then, do not force the kernel to use the TSC, unless you know \
+               that the host's processors keep it at one rate.",
+        more: &[],
+    },
+    Explanation {
+        code: "counter_trapped",
+        summary: "Reading the counter takes longer than a system call (slow).",
+        text: "The hypervisor emulates the instruction, or, on Arm, the kernel works around an \
+               erratum of the counter. Hypervisors emulate it after a guest was moved to a host \
+               with another frequency, if the processor can't scale the counter. Even a call that \
+               the vDSO answers is then slow.",
+        more: &[],
+    },
+    Explanation {
+        code: "counters_unsynchronised",
+        summary: "The counters of two CPUs differ (wrong, if the kernel keeps time with them; \
+                  else a note).",
+        text: "A thread that moves from one CPU to the other sees time step back. Either the \
+               firmware has set the counters to different values, or the host's own counters \
+               differ, and the hypervisor moves virtual CPUs between them. If the kernel keeps \
+               time with the counter, first switch to another clocksource, and then remove the \
+               cause. To see which CPUs differ:",
+        more: &[Commands(&["tickline warp"])],
+    },
+    Explanation {
+        code: "environment_unrecognised",
+        summary: "The environment variable TICKLINE has a value that tickline ignores (note).",
+        text: "Only `on` and `off` mean something. tickline behaves as if the variable were not \
+               set.",
+        more: &[],
+    },
+    Explanation {
+        code: "firmware_writes_tsc",
+        summary: "The firmware writes to the counter of a CPU (note).",
+        text: "The kernel noticed the write through the register TSC_ADJUST, and undid it, as the \
+               kernel's log says. The counter is good as long as the kernel undoes each such \
+               write. A newer firmware (BIOS) may leave the counter alone.",
+        more: &[],
+    },
+    Explanation {
+        code: "frequency_implausible",
+        summary: "The counter does not run at the frequency that the processor or the hypervisor \
+                  names (unsure).",
+        text: "The measured and the named frequency differ by more than 5,000 ppm; crystals are \
+               off by at most 100 ppm. Either the kernel has calibrated the counter wrongly, and \
+               its clock gains or loses 0.5 % or more, or the guest was moved to a host with \
+               another frequency. Compare the kernel's calibration before and after a restart:",
+        more: &[Commands(&["sudo dmesg | grep -i 'tsc:'"])],
+    },
+    Explanation {
+        code: "no_thread",
+        summary: "tickline's own clock could not start its thread (note).",
+        text: "The user, or the container, may have no more processes. Readers then renew the \
+               clock themselves, and the CPUs' counters are not compared. The kernel's clocks are \
+               not affected.",
+        more: &[],
+    },
+    Explanation {
+        code: "switched_off",
+        summary: "The environment variable TICKLINE is off (note).",
+        text: "tickline does not use the counter in this process: readings come from the OS \
+               clock. Everything else that the doctor says still holds.",
+        more: &[],
+    },
+    Explanation {
+        code: "traced",
+        summary: "Another process traces this one (note).",
+        text: "strace, gdb and recorders stop a program at each system call, so measured costs \
+               may be many times as high as usual. Measure without the tracer.",
+        more: &[],
+    },
+];

@@ -1,11 +1,13 @@
 //! Findings about Unix time: whether it is known to be right, by the claim of tickline's clock, by
 //! the kernel's NTP state, and by the state that an NTP daemon reports.
 
+use super::explanation::Block::Commands;
+use super::explanation::Explanation;
 use super::{Rule, steps};
 use crate::document::utc::{GROWTH, UtcBound};
 use crate::document::{Document, Finding, Fix};
+use crate::float::signed_f64;
 use crate::machine::NtpDaemon;
-use crate::measure::signed_f64;
 use crate::words::{rate, time};
 
 /// The rules of this file.
@@ -224,3 +226,53 @@ fn utc_error_large(facts: &Document) -> Option<Finding> {
          timedatectl timesync-status",
     ))
 }
+
+/// What the codes of this file mean.
+pub(super) const EXPLANATIONS: [Explanation; 5] = [
+    Explanation {
+        code: "ntp_flag",
+        summary: "The kernel says that Unix time is not synchronised, but a daemon states the \
+                  error (note).",
+        text: "chronyd clears the flag STA_UNSYNC only if chrony.conf has `rtcsync`. Some \
+               programs, and `timedatectl`, read only that flag. To see what the daemon knows:",
+        more: &[Commands(&["chronyc tracking"])],
+    },
+    Explanation {
+        code: "ntp_slewing",
+        summary: "The kernel corrects its clocks by more than a crystal needs (note; unsure, if \
+                  the correction is large; wrong, if an offset is known).",
+        text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
+               and the correction ends when the offset is gone. A duration that a program \
+               measures meanwhile is wrong by the correction. If the correction stays for hours, \
+               the kernel uses a wrong frequency of the counter.",
+        more: &[Commands(&[
+            "chronyc tracking",
+            "sudo dmesg | grep -i 'tsc:'",
+        ])],
+    },
+    Explanation {
+        code: "ntp_unsynchronised",
+        summary: "The kernel knows of no NTP daemon that keeps Unix time right (unsure).",
+        text: "The largest error that it states is at its limit of 16 s. It starts at this limit, \
+               and reaches it again nine hours after a daemon has ended. CLOCK_MONOTONIC is not \
+               affected; timestamps are. A machine needs only one daemon, on the host: containers \
+               have the host's clock.",
+        more: &[Commands(&["sudo timedatectl set-ntp true"])],
+    },
+    Explanation {
+        code: "time_off",
+        summary: "Unix time is off by a known offset (wrong).",
+        text: "The kernel or the NTP daemon still has to remove that offset. Timestamps are wrong \
+               by it until the daemon has slewed it away or steps the clock. The daemon may be \
+               forbidden to step after its start (`makestep` in chrony.conf).",
+        more: &[Commands(&["chronyc tracking"])],
+    },
+    Explanation {
+        code: "utc_error_large",
+        summary: "An NTP daemon has set the clock, but long ago, or with a wide error (unsure).",
+        text: "The kernel lets its error grow by 500 ppm, 43 s a day, until the daemon's next \
+               update. A large error of the kernel therefore means that the daemon has ended, or \
+               reaches no server. Unix time may still be right, but nothing vouches for it.",
+        more: &[Commands(&["chronyc sources -v"])],
+    },
+];

@@ -2,8 +2,8 @@
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
 use super::Document;
+use crate::float::signed_f64;
 use crate::machine::{Ntp, NtpDaemon};
-use crate::measure::signed_f64;
 use crate::words::{UNKNOWN, source_name, time};
 
 /// The largest error that the kernel states for its clock, us (`NTP_PHASE_LIMIT`,

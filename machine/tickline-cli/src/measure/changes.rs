@@ -5,7 +5,8 @@ use serde::Serialize;
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 
 use super::calls::monotonic_ns;
-use super::{as_f64, narrowest, signed_f64};
+use super::narrowest;
+use crate::float::{as_f64, signed_f64};
 use crate::machine::clocksource;
 
 /// The largest difference that an interruption between the reads of the two clocks may cause, ns. A

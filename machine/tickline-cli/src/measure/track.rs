@@ -9,7 +9,8 @@ use tickline::{Clock, ClockState, Instant};
 use tickline_core::counter::ticks_between;
 
 use super::calls::monotonic_ns;
-use super::{as_f64, narrowest, signed_f64};
+use super::narrowest;
+use crate::float::{as_f64, signed_f64};
 
 /// The time between two points.
 const INTERVAL: Duration = Duration::from_millis(20);

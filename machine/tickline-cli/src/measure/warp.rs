@@ -11,8 +11,9 @@ use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::admitted_counter;
 use super::calls::monotonic_ns;
-use super::{as_f64, narrowest, signed_f64};
+use super::narrowest;
 use crate::cpu_list;
+use crate::float::{as_f64, signed_f64};
 use crate::machine::online_cpus;
 
 /// The most CPUs for which all pairs are the default: 2,016 pairs, in about 10 s.

@@ -14,7 +14,7 @@ use tickline_utc::{UtcReading, UtcUnknown};
 use super::admitted_counter;
 use super::changes::{Change, ChangeDetector};
 use super::track::{self, OffsetSample, OffsetSummary};
-use crate::setup::utc_now;
+use super::utc::utc_now;
 
 /// The time over which the skew is measured, s. A sample has an uncertainty of 10 or 20 ns, so the
 /// skew has an uncertainty of some ppb.

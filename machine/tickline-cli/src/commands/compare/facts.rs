@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::diagnose::diagnose;
 use crate::document::{Document, Health};
+use crate::float::signed_f64;
 use crate::machine::{Cpuid, Machine, NtpDaemon, TimeNamespace};
 use crate::measure::served_by::ServedBy;
-use crate::measure::signed_f64;
 use crate::words::{code, plain};
 
 /// The value of a fact.

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::measure::as_f64;
+use crate::float::as_f64;
 use crate::measure::track::{OffsetSample, TrackSummary};
 use crate::words::time;
 

@@ -1,8 +1,8 @@
 //! Formats the output of `watch`: a line for each sample, and the summary.
 
 use crate::document::{Document, utc_width_ns};
+use crate::float::as_f64;
 use crate::machine_rows;
-use crate::measure::as_f64;
 use crate::measure::watch::{CountsByCode, CpuSummary, Ending, WatchSample, WatchSummary};
 use crate::screen::Screen;
 use crate::words::{plain, time};
