@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use syn::buffer::{Cursor, TokenBuffer};
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, Meta, Token};
@@ -173,6 +174,21 @@ impl Names<'_> {
     }
 }
 
+/// Adds the names and the punctuation of a macro's arguments, without literals: a comment's text is
+/// one.
+fn add_words(mut tokens: Cursor<'_>, words: &mut Vec<String>) {
+    while let Some((_, after)) = tokens.token_tree() {
+        if let Some((inside, ..)) = tokens.any_group() {
+            add_words(inside, words);
+        } else if let Some((name, _)) = tokens.ident() {
+            words.push(name.to_string());
+        } else if let Some((punctuation, _)) = tokens.punct() {
+            words.push(punctuation.as_char().to_string());
+        }
+        tokens = after;
+    }
+}
+
 /// Whether a path with this first name may be one of the crate.
 fn is_ours(first: &str) -> bool {
     ["crate", "self", "super"].contains(&first)
@@ -212,20 +228,17 @@ impl<'ast> Visit<'ast> for Names<'_> {
         visit::visit_path(self, path);
     }
 
-    /// The arguments of a macro are only tokens: `crate :: name :: name`.
+    /// The arguments of a macro are only tokens: `crate`, `:`, `:`, `name`.
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
-        let text = item.tokens.to_string().replace("::", " :: ");
-        let words: Vec<&str> = text
-            .split(|letter: char| letter.is_whitespace() || ",;()[]{}<>&*!".contains(letter))
-            .filter(|word| !word.is_empty())
-            .collect();
+        let mut words = Vec::new();
+        add_words(TokenBuffer::new2(item.tokens.clone()).begin(), &mut words);
         for (at, first) in words.iter().enumerate().filter(|(_, word)| is_ours(word)) {
-            let mut segments = vec![(*first).to_owned()];
-            for pair in words[at + 1..]
-                .chunks_exact(2)
-                .take_while(|pair| pair[0] == "::")
+            let mut segments = vec![first.clone()];
+            for rest in words[at + 1..]
+                .chunks_exact(3)
+                .take_while(|rest| rest[0] == ":" && rest[1] == ":")
             {
-                segments.push(pair[1].to_owned());
+                segments.push(rest[2].clone());
             }
             if segments.len() > 1 {
                 self.paths.extend(self.absolute(&segments));
@@ -503,7 +516,7 @@ fn two_files_may_import_each_other_and_tests_may_import_all() {
         ),
         (
             "b.rs",
-            "use crate::a::A; #[cfg(any(test, feature = \"x\"))] fn f() {}",
+            "use crate::a::A; #[cfg(any(test, feature = \"x\"))] fn f() {} m! { /// [`C`](crate::c::C)\n }",
         ),
         ("c.rs", "use crate::b::B; #[test] fn f() { crate::a::f(); }"),
         ("check.rs", "use crate::{a, b, c}; mod more;"),

@@ -19,12 +19,15 @@
 
 use core::time::Duration;
 
+use tickline_core::reference::Reference;
+
 use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use crate::history::History;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
-use crate::source::{Answer, Answers, KernelSource, Report};
+use crate::source::{self, Answer, Answers, KernelSource, Report};
+use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
 /// The period at which the sources are asked, ns, unless the clock's interval is longer.
@@ -57,7 +60,7 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
     pub(crate) rate: CounterRate,
-    pub(crate) kernel: KernelSource,
+    kernel: KernelSource,
     history: History,
     /// The moment of the last request.
     moment: Option<Moment>,
@@ -71,6 +74,16 @@ pub(crate) struct ClaimMaker {
 }
 
 impl ClaimMaker {
+    /// The sources' answers to a request: see [`source::ask`].
+    pub(crate) fn ask(
+        &mut self,
+        os: &impl Reference,
+        moment: impl Fn() -> Option<Moment>,
+        kernel_clock: impl FnOnce() -> Option<KernelClock>,
+    ) -> Option<Answers> {
+        source::ask(&mut self.kernel, self.rate.slopes, os, moment, kernel_clock)
+    }
+
     /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last
     /// claim goes on if this is the first request in a row without a report of the last source or a
     /// better one, unless the answers show a disruption.

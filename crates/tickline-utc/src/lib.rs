@@ -151,6 +151,7 @@ mod moment;
 mod polls;
 mod rate;
 mod reading;
+mod shared;
 mod source;
 mod sys;
 mod utc;

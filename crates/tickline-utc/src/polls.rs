@@ -14,8 +14,8 @@ use crate::claim_maker::ClaimMaker;
 use crate::latch::{ClaimLatch, RawMoment};
 use crate::moment::Moment;
 use crate::reading::{UtcReading, UtcUnknown};
+use crate::shared::Shared;
 use crate::sys;
-use crate::utc::Shared;
 use crate::vmclock::VMCLOCK;
 
 /// The attempts to read the clocks. The one that took the least time counts.

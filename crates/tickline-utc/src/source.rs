@@ -3,8 +3,8 @@
 
 use tickline_core::reference::Reference;
 
-use crate::claim_maker::ClaimMaker;
 use crate::moment::Moment;
+use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
@@ -12,7 +12,7 @@ mod clock_bound;
 mod kernel;
 mod phc;
 
-pub(crate) use kernel::{KernelClock, KernelSource};
+pub(crate) use kernel::KernelSource;
 
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
@@ -80,51 +80,45 @@ pub(crate) struct Answers {
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-impl ClaimMaker {
-    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads
-    /// the steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if
-    /// meanwhile the clock was set, its steering changed, or the machine was suspended; or if there
-    /// is no moment.
-    pub(crate) fn ask(
-        &mut self,
-        os: &impl Reference,
-        moment: impl Fn() -> Option<Moment>,
-        kernel_clock: impl FnOnce() -> Option<KernelClock>,
-    ) -> Option<Answers> {
-        let steered = os.steering_ppb();
-        let before = moment()?;
-        let (segments, tracking) = (
-            clock_bound::read(),
-            chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT),
-        );
-        let by_kernel = kernel_clock().and_then(|clock| self.kernel.report(&clock));
-        let after = moment()?;
-        if os.steering_ppb() != steered {
-            return None;
-        }
-        let monotonic_ns = os.monotonic_ns();
-        let [version_3, version_2] = segments.map(|segment| {
-            segment?.report(&after, self.rate.slopes, steered.unwrap_or(0), monotonic_ns)
-        });
-        let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-        let answers = [version_3, version_2, by_chronyd, by_kernel];
-        let measurements = answers
-            .iter()
-            .flatten()
-            .flatten()
-            .map(|report| report.id)
-            .collect();
-        let best = widen(
-            &before,
-            &after,
-            best(answers, self.kernel.leap_second_today),
-        )?;
-        Some(Answers {
-            moment: after,
-            best,
-            measurements,
-        })
+/// Asks the sources, of which `kernel` is one. `slopes` is the counter's rate, if it is known. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads
+/// the steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if
+/// meanwhile the clock was set, its steering changed, or the machine was suspended; or if there
+/// is no moment.
+pub(crate) fn ask(
+    kernel: &mut KernelSource,
+    slopes: Option<[u64; 2]>,
+    os: &impl Reference,
+    moment: impl Fn() -> Option<Moment>,
+    kernel_clock: impl FnOnce() -> Option<KernelClock>,
+) -> Option<Answers> {
+    let steered = os.steering_ppb();
+    let before = moment()?;
+    let (segments, tracking) = (
+        clock_bound::read(),
+        chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT),
+    );
+    let by_kernel = kernel_clock().and_then(|clock| kernel.report(&clock));
+    let after = moment()?;
+    if os.steering_ppb() != steered {
+        return None;
     }
+    let monotonic_ns = os.monotonic_ns();
+    let [version_3, version_2] =
+        segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
+    let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
+    let answers = [version_3, version_2, by_chronyd, by_kernel];
+    let measurements = answers
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|report| report.id)
+        .collect();
+    let best = widen(&before, &after, best(answers, kernel.leap_second_today))?;
+    Some(Answers {
+        moment: after,
+        best,
+        measurements,
+    })
 }
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use tickline::background::BackgroundThread;
 use tickline::{Clock, Error, OsClock, Probes};
 
-use crate::latch::ClaimLatch;
 #[cfg(feature = "mock")]
 use crate::mock::MockUtc;
 use crate::polls::{bounds_by_os, run};
 use crate::reading::{UtcReading, UtcUnknown, time_left};
-use crate::vmclock::VMCLOCK;
+use crate::shared::Shared;
 
 /// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the
 /// thread, which ends with the last of them.
@@ -38,13 +37,6 @@ pub struct Utc {
     origin: Origin,
 }
 
-/// The data that readers and the thread share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) latch: ClaimLatch,
-    pub(crate) clock: Clock,
-}
-
 /// Where a [`Utc`] has its claims from.
 #[derive(Debug, Clone)]
 enum Origin {
@@ -54,23 +46,6 @@ enum Origin {
     Nobody,
     #[cfg(feature = "mock")]
     Mock(MockUtc),
-}
-
-impl Shared {
-    pub(crate) fn new(clock: &Clock) -> Self {
-        Self {
-            latch: ClaimLatch::new(),
-            clock: clock.clone(),
-        }
-    }
-
-    /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold
-    /// now.
-    #[inline(always)]
-    fn by_counter(&self) -> Option<UtcReading> {
-        self.latch
-            .by_counter(|| self.clock.ticks_ordered(), || VMCLOCK.marker())
-    }
 }
 
 impl Utc {

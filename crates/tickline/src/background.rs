@@ -49,16 +49,60 @@ use crate::error::Error;
 use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
 
+/// A thread and its sleep, without a word on whether it was killed, which its owner has.
+#[derive(Debug)]
+pub(crate) struct SleepingThread {
+    sleep: Arc<StoppableSleep>,
+    thread: Option<Thread>,
+    /// The process that made the thread. Only this process may join it.
+    token: u64,
+}
+
+impl SleepingThread {
+    /// Starts a thread that does `work`, and runs no signal handler of the program.
+    pub(crate) fn start(
+        name: Option<&'static CStr>,
+        sleep: StoppableSleep,
+        work: impl FnOnce(&StoppableSleep) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let sleep = Arc::new(sleep);
+        let sleep_inside = Arc::clone(&sleep);
+        let blocked = SignalsBlocked::new();
+        let thread = Thread::spawn(name, move || work(&sleep_inside)).map_err(Error::thread)?;
+        drop(blocked);
+        Ok(Self {
+            sleep,
+            thread: Some(thread),
+            token: sys::token(),
+        })
+    }
+
+    /// Whether this process made the thread: not in a forked child.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.token == sys::token()
+    }
+
+    /// Ends the thread, and waits for its end, if this process has it, and it was not killed.
+    pub(crate) fn end(&mut self, was_killed: bool) {
+        if was_killed || !self.is_of_this_process() {
+            // There is no thread to wake or to join: a join would never return.
+            self.sleep.close(); // in a child: closes its copy of the descriptor
+            return;
+        }
+        self.sleep.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join();
+        }
+    }
+}
+
 /// A running thread; see the [module](self). Its drop ends the thread, and waits for the end.
 #[derive(Debug)]
 #[must_use = "the thread ends when its handle is dropped"]
 pub struct BackgroundThread {
-    sleep: Arc<StoppableSleep>,
+    thread: SleepingThread,
     /// A word that the kernel marks if the thread is killed.
     futex: Arc<RobustFutex>,
-    thread: Option<Thread>,
-    /// The process that made the thread. Only this process may join it.
-    token: u64,
 }
 
 impl BackgroundThread {
@@ -74,42 +118,26 @@ impl BackgroundThread {
         name: &'static CStr,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
-        let sleep = Arc::new(StoppableSleep::notifying_clock_set());
         let futex = Arc::new(RobustFutex::new());
-        let (sleep_inside, futex_inside) = (Arc::clone(&sleep), Arc::clone(&futex));
-        let blocked = SignalsBlocked::new();
-        let thread = Thread::spawn(Some(name), move || {
+        let futex_inside = Arc::clone(&futex);
+        let sleep = StoppableSleep::notifying_clock_set();
+        let thread = SleepingThread::start(Some(name), sleep, move |sleep| {
             let _marked = futex_inside.hold();
-            work(&sleep_inside);
-        })
-        .map_err(Error::thread)?;
-        drop(blocked);
-        Ok(Self {
-            sleep,
-            futex,
-            thread: Some(thread),
-            token: sys::token(),
-        })
+            work(sleep);
+        })?;
+        Ok(Self { thread, futex })
     }
 
     /// Whether this process has the thread: not in a forked child, and on Linux not if the thread
     /// was killed, by a seccomp filter for example.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.token == sys::token() && !self.futex.owner_died()
+        self.thread.is_of_this_process() && !self.futex.owner_died()
     }
 }
 
 impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        if !self.is_running() {
-            // There is no thread to wake or to join: a join would never return.
-            self.sleep.close(); // in a child: closes its copy of the descriptor
-            return;
-        }
-        self.sleep.stop();
-        if let Some(thread) = self.thread.take() {
-            thread.join();
-        }
+        self.thread.end(self.futex.owner_died());
     }
 }

@@ -14,14 +14,13 @@ use tickline_core::cell::Bounds;
 use tickline_core::reference::Timescale;
 
 use crate::backend::Backend;
-use crate::engine::{Engine, GLOBAL};
+use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
 use crate::status::Status;
 use crate::thread::ClockThread;
-use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;
 
 pub(crate) mod builder;

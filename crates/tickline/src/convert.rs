@@ -9,8 +9,9 @@ use std::time::Instant as StdInstant;
 use tickline_core::reference::Timescale;
 
 use crate::clock::Clock;
-use crate::engine::{Engine, current};
+use crate::engine::Engine;
 use crate::instant::Instant;
+use crate::now::current;
 use crate::reading::Reading;
 use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;

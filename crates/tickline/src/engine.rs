@@ -25,22 +25,14 @@ use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
 mod gates;
+mod per_cpu;
 mod slow;
 mod status;
 
+pub(crate) use gates::learn_environment;
+
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
-
-/// Calls `read` with the clock behind the free functions: the global one, or a mock that is active
-/// on this thread.
-#[inline(always)]
-pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
-    #[cfg(feature = "mock")]
-    if let Some(time) = crate::mock::active(&read) {
-        return time;
-    }
-    read(&GLOBAL)
-}
 
 /// The engine of one clock, which may be in static memory. The line comes first: the address of the
 /// global engine is then that of its state, and a reading adds no offset.
@@ -330,13 +322,6 @@ impl Engine {
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
     ns.cast_unsigned()
-}
-
-/// Converts any other time: of an OS clock, a bound, or by the slow path. A negative time becomes
-/// 0.
-#[inline]
-pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
-    u64::try_from(ns).unwrap_or(0)
 }
 
 #[cfg(test)]

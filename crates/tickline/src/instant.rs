@@ -4,39 +4,6 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::arithmetic::arithmetic;
-use crate::engine::{Engine, current};
-
-/// [`Instant::now`] as a number: ns of `CLOCK_MONOTONIC` of this process's time namespace.
-///
-/// A reading of another thread or another CPU may be later than this one ([Order](crate#order)).
-/// Subtract with `saturating_sub`, as the operators of [`Instant`] do:
-///
-/// ```
-/// let start_ns = tickline::now_ns();
-/// let spent_ns = tickline::now_ns().saturating_sub(start_ns);
-/// println!("{spent_ns} ns");
-/// ```
-#[inline]
-#[must_use]
-pub fn now_ns() -> u64 {
-    current(Engine::now_ns)
-}
-
-/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. With a line for each CPU
-/// ([`LinePerCpu`](crate::LinePerCpu)) the order holds on each CPU, so subtract with
-/// `saturating_sub`.
-#[inline]
-#[must_use]
-pub fn now_ordered_ns() -> u64 {
-    current(Engine::now_ordered_ns)
-}
-
-/// [`Instant::recent`] as a number: ns of `CLOCK_MONOTONIC`.
-#[inline]
-#[must_use]
-pub fn recent_ns() -> u64 {
-    current(Engine::recent_ns)
-}
 
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
 ///
@@ -68,36 +35,6 @@ impl Instant {
 
     /// The latest instant, 2^64 - 1 ns after [`ZERO`](Self::ZERO), about 584 years.
     pub const MAX: Self = Self { ns: u64::MAX };
-
-    /// The current time, by a plain read of the counter: in order within a thread. Between threads,
-    /// see [Order](crate#order).
-    #[inline]
-    #[must_use]
-    pub fn now() -> Self {
-        Self { ns: now_ns() }
-    }
-
-    /// The current time, in order across threads: if one call was complete before another began,
-    /// the later call returns no smaller instant. With a line for each CPU, which the default of
-    /// [`start`](crate::start) allows, the order holds on each CPU
-    /// ([`LinePerCpu`](crate::LinePerCpu)).
-    #[inline]
-    #[must_use]
-    pub fn now_ordered() -> Self {
-        Self {
-            ns: now_ordered_ns(),
-        }
-    }
-
-    /// The coarse time that the global clock's thread stored at its last wake-up
-    /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). The call makes a few
-    /// loads, and does not read the counter. With minimal probes it also calls `getpid`. Without a
-    /// thread in this process, it is the same as [`now`](Self::now).
-    #[inline]
-    #[must_use]
-    pub fn recent() -> Self {
-        Self { ns: recent_ns() }
-    }
 
     /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.
     #[inline]
@@ -135,13 +72,6 @@ impl Instant {
     #[must_use]
     pub const fn saturating_duration_since(&self, earlier: Self) -> Duration {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
-    }
-
-    /// Time from this instant to [`Instant::now`].
-    #[inline]
-    #[must_use]
-    pub fn elapsed(&self) -> Duration {
-        Self::now().saturating_duration_since(*self)
     }
 }
 

@@ -155,6 +155,7 @@ mod error;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
+mod now;
 mod options;
 mod per_cpu;
 mod reading;
@@ -170,7 +171,8 @@ pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
 pub use convert::Anchor;
 pub use error::{Error, ErrorKind};
-pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
+pub use instant::Instant;
+pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
 pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
 pub use reading::Reading;
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
@@ -178,7 +180,7 @@ pub use sys::reference::OsClock;
 pub use tickline_core::cell::{Bounds, Line, Slope};
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
-pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};
+pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError};
 
 /// For the program `tickline`, which is built with this version. Not part of the API, and hidden:
 /// the program repeats the comparison by which a clock judges the counters, to show its parts.

@@ -21,22 +21,17 @@ pub(crate) mod calibrations;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::Cadence;
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
-use tickline_core::driver::Step;
-use tickline_core::gate::keeper::LineKind;
 use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
 
-use self::calibrations::CpuCalibrations;
-use crate::engine::Engine;
 use crate::options::LinePerCpu;
 use crate::status::{ClockState, CpuStatus};
+use crate::sys;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, StoppableSleep};
 
 /// The time without a line after which a CPU's state is `Fallback`, ns. libmtev (`mtev_time.c`)
 /// gives a core up after the same time.
@@ -221,34 +216,6 @@ impl CpuLines {
             });
         }
         cpus
-    }
-}
-
-impl Engine {
-    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
-    /// next CPU is due, ns. `None` if no iteration may run now, as for [`iterate`](Self::iterate).
-    pub(crate) fn calibrate_cpus(
-        &self,
-        calibrations: &mut CpuCalibrations,
-        sleep: &StoppableSleep,
-    ) -> Option<u64> {
-        let Ok(cpu_lines) = self.cpu_lines_or_new() else {
-            return self
-                .iterate(Cadence::Scheduled)
-                .map(|iteration| iteration.next_in_ns);
-        };
-        self.clock.keeper.set_line_kind(LineKind::PerCpu);
-        // It is none of the CPUs if another thread has left their lines again.
-        let Step::CalibrateCpus(permit) = self.next_step() else {
-            return None;
-        };
-        Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
-    }
-
-    /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
-    /// line comes after the pass.
-    pub(crate) fn leave_per_cpu(&self) {
-        self.clock.keeper.set_line_kind(LineKind::Common);
     }
 }
 

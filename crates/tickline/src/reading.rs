@@ -5,7 +5,6 @@ use core::time::Duration;
 use tickline_core::reference::Timescale;
 use tickline_core::shared::BoundedReading;
 
-use crate::engine::saturating_unsigned;
 use crate::instant::Instant;
 use crate::unix_time::UnixTime;
 
@@ -164,4 +163,11 @@ impl<T> Reading<T> {
             is_from_counter: self.is_from_counter,
         }
     }
+}
+
+/// Converts a time of an OS clock, a bound, or a time by the slow path. A negative time becomes 0. A
+/// reading by the fast path has `to_unsigned` (`engine.rs`).
+#[inline]
+pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
+    u64::try_from(ns).unwrap_or(0)
 }

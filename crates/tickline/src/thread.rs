@@ -40,19 +40,19 @@
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::gate::CounterComparison;
 use tickline_core::reference::Reference;
 
+use crate::background::SleepingThread;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::{Probes, Settings};
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, SignalsBlocked, StoppableSleep, Thread, WakeCause};
+use crate::sys::{StoppableSleep, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
 
 /// The period at which a thread with a closed gate asks for the result of a comparison that may
@@ -66,58 +66,34 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
-    sleep: Arc<StoppableSleep>,
-    thread: Option<Thread>,
+    thread: SleepingThread,
     /// No other thread of this process has the same, and none that an ancestor started before the
     /// fork.
     pub(crate) id: u64,
-    /// The process that made the thread. Only this process may join it.
-    token: u64,
 }
 
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
     pub(crate) fn start(engine: E, settings: Settings) -> Result<Self, Error> {
-        let probes = engine.probes();
-        let (name, sleep) = match probes {
+        let (name, sleep) = match engine.probes() {
             Probes::Full => (Some(c"tickline"), StoppableSleep::notifying_clock_set()),
             Probes::Minimal => (None, StoppableSleep::plain()),
         };
-        let sleep = Arc::new(sleep);
         engine.attach_thread();
-        let (engine_inside, sleep_inside) = (engine.clone(), Arc::clone(&sleep));
-        let blocked = SignalsBlocked::new();
-        let thread = Thread::spawn(name, move || run(&engine_inside, &sleep_inside, settings))
-            .map_err(Error::thread)
+        let inside = engine.clone();
+        let thread = SleepingThread::start(name, sleep, move |sleep| run(&inside, sleep, settings))
             .inspect_err(|_| engine.detach_thread())?;
-        drop(blocked);
         // ORDERING: Relaxed: only uniqueness counts.
         let id = STARTED.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
-            engine,
-            sleep,
-            thread: Some(thread),
-            id,
-            token: sys::token(),
-        })
+        Ok(Self { engine, thread, id })
     }
 }
 
 impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     fn drop(&mut self) {
-        // A forked child has no thread to wake or to join: a join would never return.
-        let is_forked = self.token != sys::token();
-        if is_forked || self.engine.thread_futex.owner_died() {
-            self.sleep.close(); // in a child: closes its copy of the descriptor
-            if !is_forked {
-                self.engine.detach_thread();
-            }
-            return;
+        if self.thread.is_of_this_process() {
+            self.engine.detach_thread();
         }
-        self.engine.detach_thread();
-        self.sleep.stop();
-        if let Some(thread) = self.thread.take() {
-            thread.join();
-        }
+        self.thread.end(self.engine.thread_futex.owner_died());
         // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }
 }

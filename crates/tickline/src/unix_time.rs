@@ -5,17 +5,9 @@ use core::time::Duration;
 use std::time::SystemTime;
 
 use crate::arithmetic::arithmetic;
-use crate::engine::{Engine, current};
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
-
-/// [`UnixTime::now`] as a number: ns since 1970.
-#[inline]
-#[must_use]
-pub fn unix_ns() -> u64 {
-    current(Engine::unix_ns)
-}
 
 /// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year
 /// 2554.
@@ -57,14 +49,6 @@ impl UnixTime {
 
     /// 2554-07-21 23:34:33.709551615 UTC, the last time of this type.
     pub const MAX: Self = Self { ns: u64::MAX };
-
-    /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
-    /// recalibration: at once with [`start`](crate::start), otherwise within half a second of use.
-    #[inline]
-    #[must_use]
-    pub fn now() -> Self {
-        Self { ns: unix_ns() }
-    }
 
     /// The time `seconds` after 1970.
     ///
@@ -175,17 +159,6 @@ impl UnixTime {
                 earlier.ns.abs_diff(self.ns),
             ))),
         }
-    }
-
-    /// Time from this time to [`UnixTime::now`].
-    ///
-    /// # Errors
-    ///
-    /// [`NegativeDurationError`] if this time is in the future, which is possible after the clock
-    /// was set.
-    #[inline]
-    pub fn elapsed(&self) -> Result<Duration, NegativeDurationError> {
-        Self::now().duration_since(*self)
     }
 
     /// The time `ns` nanoseconds after 1970, or before 1970 if `ns` is negative. Every conversion

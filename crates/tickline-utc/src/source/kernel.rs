@@ -14,6 +14,7 @@ use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
+use crate::sys::KernelClock;
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
@@ -22,25 +23,6 @@ const GROWTH_US: i64 = 500;
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
 const UNSET_ERROR_US: i64 = 16_000_000;
-
-/// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KernelClock {
-    /// The correction of the clock's rate, ppb, without a slew of the offset.
-    pub(crate) steering_ppb: i64,
-    /// The offset that is left to slew away, ns.
-    pub(crate) offset_ns: i64,
-    /// The maximum error, us.
-    pub(crate) maxerror_us: i64,
-    /// The estimated error, us.
-    pub(crate) esterror_us: i64,
-    /// Whether the kernel says that its clock is synchronised.
-    pub(crate) is_synchronised: bool,
-    /// Whether the UTC day ends with a leap second.
-    pub(crate) leap_second_today: bool,
-    /// TAI minus UTC, s; 0 if the kernel does not know.
-    pub(crate) tai_offset_s: i64,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelSource {

@@ -2,6 +2,7 @@ use core::cell::Cell;
 use core::num::NonZeroU16;
 
 use super::*;
+use crate::claim_maker::ClaimMaker;
 use crate::claim_maker::tests::{moment, report_of};
 
 /// Each reading of the steering differs from the last by so many ppb.

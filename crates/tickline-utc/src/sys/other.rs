@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use std::path::Path;
 
-use crate::source::KernelClock;
+use crate::sys::KernelClock;
 
 /// Unknown.
 pub(crate) fn kernel_clock() -> Option<KernelClock> {

@@ -4,12 +4,11 @@ use core::time::Duration;
 
 use tickline_core::try_lock::{LockToken, TryLock};
 
-use crate::engine::{Engine, GLOBAL};
+use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Settings};
 use crate::sys::{self, StoppableSleep};
 use crate::thread::ClockThread;
-use crate::trust::facts::learn_environment;
 
 /// Starts a background thread for the global clock. Readers then no longer recalibrate. When the OS
 /// clock is set, Unix time follows at once. The line stays published even if the program seldom

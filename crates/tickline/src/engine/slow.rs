@@ -15,11 +15,11 @@ use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
-use super::{Engine, saturating_unsigned, to_unsigned};
+use super::{Engine, to_unsigned};
 use crate::instant::Instant;
 use crate::options::Driver;
 use crate::per_cpu::CpuLines;
-use crate::reading::Reading;
+use crate::reading::{Reading, saturating_unsigned};
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;

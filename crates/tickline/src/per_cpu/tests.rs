@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
-use tickline_core::driver::DrivenClock;
-use tickline_core::gate::keeper::Judgement;
+use tickline_core::driver::{DrivenClock, Step};
+use tickline_core::gate::keeper::{Judgement, LineKind};
 use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
 use tickline_core::try_lock::LockToken;

@@ -14,7 +14,7 @@ pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::injected;
 pub(crate) use cpu::is_virtual;
-pub(crate) use environment::{environment_switch, learn_environment};
+pub(crate) use environment::{environment_switch, read_environment};
 
 use tickline_core::gate::{self, Facts};
 

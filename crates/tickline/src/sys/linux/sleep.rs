@@ -19,8 +19,11 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use core::time::Duration;
 use std::io;
 
+use tickline_core::reference::Reference;
+
 use super::file::beyond_standard_streams;
 use crate::sys::WakeCause;
+use crate::sys::reference::OsClock;
 
 /// The period that marks the timer: 11 years and some odd nanoseconds. It never expires.
 const MARK: libc::timespec = libc::timespec {
@@ -54,7 +57,7 @@ impl StoppableSleep {
             stopped: AtomicU32::new(0),
         };
         if timer >= 0 {
-            arm(timer, FAR_S).ok();
+            arm(timer, far_expiry_now_s()).ok();
         }
         sleep
     }
@@ -132,10 +135,12 @@ impl StoppableSleep {
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
         // After a wake-up, arming the timer again reports whether the clock was set (Linux
         // `fs/timerfd.c`, `timerfd_setup`: the timer is armed even where the answer is ECANCELED).
+        // Disarming it reports nothing; only a set clock makes a disarmed timer readable.
         poll.revents != 0
-            && self
-                .timer()
-                .is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
+            && self.timer().is_some_and(|timer| {
+                let expiry_s = far_expiry_now_s();
+                arm(timer, expiry_s) == Err(libc::ECANCELED) || expiry_s == DISARMED
+            })
     }
 
     /// Ends the present and every later [`wait`](Self::wait). If other code has closed the timer,
@@ -172,7 +177,37 @@ impl Drop for StoppableSleep {
 /// nanoseconds.
 const FAR_S: u64 = 9_223_372_036;
 
-/// Arms `timer` for `expiry_s` seconds after 1970 (a time in the past: at once).
+/// The last second of a `time_t` of 32 bits, in 2038.
+const LAST_32_BIT_S: u64 = i32::MAX as u64;
+
+/// The expiry that disarms a timer (timerfd_settime(2)).
+const DISARMED: u64 = 0;
+
+/// The expiry of a timer that shall only report that the clock was set, s since 1970. `last_s` is
+/// the last second of libc's type, and `now_s` the present, which is 0 or negative if it does not
+/// fit that type.
+///
+/// From the last second on, an armed timer would always be readable, and the thread would spin. So
+/// it is disarmed. The kernel makes it readable after the clock was set all the same
+/// (`timerfd_setup_cancel` in `fs/timerfd.c` does not ask for the expiry).
+fn far_expiry_s(last_s: u64, now_s: impl FnOnce() -> i64) -> u64 {
+    if last_s >= FAR_S {
+        return FAR_S;
+    }
+    match u64::try_from(now_s()) {
+        Ok(now_s) if 0 < now_s && now_s < last_s => last_s,
+        _ => DISARMED,
+    }
+}
+
+/// [`far_expiry_s`] now. Reads the clock only where `time_t` has 32 bits.
+fn far_expiry_now_s() -> u64 {
+    let is_narrow = size_of_val(&MARK.tv_sec) < size_of::<i64>();
+    let last_s = if is_narrow { LAST_32_BIT_S } else { u64::MAX };
+    far_expiry_s(last_s, || OsClock.unix_ns() / 1_000_000_000)
+}
+
+/// Arms `timer` for `expiry_s` seconds after 1970 (a time in the past: at once), or disarms it.
 fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
     let value = libc::itimerspec {
         it_interval: MARK,
@@ -264,5 +299,36 @@ mod tests {
                 assert_eq!(sleep.wait(Duration::from_secs(3_600)), WakeCause::Stopped);
             }
         }
+    }
+
+    #[test]
+    fn a_timer_is_disarmed_where_its_far_expiry_would_have_come() {
+        let narrow = |now_s| far_expiry_s(LAST_32_BIT_S, || now_s);
+        let last_s = i64::from(i32::MAX);
+        assert_eq!([1, last_s - 1].map(narrow), [LAST_32_BIT_S; 2]);
+        // The present, if libc tells it; a wrapped one; none.
+        assert_eq!(
+            [last_s, last_s + 1, i64::from(i32::MIN), 0].map(narrow),
+            [DISARMED; 4]
+        );
+        let never = || unreachable!("the clock is not read");
+        assert_eq!(far_expiry_s(u64::MAX, never), FAR_S);
+    }
+
+    #[test]
+    fn a_disarmed_timer_is_still_the_sleeps_and_a_stop_ends_its_wait() {
+        let sleep = StoppableSleep::notifying_clock_set();
+        let timer = sleep.timer().expect("a timer");
+        arm(timer, DISARMED).unwrap();
+        let start = Instant::now();
+        assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
+        assert!(start.elapsed() >= Duration::from_millis(3));
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| sleep.wait(Duration::from_secs(3_600)));
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(sleep.timer(), Some(timer));
+            sleep.stop();
+            assert_eq!(waiter.join().unwrap(), WakeCause::Stopped);
+        });
     }
 }

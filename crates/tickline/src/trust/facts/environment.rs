@@ -7,11 +7,10 @@
 //! - Any reading may be the first one ([`environment_switch`]), perhaps in a signal handler. On
 //!   Linux it reads the environment of the start from the kernel (`sys/linux/environment.rs`).
 //! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
-//!   or else through std's lock, which waits for `set_var` ([`learn_environment`]).
+//!   or else through std's lock, which waits for `set_var` ([`read_environment`]).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use crate::engine::GLOBAL;
 use crate::options::{EnvironmentSwitch, Probes};
 use crate::sys::environment_at_start;
 
@@ -53,30 +52,9 @@ pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
     cached().unwrap_or_else(|| environment_at_start(probes).map_or(EnvironmentSwitch::Unset, cache))
 }
 
-/// Reads the variable before a clock starts, unless a reading has. A reading of the global clock
-/// that could not read the variable took it for unset. If the variable is `off`, that clock
-/// therefore judges again. Not for signal handlers.
-pub(crate) fn learn_environment(probes: Probes) {
+/// Reads the variable, unless a reading has. Returns whether it is `off`, and was not known before.
+/// Not for signal handlers.
+pub(crate) fn read_environment(probes: Probes) -> bool {
     let find = || environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std);
-    if cached().is_none() && cache(find()) == EnvironmentSwitch::Off {
-        GLOBAL.request_judgement();
-    }
-}
-
-impl EnvironmentSwitch {
-    /// The variable's value, for a [`Backend`](crate::Backend) that reads the counter, which
-    /// [`Off`](Self::Off) forbids. `probes` says whether the call may read files. Not for signal
-    /// handlers.
-    ///
-    /// ```
-    /// use tickline::{EnvironmentSwitch, Probes};
-    ///
-    /// let may_read_counter = EnvironmentSwitch::at_start(Probes::Full) != EnvironmentSwitch::Off;
-    /// println!("the counter may be read: {may_read_counter}");
-    /// ```
-    #[must_use]
-    pub fn at_start(probes: Probes) -> Self {
-        learn_environment(probes);
-        environment_switch(probes)
-    }
+    cached().is_none() && cache(find()) == EnvironmentSwitch::Off
 }

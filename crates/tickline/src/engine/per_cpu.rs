@@ -1,0 +1,38 @@
+//! The engine's part in a line for each CPU: the thread's pass over the CPUs, and the way back to the
+//! common line.
+
+use tickline_core::control::Cadence;
+use tickline_core::driver::Step;
+use tickline_core::gate::keeper::LineKind;
+
+use super::Engine;
+use crate::per_cpu::calibrations::CpuCalibrations;
+use crate::sys::StoppableSleep;
+
+impl Engine {
+    /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
+    /// next CPU is due, ns. `None` if no iteration may run now, as for [`iterate`](Self::iterate).
+    pub(crate) fn calibrate_cpus(
+        &self,
+        calibrations: &mut CpuCalibrations,
+        sleep: &StoppableSleep,
+    ) -> Option<u64> {
+        let Ok(cpu_lines) = self.cpu_lines_or_new() else {
+            return self
+                .iterate(Cadence::Scheduled)
+                .map(|iteration| iteration.next_in_ns);
+        };
+        self.clock.keeper.set_line_kind(LineKind::PerCpu);
+        // It is none of the CPUs if another thread has left their lines again.
+        let Step::CalibrateCpus(permit) = self.next_step() else {
+            return None;
+        };
+        Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
+    }
+
+    /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
+    /// line comes after the pass.
+    pub(crate) fn leave_per_cpu(&self) {
+        self.clock.keeper.set_line_kind(LineKind::Common);
+    }
+}

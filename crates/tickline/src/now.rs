@@ -1,0 +1,116 @@
+//! The readings without a [`Clock`](crate::Clock), of the clock behind the free functions: these
+//! functions, and the constructors of [`Instant`] and [`UnixTime`] that read it.
+
+use core::time::Duration;
+
+use crate::engine::{Engine, GLOBAL};
+use crate::instant::Instant;
+use crate::unix_time::{NegativeDurationError, UnixTime};
+
+/// Calls `read` with the clock behind the free functions: the global one, or a mock that is active
+/// on this thread.
+#[inline(always)]
+pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
+    #[cfg(feature = "mock")]
+    if let Some(time) = crate::mock::active(&read) {
+        return time;
+    }
+    read(&GLOBAL)
+}
+
+/// [`Instant::now`] as a number: ns of `CLOCK_MONOTONIC` of this process's time namespace.
+///
+/// A reading of another thread or another CPU may be later than this one ([Order](crate#order)).
+/// Subtract with `saturating_sub`, as the operators of [`Instant`] do:
+///
+/// ```
+/// let start_ns = tickline::now_ns();
+/// let spent_ns = tickline::now_ns().saturating_sub(start_ns);
+/// println!("{spent_ns} ns");
+/// ```
+#[inline]
+#[must_use]
+pub fn now_ns() -> u64 {
+    current(Engine::now_ns)
+}
+
+/// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`. With a line for each CPU
+/// ([`LinePerCpu`](crate::LinePerCpu)) the order holds on each CPU, so subtract with
+/// `saturating_sub`.
+#[inline]
+#[must_use]
+pub fn now_ordered_ns() -> u64 {
+    current(Engine::now_ordered_ns)
+}
+
+/// [`Instant::recent`] as a number: ns of `CLOCK_MONOTONIC`.
+#[inline]
+#[must_use]
+pub fn recent_ns() -> u64 {
+    current(Engine::recent_ns)
+}
+
+/// [`UnixTime::now`] as a number: ns since 1970.
+#[inline]
+#[must_use]
+pub fn unix_ns() -> u64 {
+    current(Engine::unix_ns)
+}
+
+impl Instant {
+    /// The current time, by a plain read of the counter: in order within a thread. Between threads,
+    /// see [Order](crate#order).
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        Self::from_nanos(now_ns())
+    }
+
+    /// The current time, in order across threads: if one call was complete before another began,
+    /// the later call returns no smaller instant. With a line for each CPU, which the default of
+    /// [`start`](crate::start) allows, the order holds on each CPU
+    /// ([`LinePerCpu`](crate::LinePerCpu)).
+    #[inline]
+    #[must_use]
+    pub fn now_ordered() -> Self {
+        Self::from_nanos(now_ordered_ns())
+    }
+
+    /// The coarse time that the global clock's thread stored at its last wake-up
+    /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). The call makes a few
+    /// loads, and does not read the counter. With minimal probes it also calls `getpid`. Without a
+    /// thread in this process, it is the same as [`now`](Self::now).
+    #[inline]
+    #[must_use]
+    pub fn recent() -> Self {
+        Self::from_nanos(recent_ns())
+    }
+
+    /// Time from this instant to [`Instant::now`].
+    #[inline]
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Self::now().saturating_duration_since(*self)
+    }
+}
+
+impl UnixTime {
+    /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
+    /// recalibration: at once with [`start`](crate::start), otherwise within half a second of use.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        Self::from_nanos(unix_ns())
+    }
+
+    /// Time from this time to [`UnixTime::now`].
+    ///
+    /// # Errors
+    ///
+    /// [`NegativeDurationError`] if this time is in the future, which is possible after the clock
+    /// was set.
+    #[inline]
+    pub fn elapsed(&self) -> Result<Duration, NegativeDurationError> {
+        Self::now().duration_since(*self)
+    }
+}
