@@ -408,3 +408,27 @@ impl<const N: usize> Sample<'_, N> {
         returned
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::disturbance::Disturbance;
+    use criterion::measurement::Measurement;
+
+    /// A sample gets at most twice the groups that criterion requested, also if groups of the
+    /// slice and of the block are disturbed. A bencher that made more inputs would not use them.
+    #[test]
+    fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        let mut collector = Collector::<1>::new(None);
+        let pairs = |count| vec![[PairReads::default()]; count];
+        collector
+            .slice
+            .add_block(&mut pairs(50), Some(Disturbance::Preempted));
+        let mut sample = collector.begin_sample(100);
+        sample.taken = 100;
+        sample.block = pairs(10);
+        assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
+    }
+}
