@@ -431,4 +431,14 @@ mod tests {
         sample.block = pairs(10);
         assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
     }
+
+    #[test]
+    fn the_scale_has_the_mean_of_the_subtracted_costs() {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        let mut collector = Collector::<1>::new(None);
+        // No pair on this machine costs as much.
+        (collector.collected.cost_ticks, collector.collected.groups) = (4e9, 4);
+        assert_eq!(collector.scale().cost_ticks, 1e9);
+    }
 }
