@@ -167,7 +167,7 @@ mod tests {
     fn the_steering_is_the_kernels() {
         let by_kernel_ppb = || {
             timex(|timex| (i64::from(timex.freq), i64::from(timex.tick)))
-                .map(|(freq, tick_us)| (freq * 1_000 >> 16) + (tick_us - 10_000) * 100_000)
+                .map(|(freq, tick_us)| ((freq * 1_000) >> 16) + (tick_us - 10_000) * 100_000)
         };
         assert!(
             (0..10).any(|_| OsClock.steering_ppb() == by_kernel_ppb()),
