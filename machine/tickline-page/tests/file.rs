@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off};
+use tickline_page::protocol::{Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -69,6 +70,17 @@ fn a_new_page_is_complete_and_the_next_writer_keeps_its_file() {
         found.ino(),
         "readers have the first file mapped"
     );
+}
+
+/// A writer takes the lines that it replaces from the page.
+#[test]
+fn a_writer_reads_the_fields_of_a_slot_that_it_has_filled() {
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    let [slot, ..] = SlotNumber::in_bank(0);
+    writer.fill(slot, &[10, 11, 12, 13, 14, 15, 16, 17]);
+    let found = [Field::Start, Field::Lead, Field::UnixLead].map(|field| writer.field(slot, field));
+    assert_eq!(found, [10, 14, 16]);
 }
 
 /// A writer makes no file in a folder that other users may write to.

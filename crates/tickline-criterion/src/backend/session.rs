@@ -169,6 +169,23 @@ mod tests {
             .ok()
     }
 
+    #[test]
+    fn the_first_sample_is_converted_with_the_cost_of_a_pair() {
+        let Some(session) = session() else { return };
+        let scale = session.observations().scale;
+        assert!(scale.cost_ticks > 0.0, "{scale:?}");
+    }
+
+    #[test]
+    fn a_session_has_the_resolution_of_its_counter() {
+        let Some(session) = session() else { return };
+        let counter = HardwareCounter::if_present().expect("the session's counter");
+        assert_eq!(
+            session.observations().scale.resolution_ticks,
+            resolution_ticks(&counter)
+        );
+    }
+
     /// Symptom: events of the clock in a benchmark's last half second were not reported.
     #[test]
     fn the_clock_iterates_once_more_at_the_end() {

@@ -408,3 +408,37 @@ impl<const N: usize> Sample<'_, N> {
         returned
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::disturbance::Disturbance;
+    use criterion::measurement::Measurement;
+
+    /// A sample gets at most twice the groups that criterion requested, also if groups of the
+    /// slice and of the block are disturbed. A bencher that made more inputs would not use them.
+    #[test]
+    fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        let mut collector = Collector::<1>::new(None);
+        let pairs = |count| vec![[PairReads::default()]; count];
+        collector
+            .slice
+            .add_block(&mut pairs(50), Some(Disturbance::Preempted));
+        let mut sample = collector.begin_sample(100);
+        sample.taken = 100;
+        sample.block = pairs(10);
+        assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
+    }
+
+    #[test]
+    fn the_scale_has_the_mean_of_the_subtracted_costs() {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        let mut collector = Collector::<1>::new(None);
+        // No pair on this machine costs as much.
+        (collector.collected.cost_ticks, collector.collected.groups) = (4e9, 4);
+        assert_eq!(collector.scale().cost_ticks, 1e9);
+    }
+}

@@ -336,6 +336,30 @@ mod tests {
         assert!(!exchanges.are_enough(), "{exchanges:?}");
     }
 
+    /// These threads need milliseconds for a round trip, so all round trips would take seconds.
+    #[test]
+    fn threads_that_never_meet_stop_after_a_while() {
+        let Some(&here) = cpus().first() else {
+            return eprintln!("SKIPPED: no CPU that is known");
+        };
+        if COUNTER.is_none() || !sys::may_read_counter() {
+            return eprintln!("SKIPPED: no counter that may be read");
+        }
+        let all = u64::from(2 * ROUND_TRIPS);
+        let count = between(here, here).count;
+        assert!(count < all, "{count} exchanges");
+    }
+
+    #[test]
+    fn fifty_round_trips_are_enough_for_a_result() {
+        let after = |round_trips| Exchanges {
+            round_trips,
+            ..Exchanges::NONE
+        };
+        assert!(!after(49).are_enough());
+        assert!(after(50).are_enough());
+    }
+
     #[test]
     fn a_step_back_is_counted_and_widens_nothing() {
         let mut exchanges = Exchanges::NONE;

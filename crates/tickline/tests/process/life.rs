@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, ClockState, Driver, ErrorKind, Reason};
+use tickline::{Clock, ClockState, Driver, ErrorKind, OsClock, Reason};
+use tickline_core::reference::{Reference, SUSPENDED_BOUND_NS};
 use tickline_observe::monotonic_ns;
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
@@ -33,6 +34,7 @@ in_processes! { in_child_of_a_kernel:
     a_process_without_the_right_to_the_counter_has_a_clock,
     a_fork_into_a_time_namespace_that_is_ahead_is_followed,
     a_fork_into_a_time_namespace_that_is_behind_does_not_step_back,
+    the_time_asleep_is_boottime_minus_the_monotonic_time,
 }
 
 /// Ordered readings until a line of this process's own serves, or a gate is closed. Returns whether
@@ -380,6 +382,20 @@ fn clock_with_driver(driver: Driver) -> Clock {
 }
 
 const DAY_NS: u64 = 86_400_000_000_000;
+
+/// A namespace whose monotonic clock alone is a day ahead shows a day less asleep.
+fn the_time_asleep_is_boottime_minus_the_monotonic_time() {
+    // A machine that is too busy to bracket a reading does not say.
+    let asleep_ns = || (0..1_000).find_map(|_| OsClock.suspended_ns()).unwrap();
+    let outside_ns = asleep_ns();
+    in_time_namespace(DAY_NS.cast_signed(), || {
+        let less_ns = (outside_ns - asleep_ns()).cast_unsigned();
+        assert!(
+            less_ns.abs_diff(DAY_NS) <= SUSPENDED_BOUND_NS,
+            "{less_ns} ns less than {outside_ns} ns"
+        );
+    });
+}
 
 /// If a fork moves a calibrated clock into another namespace, it follows the clock of that
 /// namespace when its line ends. A clock that is created there follows it from the start.

@@ -3,6 +3,7 @@
 //! (`tests/sim`).
 
 use super::*;
+use crate::estimate::Fit;
 use crate::testing::{CONFIG, FnClock};
 
 /// A suspend between the first samples, during which the counter runs, would make a slope that is
@@ -107,6 +108,26 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
             "no line at {change_ppb} ppb"
         );
     }
+}
+
+/// After the kernel has changed its steering, what was seen before says little about the rate to
+/// come. The next line is good for half of an eighth of the interval, however exact the slope is.
+#[test]
+fn a_change_of_steering_shortens_the_time_that_counts_as_watched() {
+    let (machine, clock, mut control) = settled_clock();
+    let ghz = Slope::from_hz(1_000_000_000).unwrap();
+    let exact = Fit {
+        slope_min: ghz,
+        slope_max: ghz,
+        is_exact: true,
+    };
+    machine.steering_ppb.set(Some(0));
+    _ = clock.iterate(&mut control);
+    assert!(control.stability.good_for_ns(&exact) >= INTERVAL_NS);
+    machine.steering_ppb.set(Some(1_000));
+    _ = clock.iterate(&mut control);
+    let good_for_ns = control.stability.good_for_ns(&exact);
+    assert_eq!(good_for_ns, INTERVAL_NS / 16);
 }
 
 /// The rows of the table in the head of `stability.rs`, and a step of Unix time. The maximum drift

@@ -102,6 +102,14 @@ fn float(value: f64) -> [u8; 4] {
     ((exponent << 25) as u32 | (coefficient as u32 & 0x01FF_FFFF)).to_be_bytes()
 }
 
+/// The largest and the smallest `Float`: nearly 2^62 s, and -2^62 s.
+#[test]
+fn a_number_beyond_the_range_becomes_the_end_on_its_side() {
+    for (bits, end_ns) in [(0x7EFF_FFFF, i64::MAX), (0x7F00_0000, i64::MIN)] {
+        assert_eq!(scaled(bits, 1_000_000_000), end_ns, "{bits:#x}");
+    }
+}
+
 proptest! {
     #[test]
     fn numbers_are_as_near_as_the_rounding_says(value in -1e3..1e3_f64, shrunk in 0..40_i32) {

@@ -57,3 +57,16 @@ pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) 
             .unwrap_or(&[]),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_this_one_becomes_does_not_inherit_the_file() {
+        let file = File::open(c"/proc/self/stat", libc::O_RDONLY).expect("a file of procfs");
+        // SAFETY: the call takes no pointer.
+        let flags = unsafe { libc::fcntl(file.0, libc::F_GETFD) };
+        assert_eq!(flags, libc::FD_CLOEXEC);
+    }
+}

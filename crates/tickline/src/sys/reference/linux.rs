@@ -161,6 +161,22 @@ impl Reference for OsClock {
 mod tests {
     use super::*;
 
+    /// adjtimex(2): `freq` is in ppm with 16 binary places, and each microsecond that `tick` has
+    /// above 10,000 is 100 ppm. A daemon may change both between two calls.
+    #[test]
+    fn the_steering_is_the_kernels() {
+        let by_kernel_ppb = || {
+            timex(|timex| (i64::from(timex.freq), i64::from(timex.tick)))
+                .map(|(freq, tick_us)| ((freq * 1_000) >> 16) + (tick_us - 10_000) * 100_000)
+        };
+        assert!(
+            (0..10).any(|_| OsClock.steering_ppb() == by_kernel_ppb()),
+            "{:?}, not {:?}",
+            OsClock.steering_ppb(),
+            by_kernel_ppb()
+        );
+    }
+
     /// Only a suspend changes the time asleep, and this machine is awake.
     #[test]
     fn the_time_asleep_is_constant_while_awake() {

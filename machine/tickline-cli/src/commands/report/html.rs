@@ -320,6 +320,16 @@ mod tests {
     }
 
     #[test]
+    fn notes_alone_are_worth_knowing_and_no_clock_is_slow() {
+        let mut found = example::document().findings().to_vec();
+        for finding in &mut found {
+            finding.severity = Severity::Note;
+        }
+        let text = findings(&found).into_string();
+        assert!(text.contains("Worth knowing") && text.contains("No call for the time is slow"));
+    }
+
+    #[test]
     fn costs_have_bars_by_their_logarithm() {
         let report = html(&example::document());
         for part in [

@@ -173,3 +173,14 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
         &rows,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_events_that_have_happened_are_named() {
+        let events = CountsByCode::from([("bound_violation", 0), ("disruption", 3)]);
+        assert_eq!(nonzero(&events), "disruption +3");
+    }
+}
