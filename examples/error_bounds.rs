@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release --example error_bounds`
 //!
-//! Its output has: "took between", "before", "cannot be told", "Unix time is between", "readings come from".
+//! Its output has: "took between", "before", "cannot be told", "Unix time is between", "readings
+//! come from".
 //!
 //! The bounds contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
 //! and neither clock has jumped since the last recalibration.

@@ -5,10 +5,10 @@
 //!
 //! Its output has: "readings come from", "in order", "Unix time by the card".
 //!
-//! The parts of a program that get the time from a `Clock` work on the card's time without a change.
-//! If the machine has no such card, or the process may not open it, the kernel's `CLOCK_TAI` stands
-//! in for the card. If a card fails while the program runs, the OS clock goes on from there, and
-//! the clock's state says so.
+//! The parts of a program that get the time from a `Clock` work on the card's time without a
+//! change. If the machine has no such card, or the process may not open it, the kernel's
+//! `CLOCK_TAI` stands in for the card. If a card fails while the program runs, the OS clock goes on
+//! from there, and the clock's state says so.
 #![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! UTC with its error, by tickline, by clock-bound's own client from the same segment in shared
 //! memory, and by adjtimex(2). No daemon runs: in a mount namespace of its own, the program writes
-//! clock-bound's segment itself, once, with a validity of a day. Only the thread of `Utc` queries the
-//! source, so a reading costs the same with another source.
+//! clock-bound's segment itself, once, with a validity of a day. Only the thread of `Utc` queries
+//! the source, so a reading costs the same with another source.
 
 use std::cell::RefCell;
 use std::os::unix::process::CommandExt;

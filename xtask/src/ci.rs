@@ -144,8 +144,8 @@ pub(crate) struct SoakArguments {
     minutes: u64,
 }
 
-/// `cargo xtask soak`: uses all clocks at once on this machine, and counts errors. Then exchanges readings while lines are replaced, for a tenth
-/// of that time.
+/// `cargo xtask soak`: uses all clocks at once on this machine, and counts errors. Then exchanges
+/// readings while lines are replaced, for a tenth of that time.
 pub(crate) fn soak(arguments: &SoakArguments) -> Result<u8, String> {
     let secs = 60 * arguments.minutes;
     // The programs fail if a count is not 0.

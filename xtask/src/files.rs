@@ -40,8 +40,8 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     })
 }
 
-/// Splits a file's text at its block: the text before, between and after the markers `<!-- NAME -->`
-/// and `<!-- /NAME -->`. The text must have each marker once.
+/// Splits a file's text at its block: the text before, between and after the markers `<!-- NAME
+/// -->` and `<!-- /NAME -->`. The text must have each marker once.
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     let first = format!("<!-- {name} -->\n");
     let last = format!("<!-- /{name} -->");

@@ -22,7 +22,8 @@ use crate::files::{entries, root};
 /// The names of a path, from the crate's root on.
 type Segments = Vec<String>;
 
-/// The files of a crate, relative to the folder of its sources, each with the files that it imports.
+/// The files of a crate, relative to the folder of its sources, each with the files that it
+/// imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Which keys reach each other: the groups of more than one.

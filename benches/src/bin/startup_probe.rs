@@ -11,8 +11,8 @@ mod probe;
 
 use probe::probe;
 
-/// Whether the counter serves; `None` while that is undecided. A status takes longer than a reading,
-/// so only every 16th call reads it.
+/// Whether the counter serves; `None` while that is undecided. A status takes longer than a
+/// reading, so only every 16th call reads it.
 fn tickline_serves(calls: u32) -> Option<bool> {
     if !calls.is_multiple_of(16) {
         return None;

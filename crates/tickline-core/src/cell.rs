@@ -84,8 +84,8 @@ impl WindowedState {
         self.start_ticks.wrapping_add(self.valid_ticks())
     }
 
-    /// The line at `ticks`, ns, rounded down. Exact while the line is valid; without a line it means
-    /// nothing. Never panics.
+    /// The line at `ticks`, ns, rounded down. Exact while the line is valid; without a line it
+    /// means nothing. Never panics.
     #[must_use]
     pub const fn at(&self, ticks: u64) -> i64 {
         self.state.at(ticks)
@@ -207,10 +207,10 @@ pub(crate) struct Evidence {
 
 /// The operations on the memory of one clock's state, as the [protocol](self#protocol) says.
 ///
-/// [`LineCell`] is the memory. An implementation of your own wraps one, to observe the operations or
-/// to stop a thread between two of them, as this repository's simulator does. It MUST pass each
-/// operation on, in the order in which it is called. Otherwise readings may step back; they cause no
-/// undefined behaviour.
+/// [`LineCell`] is the memory. An implementation of your own wraps one, to observe the operations
+/// or to stop a thread between two of them, as this repository's simulator does. It MUST pass each
+/// operation on, in the order in which it is called. Otherwise readings may step back; they cause
+/// no undefined behaviour.
 ///
 /// ```
 /// use core::cell::Cell;

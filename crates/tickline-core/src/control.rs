@@ -2,9 +2,9 @@
 //!
 //! [`Control::iterate`] is one iteration. Its caller, the driver, holds the clock's lock, and
 //! decides when the next iteration comes. An iteration takes a burst of brackets, or up to four
-//! bursts if the state changes meanwhile or a burst is of no use. It computes for about a microsecond, and
-//! makes at most one publication. `DESIGN.md`, section "The pipeline", lists the stages of an
-//! iteration and their functions. A publication has three steps:
+//! bursts if the state changes meanwhile or a burst is of no use. It computes for about a
+//! microsecond, and makes at most one publication. `DESIGN.md`, section "The pipeline", lists the
+//! stages of an iteration and their functions. A publication has three steps:
 //!
 //! | before | announce | read clocks and compute | publish |
 //! |---|---|---|---|
@@ -37,8 +37,9 @@ mod schedule;
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use schedule::SampleDurations;
 
-/// The shortest interval, ns, and the least time for which a driver waits after a first line. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
-/// by 600 ppm, which suffices for another 50 us.
+/// The shortest interval, ns, and the least time for which a driver waits after a first line. Two
+/// brackets of 30 ns that are 50 us apart leave the rate uncertain by 600 ppm, which suffices for
+/// another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.
@@ -46,8 +47,8 @@ pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * N
 
 /// The fewest brackets in a burst (1.5 us). A sample keeps the shortest half-bracket of each side.
 /// With 16 brackets the bound of a steady reference reaches 17 ns, with 32 it reaches 15
-/// (`tests/sim/tests/limits/reference.rs`). In loom's models each read is a step, so a burst there has
-/// one bracket. Miri takes a thousand times as long, so it gets four.
+/// (`tests/sim/tests/limits/reference.rs`). In loom's models each read is a step, so a burst there
+/// has one bracket. Miri takes a thousand times as long, so it gets four.
 const BRACKETS: u32 = match (cfg!(loom), cfg!(miri)) {
     (true, _) => 1,
     (_, true) => 4,
@@ -156,8 +157,8 @@ impl Cadence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The interval in the steady state, ns. Choose it within [`INTERVAL_RANGE_NS`]. An iteration
-    /// raises a value below 50 us to 50 us, and lowers one above the range to its end. Between 50 us
-    /// and 1 ms readings are in order, too, but a driver that is a little late loses the line.
+    /// raises a value below 50 us to 50 us, and lowers one above the range to its end. Between 50
+    /// us and 1 ms readings are in order, too, but a driver that is a little late loses the line.
     pub interval_ns: u64,
     /// Resolutions of counter and reference.
     pub resolutions: Resolutions,
@@ -340,8 +341,9 @@ impl Control {
     }
 
     /// The tick of the oldest sample on which the next line's bounds will rest; `None` without a
-    /// sample. The bounds assume that the reference has changed its rate by no more than the maximum
-    /// drift since then: a test that disturbs the reference can tell which bounds must hold.
+    /// sample. The bounds assume that the reference has changed its rate by no more than the
+    /// maximum drift since then: a test that disturbs the reference can tell which bounds must
+    /// hold.
     #[must_use]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let Sample { upper, lower } = self.stability.history.samples().first()?;

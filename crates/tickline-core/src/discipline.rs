@@ -22,7 +22,8 @@ use crate::units::{FixedNs, NS_PER_S};
 /// The margin of rule 2, ns: the longest time by which a reader of the old line may have read the
 /// counter after the writer's read. The CPU may execute the second load of the state a little
 /// before the read of the counter. Out-of-order windows end within a microsecond; the rest leaves
-/// room for a cache miss. At 100 ppm, raising the meeting point by this costs a ten-thousandth of it.
+/// room for a cache miss. At 100 ppm, raising the meeting point by this costs a ten-thousandth of
+/// it.
 ///
 /// It is also the largest difference between the counters of two CPUs for which order holds: a line
 /// starts one margin before its publication.

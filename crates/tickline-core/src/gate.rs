@@ -272,8 +272,8 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// A tenth more, ps. A tenth is about the error of a measurement. A counter that was slower than the
-/// OS must be a tenth cheaper to be used again.
+/// A tenth more, ps. A tenth is about the error of a measurement. A counter that was slower than
+/// the OS must be a tenth cheaper to be used again.
 const fn tenth_more(ps: u64) -> u64 {
     ps.saturating_add(ps / 10)
 }
@@ -295,8 +295,8 @@ const fn judge_cost(facts: &Facts) -> Verdict {
             } else {
                 counter_ps
             };
-            // The counter makes Unix time cheaper by more than a tenth, and monotonic time dearer by
-            // at most a tenth. So no program is noticeably slower than with the OS.
+            // The counter makes Unix time cheaper by more than a tenth, and monotonic time dearer
+            // by at most a tenth. So no program is noticeably slower than with the OS.
             let is_worth_it = judged_ps <= tenth_more(os_ps) && os_unix_ps > tenth_more(counter_ps);
             if judged_ps > os_ps && !is_worth_it {
                 Verdict::new(gate, Some(Reason::Slow))

@@ -10,16 +10,16 @@
 //! ```
 //!
 //! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change, by the
-//! writer, a helper or a gate, is one 128-bit compare-and-swap. Other targets swap a word that names
-//! one of eight pairs of `m` and `b`.
+//! writer, a helper or a gate, is one 128-bit compare-and-swap. Other targets swap a word that
+//! names one of eight pairs of `m` and `b`.
 //!
 //! - **What is validated:** a reading loads the state, the counter and the line's window, and then
 //!   the state again. The reading counts only if the two states are the same.
-//! - **What repeats:** a reading whose states differ takes the slow path, which begins again. On the
-//!   other targets a load of the state also begins again if a swap came in between.
+//! - **What repeats:** a reading whose states differ takes the slow path, which begins again. On
+//!   the other targets a load of the state also begins again if a swap came in between.
 //! - **Nobody waits for a writer.** Unlike a sequence lock, no state says "being written, try
-//!   later". A reader that finds a replacement announced gives the writer two microseconds, and then
-//!   finishes it itself.
+//!   later". A reader that finds a replacement announced gives the writer two microseconds, and
+//!   then finishes it itself.
 //!
 //! See [The state](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state).
 //!

@@ -22,9 +22,9 @@
 //! the counter was read. The second load of the state then proves only that start and window belong
 //! to that line.
 //!
-//! The control loop of the CPU's clock runs on the CPU ([`CpuControl::iterate`]). A reader on that CPU
-//! that finds the line being replaced has therefore interrupted the writer. It does not wait, and
-//! helps at once.
+//! The control loop of the CPU's clock runs on the CPU ([`CpuControl::iterate`]). A reader on that
+//! CPU that finds the line being replaced has therefore interrupted the writer. It does not wait,
+//! and helps at once.
 //!
 //! The gate's keeper says whether readers may use these lines (`gate/keeper.rs`: `line_kind`).
 //! The driver chooses the kind of lines, calibrates the CPUs, and decides when to give up on a CPU.

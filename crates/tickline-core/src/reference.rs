@@ -86,7 +86,8 @@ impl Timescale {
 }
 
 /// The largest error of [`Reference::suspended_ns`], ns. Two answers that differ by no more than
-/// twice this do not prove a suspend. A real suspend takes at least milliseconds, because every thread is stopped and started.
+/// twice this do not prove a suspend. A real suspend takes at least milliseconds, because every
+/// thread is stopped and started.
 pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 
 /// The fastest slew of a kernel's clock, up or down, ppb of the nominal rate. On Linux it is the
@@ -105,8 +106,8 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
 /// The correction of a Linux kernel's rate without a slew of the offset, ppb: what
-/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in ppb, and
-/// its `tick`: the length of a hundredth of a second, us. One microsecond more is 100 ppm.
+/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in ppb,
+/// and its `tick`: the length of a hundredth of a second, us. One microsecond more is 100 ppm.
 ///
 /// ```
 /// use tickline_core::reference::steering_from_timex_ppb;
@@ -119,9 +120,10 @@ pub const fn steering_from_timex_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
     frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
 }
 
-/// The whole correction of a Linux kernel's rate, ppb: the sum of [`steering_from_timex_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
-/// `time_constant` are those that adjtimex(2) returns; without a constant the slew counts as 0. A
-/// slew by adjtime(3), of 500 ppm, is not included, because adjtimex(2) does not show it.
+/// The whole correction of a Linux kernel's rate, ppb: the sum of [`steering_from_timex_ppb`] and
+/// the slew of an offset of `ADJ_OFFSET`. `offset_ns` and `time_constant` are those that
+/// adjtimex(2) returns; without a constant the slew counts as 0. A slew by adjtime(3), of 500 ppm,
+/// is not included, because adjtimex(2) does not show it.
 ///
 /// ```
 /// use tickline_core::reference::kernel_rate_ppb;

@@ -50,17 +50,17 @@
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2, and
 //! emulators, may load two halves. On x86_64 the second load always loads two halves.
 //!
-//! **What can happen.** Only on aarch64 without LSE2 (Cortex-A72, Neoverse N1) can a reading use the
-//! `m` of one line and the `b` of another. Such a reading may be off by any time, backwards too, and
-//! nothing reports it. It takes three things at once, which are listed below. The third one alone is
-//! a coincidence: the lines before and after a line have the same 64-bit `b`, to the nanosecond. A
-//! test tries all orders of half loads in short histories, and finds no other case
+//! **What can happen.** Only on aarch64 without LSE2 (Cortex-A72, Neoverse N1) can a reading use
+//! the `m` of one line and the `b` of another. Such a reading may be off by any time, backwards
+//! too, and nothing reports it. It takes three things at once, which are listed below. The third
+//! one alone is a coincidence: the lines before and after a line have the same 64-bit `b`, to the
+//! nanosecond. A test tries all orders of half loads in short histories, and finds no other case
 //! (`no_mixture_of_split_loads_is_used`). On every other processor a reading is by one line.
 //!
-//! **Why.** A state's life begins with the swap that sets it, and ends with the next swap. Each swap
-//! changes `m`, whose count rises with each line. So two loads that return the same `m` belong to
-//! one life of a state, with two exceptions: they may be 1,024 lines apart (rule 10), or belong to
-//! different first publications that were given up, which leave `b` as it was. A reading counts
+//! **Why.** A state's life begins with the swap that sets it, and ends with the next swap. Each
+//! swap changes `m`, whose count rises with each line. So two loads that return the same `m` belong
+//! to one life of a state, with two exceptions: they may be 1,024 lines apart (rule 10), or belong
+//! to different first publications that were given up, which leave `b` as it was. A reading counts
 //! only if both loads also return the same `b`.
 //!
 //! - On x86_64 the second load reads `b` before `m`, so this `b` was read between the two reads of
@@ -152,9 +152,10 @@ const TAG_BITS: u32 = 16;
 /// doubles the tag's share of the rate. With 7,
 ///
 /// - a slope is below 2^7 ns a tick, so counters from 7.9 MHz up have a line;
-/// - `ticks << 7` wraps after 2^57 ticks: 333 days at 5 GHz, 1.5 years at 3 GHz, 4.5 years at 1 GHz;
-/// - the tag takes 7 of the slope's 48 binary places, 2^-41 ns a tick: 4.5e-13 of the rate at 1 GHz,
-///   2.3e-12 at 5 GHz, 4.5e-12 at 10 GHz, or 0.0045 ns a second.
+/// - `ticks << 7` wraps after 2^57 ticks: 333 days at 5 GHz, 1.5 years at 3 GHz, 4.5 years at 1
+///   GHz;
+/// - the tag takes 7 of the slope's 48 binary places, 2^-41 ns a tick: 4.5e-13 of the rate at 1
+///   GHz, 2.3e-12 at 5 GHz, 4.5e-12 at 10 GHz, or 0.0045 ns a second.
 pub const SHIFT: u32 = 7;
 /// The number of ticks after which `ticks << SHIFT` wraps, less one. No line is in use across the
 /// wrap, so a clock then has no line for about 50 us.
@@ -194,7 +195,8 @@ pub enum Phase {
     /// A writer is about to publish the first line: readers wait some microseconds, then go on
     /// without it.
     FirstPublication,
-    /// The line is being replaced or ended: readers wait two microseconds for a writer, then end it.
+    /// The line is being replaced or ended: readers wait two microseconds for a writer, then end
+    /// it.
     Replacing,
     /// Every reader may use the line.
     Published,

@@ -1,5 +1,5 @@
-//! The backend: [`CounterTime`](time::CounterTime), the clock that criterion measures by. Everything
-//! else in this crate stands on it.
+//! The backend: [`CounterTime`](time::CounterTime), the clock that criterion measures by.
+//! Everything else in this crate stands on it.
 //!
 //! | file | does |
 //! |---|---|

@@ -43,8 +43,8 @@ impl Extrapolation {
         // The high half of a product takes one instruction; another part would need a 128-bit
         // shift.
         let shifted = elapsed << (64 - SLOPE_BITS);
-        // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of_report`). A slope is at most
-        // 1.2 times the one by which `valid` was computed.
+        // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of_report`). A slope is at
+        // most 1.2 times the one by which `valid` was computed.
         let [least, greatest] = self
             .slopes
             .map(|slope| ((u128::from(shifted) * u128::from(slope)) >> 64) as i64);

@@ -4,8 +4,8 @@
 //! writes a new claim to the other slot, and then its number. A reader copies the newest slot, and
 //! reads the clock. If the number is still the same, the reader takes the copy. The thread cannot
 //! have begun to overwrite that slot then, and the copy was the newest claim when the clock was
-//! read. (A CPU may load the number a little before it reads the counter, by less than the
-//! margin of `tickline-core`'s contract for counters.) A reader that is overtaken reads again. The thread
+//! read. (A CPU may load the number a little before it reads the counter, by less than the margin
+//! of `tickline-core`'s contract for counters.) A reader that is overtaken reads again. The thread
 //! never waits.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};

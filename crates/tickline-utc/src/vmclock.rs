@@ -74,8 +74,8 @@ impl VmClock {
     /// The disruption marker; [`NO_MARKER`] without a VMClock.
     #[inline]
     pub(crate) fn marker(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker one,
-        // for the reason given there.
+        // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker
+        // one, for the reason given there.
         let memory = self.0.load(Ordering::Acquire);
         // SAFETY: the pointer is to static memory, or to a mapping that stays.
         let memory = unsafe { &*memory };

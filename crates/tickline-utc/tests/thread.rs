@@ -63,7 +63,8 @@ fn with_minimal_probes_there_is_no_thread() {
     assert_eq!(asking_threads(), 0);
 }
 
-/// The alarm of the child would end a drop that waits for the thread, which the child does not have.
+/// The alarm of the child would end a drop that waits for the thread, which the child does not
+/// have.
 #[test]
 fn a_forked_child_has_no_thread_until_it_starts_its_own() {
     let _alone = alone();

@@ -186,8 +186,8 @@ impl Clock {
     }
 
     /// A clock whose time comes from `backend`. The clock has no thread and no settings;
-    /// [`Backend`] has an example, and says what the clock promises. A program that keeps a clone of
-    /// the [`Arc`] can go on to steer its backend.
+    /// [`Backend`] has an example, and says what the clock promises. A program that keeps a clone
+    /// of the [`Arc`] can go on to steer its backend.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -234,10 +234,10 @@ impl Clock {
         Instant::from_nanos(self.engine().now_ns())
     }
 
-    /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was
-    /// complete before another began, the later one is never smaller. Readings use the counters only if the gates find them
-    /// synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)) the order holds
-    /// on each CPU.
+    /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was complete
+    /// before another began, the later one is never smaller. Readings use the counters only if the
+    /// gates find them synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu))
+    /// the order holds on each CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {

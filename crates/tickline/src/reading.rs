@@ -165,8 +165,8 @@ impl<T> Reading<T> {
     }
 }
 
-/// Converts a time of an OS clock, a bound, or a time by the slow path. A negative time becomes 0. A
-/// reading by the fast path has `to_unsigned` (`engine.rs`).
+/// Converts a time of an OS clock, a bound, or a time by the slow path. A negative time becomes 0.
+/// A reading by the fast path has `to_unsigned` (`engine.rs`).
 #[inline]
 pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)

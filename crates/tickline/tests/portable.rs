@@ -37,8 +37,8 @@ fn a_program_measures_a_time_as_std_does() {
 }
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
-/// mark one margin ahead of the line. A first line waits for a mark that is ahead of it by less than
-/// three margins. The rest is room for the line's own slope.
+/// mark one margin ahead of the line. A first line waits for a mark that is ahead of it by less
+/// than three margins. The rest is room for the line's own slope.
 const NEAR_NS: u64 = 10 * tickline_core::control::MEETING_MARGIN_NS;
 
 /// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller

@@ -199,8 +199,8 @@ pub(crate) struct Bench {
     pub(crate) calls: u32,
 }
 
-/// Compares the counters of the CPUs: finds for each pair the backward steps (warps), and the bounds
-/// of the difference
+/// Compares the counters of the CPUs: finds for each pair the backward steps (warps), and the
+/// bounds of the difference
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warp {
     #[command(flatten)]
@@ -273,8 +273,8 @@ pub(crate) struct Serve {
     pub(crate) action: Option<ServeAction>,
 
     /// The page's file, in a folder that exists; by default /run/tickline/page.v1 for root, and
-    /// $XDG_RUNTIME_DIR/tickline/page.v1 for others. The action status takes the first of these that
-    /// exists
+    /// $XDG_RUNTIME_DIR/tickline/page.v1 for others. The action status takes the first of these
+    /// that exists
     #[arg(long, value_name = "PATH")]
     pub(crate) page: Option<PathBuf>,
 

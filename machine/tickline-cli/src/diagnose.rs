@@ -27,9 +27,9 @@
 //!
 //! A new fact is a field, with the unit in its name, in `Machine` (`machine.rs`), which collects
 //! it. The field's comment is the schema's description, and says when the field is null.
-//! `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites the schema. If a key changes
-//! its meaning or is removed, raise the version (`document.rs`). Questions that several rules ask go
-//! into `document/facts.rs`. `facts.sh` collects the fact without the program.
+//! `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites the schema. If a key
+//! changes its meaning or is removed, raise the version (`document.rs`). Questions that several
+//! rules ask go into `document/facts.rs`. `facts.sh` collects the fact without the program.
 //!
 //! The facts of a real machine go into `tests/facts/`, with their source, and the expected finding
 //! into `tests/it/recorded.rs`. A guest goes into `tests/vm/guests.toml`; `cargo xtask vm NAME

@@ -245,7 +245,8 @@ impl Document {
         self.findings.as_deref().unwrap_or_default()
     }
 
-    /// The sentence about the machine, above the findings; `None` if the command makes no diagnosis.
+    /// The sentence about the machine, above the findings; `None` if the command makes no
+    /// diagnosis.
     pub(crate) fn headline(&self) -> Option<String> {
         self.headline_with("Fix below.")
     }

@@ -121,8 +121,8 @@ pub(crate) struct Ntp {
     pub(crate) tick_us: i64,
     /// The offset that the kernel has still to slew after this second, ns.
     pub(crate) offset_ns: i64,
-    /// The time constant of that slew: each second the kernel removes one part in 2^(2 + constant) of
-    /// the offset at the second's start. Null if it is unknown.
+    /// The time constant of that slew: each second the kernel removes one part in 2^(2 + constant)
+    /// of the offset at the second's start. Null if it is unknown.
     pub(crate) time_constant: Option<i64>,
     /// The kernel's maximum error against UTC, us: what the NTP daemon has set, plus 500 ppm of the
     /// time since.

@@ -166,7 +166,8 @@ impl WriteMethod {
             _ if is_stdout(path) => Ok(Self::Stdout),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match fs::symlink_metadata(path) {
-                    // The kernel would create the link's target, even if another user made the link.
+                    // The kernel would create the link's target, even if another user made the
+                    // link.
                     Ok(_) => Err(io::Error::new(
                         io::ErrorKind::NotFound,
                         "it is a link to a missing file",

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts;
 
-/// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the process
-/// at once, because a write to a blocked pipe may keep the process from reading the flag.
+/// A flag that becomes true at the first SIGINT, SIGTERM or SIGHUP. A second signal ends the
+/// process at once, because a write to a blocked pipe may keep the process from reading the flag.
 ///
 /// An inherited SIGHUP that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM set the
 /// flag even if a shell has started this process in the background with these signals ignored.

@@ -145,8 +145,8 @@ impl Game {
         });
     }
 
-    /// Ends the game, and prints its counts. Returns the numbers of status checks that found a line,
-    /// and that found none.
+    /// Ends the game, and prints its counts. Returns the numbers of status checks that found a
+    /// line, and that found none.
     fn end(mut self) -> [u64; 2] {
         self.board.end.store(1, Ordering::SeqCst);
         for player in &mut self.players {

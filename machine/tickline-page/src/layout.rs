@@ -72,8 +72,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a page whose writer runs in `context`. `None` if the offset of the writer's time
-    /// namespace is not known: readers in other namespaces need it.
+    /// The header of a page whose writer runs in `context`. `None` if the offset of the writer's
+    /// time namespace is not known: readers in other namespaces need it.
     #[must_use]
     pub fn new(context: &BootContext) -> Option<Self> {
         Some(Self {

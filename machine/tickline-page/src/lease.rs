@@ -3,10 +3,11 @@
 //! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
 //! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
-//! above the upper bound of the OS clock. `machine/docs/lease.md` has the rules, R1 to R10 for readers and
-//! W1 to W10 for the writer, with their reasons.
+//! above the upper bound of the OS clock. `machine/docs/lease.md` has the rules, R1 to R10 for
+//! readers and W1 to W10 for the writer, with their reasons.
 //!
-//! `machine/docs/lease.md` also defines the words. DESIGN.md has other words, or none, for some of them:
+//! `machine/docs/lease.md` also defines the words. DESIGN.md has other words, or none, for some of
+//! them:
 //!
 //! | here | in DESIGN.md |
 //! |---|---|

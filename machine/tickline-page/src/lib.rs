@@ -71,9 +71,9 @@ pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::reference::Reference;
 
 pub mod protocol {
-    //! The lease protocol itself: for a writer of one's own, for a simulator of writers and readers,
-    //! and for tests that need a page with a line. Programs that read a page need only the items of
-    //! the [crate]'s root.
+    //! The lease protocol itself: for a writer of one's own, for a simulator of writers and
+    //! readers, and for tests that need a page with a line. Programs that read a page need only the
+    //! items of the [crate]'s root.
     //!
     //! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's
     //! file ([`LockedPageFile`](crate::page_file::LockedPageFile)), a page in the program's own

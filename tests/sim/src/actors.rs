@@ -275,8 +275,8 @@ impl Context {
             || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 
-    /// Runs an iteration for a cell, and records what it does. `iterate` returns its result, whether
-    /// it took place, and the tick of the oldest sample after it.
+    /// Runs an iteration for a cell, and records what it does. `iterate` returns its result,
+    /// whether it took place, and the tick of the oldest sample after it.
     pub(crate) fn watched<T>(
         &self,
         cell: usize,

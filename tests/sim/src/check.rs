@@ -420,8 +420,8 @@ impl Check {
         self.disturbed_ps.set(self.disturbed_ps.get().max(until_ps));
     }
 
-    /// Checks the state of a cell that needs a line, after the driver's iteration, whether or not the
-    /// iteration took place.
+    /// Checks the state of a cell that needs a line, after the driver's iteration, whether or not
+    /// the iteration took place.
     pub(crate) fn check_recovery(&self, state: LineState) {
         let since_ps = self
             .world

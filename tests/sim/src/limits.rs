@@ -186,8 +186,8 @@ impl Limits {
             + 12 * machine.stale_ns
             + 3 * machine.resolution_ns
             + 2 * ticks_ns(machine.counter_resolution_ticks);
-        // A high-water mark is the old line's time one margin later. The next line starts there, one
-        // margin before its publication.
+        // A high-water mark is the old line's time one margin later. The next line starts there,
+        // one margin before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;
         let Disturbances {
             jumps_ns,
@@ -224,10 +224,10 @@ impl Limits {
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(valid_ns, 2 * rates_ppb),
             // Readers that read rarely start no line. The lead-in of a line covers a difference
-            // between counters of one margin. If the difference is larger, a reader whose counter is
-            // behind finds each new line's start ahead of its counter. The reader takes this for a
-            // reset, and retires the line. The slope of a first line is known to 2e-3, so a coarse
-            // reference needs seconds without a stop.
+            // between counters of one margin. If the difference is larger, a reader whose counter
+            // is behind finds each new line's start ahead of its counter. The reader takes this for
+            // a reset, and retires the line. The slope of a first line is known to 2e-3, so a
+            // coarse reference needs seconds without a stop.
             recovery_ns: if scenario.clock.per_cpu && is_fine {
                 // If the thread can't be on a CPU, it comes back an interval later, and may first
                 // stay on each of the others.

@@ -231,8 +231,8 @@ fn a_fast_slew_is_one_doubt_and_one_first_publication() {
     }
 }
 
-/// Checks the errors that `machine/docs/lease.md` states for the slews of NTP daemons, which use adjtime(3)
-/// or change the frequency.
+/// Checks the errors that `machine/docs/lease.md` states for the slews of NTP daemons, which use
+/// adjtime(3) or change the frequency.
 #[test]
 fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
     let slews = [500, -500, 500, -500].map(|rate| slew(rate, 7));

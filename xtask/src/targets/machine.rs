@@ -60,8 +60,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A machine that links and runs. Emulated programs find the files of this machine, and in front
-    /// of them a kernel's files that name these clocksources.
+    /// A machine that links and runs. Emulated programs find the files of this machine, and in
+    /// front of them a kernel's files that name these clocksources.
     pub(super) fn that_runs(
         target: &Target,
         clocksources: Option<&str>,
@@ -153,8 +153,8 @@ fn version(text: &str) -> &str {
         .unwrap_or("of unknown version")
 }
 
-/// Makes a folder with the target's libraries, and with a kernel's files that name its clocksources.
-/// QEMU looks for files there before it looks in the real system.
+/// Makes a folder with the target's libraries, and with a kernel's files that name its
+/// clocksources. QEMU looks for files there before it looks in the real system.
 fn system(target: &Target, clocksources: &str) -> Result<PathBuf, String> {
     let root = files::target().join("targets").join(&target.triple);
     let folder = root.join("sys/devices/system/clocksource/clocksource0");

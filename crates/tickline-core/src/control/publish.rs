@@ -141,7 +141,8 @@ impl Control {
         Ok(line)
     }
 
-    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and returns its window, ticks.
+    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and returns its window,
+    /// ticks.
     fn warm_up(
         &self,
         plan: &Plan,

@@ -13,8 +13,8 @@
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 //!
 //! A reader of Unix time that the OS serves must read the monotonic clock to find out whether a
-//! judgement is due. So that most of its readings stay one call of the OS, it does so only in a part
-//! of the time ([`may_judge_at`](ReaderSchedule::may_judge_at)).
+//! judgement is due. So that most of its readings stay one call of the OS, it does so only in a
+//! part of the time ([`may_judge_at`](ReaderSchedule::may_judge_at)).
 
 use crate::gate::keeper::GateKeeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};

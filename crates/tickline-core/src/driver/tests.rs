@@ -340,8 +340,8 @@ const BEFORE: [fn(&Process); 3] = [
 ];
 
 /// Before any step of a judgement, of a review and of an iteration, the lock refuses a signal
-/// handler, and a thread may change the keeper's word. Readings stay in order. When the driver comes
-/// again, line and gate agree with the last change, and no line outlives a `disable()`.
+/// handler, and a thread may change the keeper's word. Readings stay in order. When the driver
+/// comes again, line and gate agree with the last change, and no line outlives a `disable()`.
 #[test]
 fn a_change_before_any_step_of_a_driver_counts() {
     for (before, (name, act)) in BEFORE
@@ -476,8 +476,8 @@ fn a_ticket_that_is_never_settled_opens_no_gate() {
     assert_eq!(process.judgements.get(), 1);
 }
 
-/// A review in a child that has taken the lock over is a judgement of its own. Until one is settled,
-/// the child publishes nothing with its parent's control loop.
+/// A review in a child that has taken the lock over is a judgement of its own. Until one is
+/// settled, the child publishes nothing with its parent's control loop.
 #[test]
 fn a_childs_first_judgement_may_be_a_review() {
     for settles in [true, false] {

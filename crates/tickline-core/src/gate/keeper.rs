@@ -27,11 +27,11 @@
 //!   one has found the gate closed, or has closed it. If the gate is open, switching on only raises
 //!   the count.
 //! - **K2. Only a judge opens the gate, under the clock's lock.** A judge has a
-//!   [`Ticket`](crate::driver::Ticket), which holds that lock until it is settled. To settle it, the
-//!   judge opens the gate, then exchanges the word with which the judgement began for `Open`. Only
-//!   then may a line be published. A change before the exchange makes the exchange fail: the judge
-//!   closes the gate again, and another judgement follows. A thread that makes a change after the
-//!   exchange finds the gate open, and closes it (K1).
+//!   [`Ticket`](crate::driver::Ticket), which holds that lock until it is settled. To settle it,
+//!   the judge opens the gate, then exchanges the word with which the judgement began for `Open`.
+//!   Only then may a line be published. A change before the exchange makes the exchange fail: the
+//!   judge closes the gate again, and another judgement follows. A thread that makes a change after
+//!   the exchange finds the gate open, and closes it (K1).
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
@@ -42,10 +42,10 @@
 //! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
 //! ended, the next judgement makes the gate agree with the switch and the facts.
 //!
-//! **A judge that judges again (`begin_review`), or judges for the CPUs'
-//! lines, closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
-//! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
-//! void the judgement: both want the gate open.
+//! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, closes the gate
+//! first.** This ends the line of the earlier judgement. If the word said `Open` and the judge
+//! finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not void the
+//! judgement: both want the gate open.
 //!
 //! **The word is the only gate of the CPUs' lines.** Readers use these lines while the word says
 //! `Open` and a line for each CPU ([`line_kind`](GateKeeper::line_kind)). A call that changes the
@@ -317,7 +317,8 @@ impl GateKeeper {
         let stage = match judgement {
             Judgement::Open { .. } => {
                 gate.open();
-                // An iteration is due now. After a review, the time is that of the line that has ended.
+                // An iteration is due now. After a review, the time is that of the line that has
+                // ended.
                 self.set_due(i64::MIN);
                 Stage::Open
             }

@@ -130,8 +130,8 @@ fn a_recurring_line_keeps_the_order() {
                     let Some(now) = clock.scene.clock.read_ordered_ns(&counter) else {
                         return clock.scene.clock.read_slow(&counter, &view).ns;
                     };
-                    // The first load was no later than the read of the counter. The second load was the
-                    // last step.
+                    // The first load was no later than the read of the counter. The second load was
+                    // the last step.
                     match (read_in.get(), clock.life()) {
                         (1, 3) => seen.saw("the state recurred"),
                         (2, 2) => seen.saw("another line"),

@@ -1,6 +1,7 @@
 //! Models of the gate: threads switch the counter off and on, or ask for a judgement by new facts,
 //! while the holder of the clock's lock judges and runs iterations. The models assert the
-//! conclusions from the rules of `gate::keeper`. The keeper's tests cover other changes at each moment of a judgement.
+//! conclusions from the rules of `gate::keeper`. The keeper's tests cover other changes at each
+//! moment of a judgement.
 
 use std::sync::Arc;
 

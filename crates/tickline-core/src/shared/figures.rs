@@ -23,8 +23,8 @@ pub struct Figures {
     /// Line minus target at the last publication, ns.
     pub offset_ns: i64,
     /// Whether the samples of several iterations in a row were too old for a line when they were
-    /// complete. To mend that, choose a longer interval, or leave the writer's thread more time on a
-    /// CPU.
+    /// complete. To mend that, choose a longer interval, or leave the writer's thread more time on
+    /// a CPU.
     pub are_samples_too_old: bool,
     /// Whether the counter is too slow: see [`LineCell`](crate::cell::LineCell).
     /// There is no line then.
@@ -87,8 +87,8 @@ impl AtomicFigures {
         self.is_counter_too_slow.store(1, RELAXED);
     }
 
-    /// Stores the figures of a line that was published. Its samples were not too old, and its counter
-    /// not too slow.
+    /// Stores the figures of a line that was published. Its samples were not too old, and its
+    /// counter not too slow.
     pub(crate) fn store(&self, figures: &Figures) {
         self.max_drift_ppb.store(figures.max_drift_ppb, RELAXED);
         self.interval_ns.store(figures.interval_ns, RELAXED);

@@ -131,8 +131,8 @@ fn reachable_ticks_in(
         .cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached_ticks = last_possible_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
-    // The result is at least two margins after the start. The mark must not be below a reading of the
-    // line before this one, whose last possible tick is there:
+    // The result is at least two margins after the start. The mark must not be below a reading of
+    // the line before this one, whose last possible tick is there:
     //
     //     start            meeting point         last tick of a late reader of the line before
     //     |---- margin ----|------- margin ------|
@@ -155,8 +155,8 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Whether a reading may use `line` at `ticks`, which were read after its state: whether the line
-    /// still counts there. It no longer does in three cases:
+    /// Whether a reading may use `line` at `ticks`, which were read after its state: whether the
+    /// line still counts there. It no longer does in three cases:
     ///
     /// - The line's validity has passed.
     /// - The counter is before the line's start.

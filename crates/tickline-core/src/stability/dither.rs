@@ -58,8 +58,8 @@ const MAX_NS: u64 = RATE_PPB * MAX_TICK_NS / NS_PER_S;
 /// The smallest assumed range, ns: one tick of a kernel at 250 Hz.
 const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
-/// The assumed range is this many times the largest distance seen. With 2, bounds were wrong on 2 of
-/// 9,000 simulated machines, whose samples had happened to be near the intended line.
+/// The assumed range is this many times the largest distance seen. With 2, bounds were wrong on 2
+/// of 9,000 simulated machines, whose samples had happened to be near the intended line.
 const RANGE_FACTOR: i64 = 4;
 
 /// The least number of samples in a block of evidence.

@@ -86,8 +86,8 @@ fn frequency_khz(cpu: usize) -> Option<u64> {
 }
 
 /// The time that the hypervisor took from `cpu`, or from all CPUs if the CPU is unknown, in units
-/// of `USER_HZ`: the eighth number in the CPU's line of `/proc/stat`, or in the first line, which is
-/// for all CPUs (proc_stat(5)).
+/// of `USER_HZ`: the eighth number in the CPU's line of `/proc/stat`, or in the first line, which
+/// is for all CPUs (proc_stat(5)).
 fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let mut fields = text.lines().map(str::split_whitespace);

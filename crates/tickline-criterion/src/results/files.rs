@@ -47,7 +47,8 @@ pub(crate) struct Files<'a> {
     pub(crate) svg: Draw<'a>,
 }
 
-/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does not find criterion's files.
+/// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does
+/// not find criterion's files.
 pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) {
     let time = &collector.time;
     let messages = time.settings().messages;

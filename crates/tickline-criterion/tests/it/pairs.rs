@@ -164,8 +164,8 @@ fn a_batch_is_large_enough_for_its_share_and_times_are_per_iteration() {
 }
 
 /// Symptoms: a routine that takes from a queue what `setup` has put into it got another input. With
-/// 13 calls, `NumIterations(100_000)` made 1,100,000 inputs. A routine on a reference took 9 ns with
-/// 64 bytes and 2.8 us with 64 KiB, because the input was moved between the readings.
+/// 13 calls, `NumIterations(100_000)` made 1,100,000 inputs. A routine on a reference took 9 ns
+/// with 64 bytes and 2.8 us with 64 KiB, because the input was moved between the readings.
 #[test]
 fn the_routine_gets_each_input_in_its_order_and_place_as_in_criterion() {
     let directory = Directory::new("order");

@@ -584,7 +584,8 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
         assert_claims(
             maker,
             &[
-                // The source is silent, and may then have measured before or after the clock was set.
+                // The source is silent, and may then have measured before or after the clock was
+                // set.
                 (moment(5), Err(UtcUnknown::NoSource), KEPT),
                 (moment(6), report_of(0, 2), DISRUPTED),
                 (moment(7), report_of(0, 3), BY_CHRONYD),

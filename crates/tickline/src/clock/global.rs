@@ -82,10 +82,10 @@ struct GlobalThread {
 /// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The pause before the second attempt to take the lock. The holder creates or joins a thread, which
-/// seldom takes a millisecond. Each further pause is twice as long, up to 16 ms: an attempt takes 30
-/// to 50 us of CPU time, most of it to fall asleep and to wake up, so with one every millisecond, a
-/// start that waits would use 5 % of a CPU.
+/// The pause before the second attempt to take the lock. The holder creates or joins a thread,
+/// which seldom takes a millisecond. Each further pause is twice as long, up to 16 ms: an attempt
+/// takes 30 to 50 us of CPU time, most of it to fall asleep and to wake up, so with one every
+/// millisecond, a start that waits would use 5 % of a CPU.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it

@@ -1,5 +1,5 @@
-//! The engine's part in a line for each CPU: the thread's pass over the CPUs, and the way back to the
-//! common line.
+//! The engine's part in a line for each CPU: the thread's pass over the CPUs, and the way back to
+//! the common line.
 
 use tickline_core::control::Cadence;
 use tickline_core::driver::Step;

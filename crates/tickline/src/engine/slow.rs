@@ -35,8 +35,8 @@ impl Engine {
         }
     }
 
-    /// The table of the CPUs' lines, which the first call makes. The error says which requirement is
-    /// not met.
+    /// The table of the CPUs' lines, which the first call makes. The error says which requirement
+    /// is not met.
     pub(crate) fn cpu_lines_or_new(&self) -> Result<&CpuLines, &'static str> {
         self.cpu_lines.get_or_try_init(CpuLines::new)
     }

@@ -3,8 +3,8 @@
 
 use core::ops::RangeInclusive;
 
-/// The ranges of ids in a list. `None` for anything that is not such a list. A line break at the end
-/// is allowed.
+/// The ranges of ids in a list. `None` for anything that is not such a list. A line break at the
+/// end is allowed.
 #[must_use]
 pub fn ranges(list: &[u8]) -> Option<Vec<RangeInclusive<usize>>> {
     let list = core::str::from_utf8(list).ok()?;

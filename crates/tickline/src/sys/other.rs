@@ -89,8 +89,8 @@ impl StoppableSleep {
     pub(crate) fn close(&self) {}
 }
 
-/// A running thread. Its drop does nothing: a forked child must not detach a thread that it does not
-/// have.
+/// A running thread. Its drop does nothing: a forked child must not detach a thread that it does
+/// not have.
 #[derive(Debug)]
 pub(crate) struct Thread(ManuallyDrop<JoinHandle<()>>);
 

@@ -162,8 +162,8 @@ fn restore_inherited_files(command: &mut Command) {
 }
 
 /// Sets `LD_PRELOAD`, and forks a helper if the program has no dynamic linker. Returns the helper.
-/// If the library would not serve the program either, says so, and returns no helper. The error says
-/// why this command does not serve the program.
+/// If the library would not serve the program either, says so, and returns no helper. The error
+/// says why this command does not serve the program.
 fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
         reporter.say_unserved(&format!("{SWITCH_VARIABLE}={OFF}"));
@@ -239,8 +239,8 @@ fn is_kvm_clock_slow(clocksource: &str) -> bool {
         && !is_cheaper(MONOTONIC, SYSTEM_CALL)
 }
 
-/// Whether a call takes less than three quarters of the other one's time. The vDSO takes a third of a
-/// system call, or less. Where the vDSO has to make the system call, it takes longer than that.
+/// Whether a call takes less than three quarters of the other one's time. The vDSO takes a third of
+/// a system call, or less. Where the vDSO has to make the system call, it takes longer than that.
 fn is_cheaper(call: &str, other: &str) -> bool {
     const BRACKETS: u32 = 64;
     let Some(counter) = HardwareCounter::if_present() else {

@@ -91,7 +91,8 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
 ///
 /// # Errors
 ///
-/// If there is no such process, or if this is the number of a thread, which has no count of its own.
+/// If there is no such process, or if this is the number of a thread, which has no count of its
+/// own.
 fn check_process(pid: u32) -> io::Result<()> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     if Path::new("/proc/self").exists() && !process.exists() {

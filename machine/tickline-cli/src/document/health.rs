@@ -43,7 +43,8 @@ impl Health {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix is.
+    /// The sentence, with the level and, if there is a fix, `fix_hint`, which says where the fix
+    /// is.
     pub(crate) fn sentence(&self, findings: &[Finding], fix_hint: &str) -> String {
         let is_unsure = findings
             .iter()

@@ -82,8 +82,8 @@ pub(super) fn read() -> Option<Cpuid> {
     None
 }
 
-/// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz. A process that may not
-/// read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
+/// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz. A process that may
+/// not read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
 /// `cntfrq_read_handler`).
 #[cfg(target_arch = "aarch64")]
 pub(super) fn hz_by_firmware() -> Option<u64> {

@@ -186,7 +186,8 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     run("022");
     assert_eq!(mode("run.json"), 0o640);
-    // SIGXFSZ kills the program when it writes the new file, before that has the mode of the old one.
+    // SIGXFSZ kills the program when it writes the new file, before that has the mode of the old
+    // one.
     sh(
         folder.path(),
         "umask 022; ulimit -f 0; \"$0\" $BENCH --json run.json",

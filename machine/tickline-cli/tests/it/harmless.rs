@@ -52,8 +52,8 @@ fn served_by(document: &Value, clock: &str) -> Value {
         .clone()
 }
 
-/// A user without privileges gets the same facts as root, except the kernel's log and the facts that only
-/// the log shows, such as the hypervisor behind KVM's interface.
+/// A user without privileges gets the same facts as root, except the kernel's log and the facts
+/// that only the log shows, such as the hypervisor behind KVM's interface.
 #[test]
 fn an_unprivileged_user_gets_the_facts_that_root_gets() {
     let (_folder, program) = open_folder();
@@ -150,8 +150,8 @@ fn doctor_ends_well_without_any_standard_stream() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// The system calls that set a clock, rename, remove, link or create a file, change modes, owners or
-/// times, mount, send a signal, or change the kernel.
+/// The system calls that set a clock, rename, remove, link or create a file, change modes, owners
+/// or times, mount, send a signal, or change the kernel.
 #[cfg(any(
     target_arch = "x86_64",
     target_arch = "aarch64",

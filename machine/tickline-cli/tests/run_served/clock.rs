@@ -1,6 +1,6 @@
-//! Tests of `tickline_page::open` in three cases, each in a process of its own: in a time namespace;
-//! with the counter denied; under a filter that kills the process if it asks the kernel for the
-//! time.
+//! Tests of `tickline_page::open` in three cases, each in a process of its own: in a time
+//! namespace; with the counter denied; under a filter that kills the process if it asks the kernel
+//! for the time.
 
 use std::env;
 use std::path::{Path, PathBuf};

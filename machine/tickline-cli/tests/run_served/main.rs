@@ -384,7 +384,8 @@ fn every_call_answers_as_without_a_page() {
         }
         for (way, command, is_served) in ways {
             // If a child finds the kernel's tick late, it asks the kernel, whose clock may be below
-            // the parent's last reading (machine/docs/lease.md, "Exceptions"). So the test tries again.
+            // the parent's last reading (machine/docs/lease.md, "Exceptions"). So the test tries
+            // again.
             let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
                 let of_one_process = |found: &Calls| -> Vec<String> {
                     found

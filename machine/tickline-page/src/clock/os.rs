@@ -167,7 +167,8 @@ fn rate_ppb(timex: &libc::timex) -> i64 {
 mod tests {
     use super::*;
 
-    /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too long.
+    /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too
+    /// long.
     #[test]
     fn a_rate_has_the_slew_that_is_left_to_the_kernel() {
         // SAFETY: plain data, of which all zeros is a valid value.

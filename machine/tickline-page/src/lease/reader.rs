@@ -136,8 +136,8 @@ enum Attempt {
     Changed,
 }
 
-/// A reader's wait for first publications. Unlike a reader of `tickline-core` (`WaitForWriter` there), this
-/// reader cannot help the writer, so at a limit it gives up.
+/// A reader's wait for first publications. Unlike a reader of `tickline-core` (`WaitForWriter`
+/// there), this reader cannot help the writer, so at a limit it gives up.
 struct WaitForFirstLine {
     /// The first publication that the reader waits for; off before the first one.
     word: LeaseWord,
@@ -197,9 +197,9 @@ impl WaitForFirstLine {
 }
 
 /// Reads the time of `timescale`, ns. This reading is ordered: a reading that begins after this one
-/// is complete is not smaller, in any process that reads the same page. `machine/docs/lease.md` has the
-/// exceptions. `os` must return times of the page's time namespace. Never panics; during a first
-/// publication waits for at most 1 ms, and for the end of a [`pause`](ReaderOs::pause).
+/// is complete is not smaller, in any process that reads the same page. `machine/docs/lease.md` has
+/// the exceptions. `os` must return times of the page's time namespace. Never panics; during a
+/// first publication waits for at most 1 ms, and for the end of a [`pause`](ReaderOs::pause).
 #[inline(always)]
 pub fn read(
     memory: &impl LeaseMemory,
@@ -425,8 +425,8 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         }
     }
 
-    /// The time in this reading's timescale of `ns`, a time of the page with the lead `lead_ns`. For
-    /// Unix time, offset and lead come from `slot`.
+    /// The time in this reading's timescale of `ns`, a time of the page with the lead `lead_ns`.
+    /// For Unix time, offset and lead come from `slot`.
     #[inline(always)]
     fn in_timescale(&self, slot: SlotNumber, ns: i64, lead_ns: i64) -> TimeWithLead {
         match self.timescale {

@@ -265,8 +265,8 @@ impl HighWater {
     }
 }
 
-/// A line's value or a high-water mark, in one timescale. A reading by the line returns it. A reading
-/// of the OS clock is raised to it, by at most its lead.
+/// A line's value or a high-water mark, in one timescale. A reading by the line returns it. A
+/// reading of the OS clock is raised to it, by at most its lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWithLead {
     /// The time, ns.
@@ -292,8 +292,8 @@ impl TimeWithLead {
     /// The reading that follows from `os_ns`, the time of the OS clock. Never less than `os_ns`.
     ///
     /// The result does not fall as `os_ns` rises. So monotonic readings that one time raises are in
-    /// order as long as the OS clock is. If this time is above the OS clock's Unix time by more than
-    /// the lead, the clock was probably set back, so this time is ignored.
+    /// order as long as the OS clock is. If this time is above the OS clock's Unix time by more
+    /// than the lead, the clock was probably set back, so this time is ignored.
     #[inline(always)]
     #[must_use]
     pub const fn applied_to(&self, os_ns: i64, timescale: Timescale) -> i64 {

@@ -13,9 +13,10 @@
 //! | 3 `Published` | a line, or two | the line |
 //! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
-//! `Off` with two slots also binds later writers (`switch_off` in `page_file/with_std/locked_file.rs`): no
-//! writer publishes until the word names one slot. Phases 5 to 7 mean `Off`. Memory of all zeros is
-//! a page that is off. The bank is the one that the writer fills; readers ignore it.
+//! `Off` with two slots also binds later writers (`switch_off` in
+//! `page_file/with_std/locked_file.rs`): no writer publishes until the word names one slot. Phases
+//! 5 to 7 mean `Off`. Memory of all zeros is a page that is off. The bank is the one that the
+//! writer fills; readers ignore it.
 //!
 //! No word recurs: each store raises the generation, even a store that switches the page off. If
 //! only a word of all zeros meant `Off`, the generations would start again at 0. A reader that was

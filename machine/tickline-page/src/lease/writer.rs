@@ -142,8 +142,8 @@ struct FirstPublicationTicks {
     limit_ticks: u64,
 }
 
-/// The writer of a page: `machine/docs/lease.md`, "Rules of the writer". A page has one writer at a time,
-/// because the caller holds a lock.
+/// The writer of a page: `machine/docs/lease.md`, "Rules of the writer". A page has one writer at a
+/// time, because the caller holds a lock.
 #[derive(Debug)]
 pub struct Writer {
     config: WriterConfig,

@@ -178,8 +178,8 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
     Ok(*world.counts.borrow())
 }
 
-/// The time until an actor takes its next step, `pending`, ns: usually a few ns, and sometimes up to three leases.
-/// Long delays are more frequent before a writer's swap.
+/// The time until an actor takes its next step, `pending`, ns: usually a few ns, and sometimes up
+/// to three leases. Long delays are more frequent before a writer's swap.
 fn delay(rng: &mut fastrand::Rng, actor: usize, pending: Pending) -> u64 {
     match rng.u32(..1_000) {
         0..=99 if actor == WRITER && pending == Pending::Swap => rng.u64(..1_500_000_000),

@@ -147,7 +147,8 @@ pub(super) fn pc_demoted_by_watchdog() -> Machine {
         .with_costs_ps(9_000, 700_000, 700_000)
 }
 
-/// The same without one-shot ticks (`highres=off nohz=off`): the TSC stays on the list, at rating 0.
+/// The same without one-shot ticks (`highres=off nohz=off`): the TSC stays on the list, at rating
+/// 0.
 pub(super) fn pc_demoted_without_one_shot_ticks() -> Machine {
     pc().with_kernel("hpet", "hpet acpi_pm jiffies tsc")
         .with_costs_ps(9_000, 700_000, 700_000)

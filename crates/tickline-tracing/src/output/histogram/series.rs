@@ -3,9 +3,9 @@
 //! list of the threads' counts has a lock, which a thread takes for its first span of the series.
 //!
 //! The same counts serve quantiles and Prometheus' buckets. The times in a fine bucket differ by at
-//! most 1 %. A bound that the program has chosen splits the fine bucket that it lies in. The number of a time's bucket is
-//! therefore the number of its fine bucket, plus the number of bounds that the time exceeds. Both
-//! only grow with the time, so no two buckets have the same number.
+//! most 1 %. A bound that the program has chosen splits the fine bucket that it lies in. The number
+//! of a time's bucket is therefore the number of its fine bucket, plus the number of bounds that
+//! the time exceeds. Both only grow with the time, so no two buckets have the same number.
 
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};

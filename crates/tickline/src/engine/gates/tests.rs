@@ -252,8 +252,8 @@ fn readers_of_only_unix_time_have_a_slow_counter_measured_again() {
     injected::COST.set(None);
 }
 
-/// An engine that is disrupted, because its line is `ahead_ns` ahead of the OS clock. `None`, with a
-/// message, if there is no line by the counter here.
+/// An engine that is disrupted, because its line is `ahead_ns` ahead of the OS clock. `None`, with
+/// a message, if there is no line by the counter here.
 fn engine_ahead(ahead_ns: i64) -> Option<Engine> {
     let engine = Engine::new(Driver::Manual);
     let status = judged(&engine, (1, 1_000, 1_000))?;

@@ -42,9 +42,9 @@ pub(crate) fn token() -> u64 {
     }
 }
 
-/// The token for the locks in this memory. All processes that share the memory have the same number,
-/// also those that `clone` made with `CLONE_VM`. A forked child has a copy of the memory, and
-/// another number. So the child takes over the locks that its parent's threads hold.
+/// The token for the locks in this memory. All processes that share the memory have the same
+/// number, also those that `clone` made with `CLONE_VM`. A forked child has a copy of the memory,
+/// and another number. So the child takes over the locks that its parent's threads hold.
 ///
 /// Without the fork token (minimal probes, Linux before 4.14) nothing distinguishes a forked child
 /// from one that shares this memory: both have a process id of their own. Then the number is the

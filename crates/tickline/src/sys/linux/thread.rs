@@ -69,12 +69,12 @@ impl Thread {
     }
 }
 
-/// The least stack of a thread: with glibc, it has room for the program's thread-local storage. musl
-/// adds that room by itself, and has no such function.
+/// The least stack of a thread: with glibc, it has room for the program's thread-local storage.
+/// musl adds that room by itself, and has no such function.
 fn min_stack_bytes(attributes: &libc::pthread_attr_t) -> usize {
     type MinStack = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
-    /// Stored, because `dlsym` waits for a lock that a constructor of a library may hold. 0 until it
-    /// is known, and with musl.
+    /// Stored, because `dlsym` waits for a lock that a constructor of a library may hold. 0 until
+    /// it is known, and with musl.
     static BYTES: AtomicUsize = AtomicUsize::new(0);
     // ORDERING: Relaxed: the number is all that counts, and is the same for all threads.
     if BYTES.load(Ordering::Relaxed) == 0 {

@@ -44,8 +44,8 @@ impl OsClock {
     }
 }
 
-/// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)); `None` if the kernel
-/// may not be asked.
+/// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)); `None` if the
+/// kernel may not be asked.
 fn timex<T>(convert: impl FnOnce(&libc::timex) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.

@@ -170,7 +170,8 @@ mod tests {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The text about calls that were counted for 2 s, one in 11: process, clock, number of samples.
+    /// The text about calls that were counted for 2 s, one in 11: process, clock, number of
+    /// samples.
     fn written(callers: &[(u32, i32, u32)]) -> String {
         let mut counted = CallCounts {
             who: WhoSummary {

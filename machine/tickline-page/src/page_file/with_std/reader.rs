@@ -17,8 +17,8 @@ pub struct AttachedFile {
 }
 
 impl AttachedFile {
-    /// Opens a page ([`PageFile::open`]) and attaches to it ([`Page::attach`](crate::Page::attach)),
-    /// with [`PageFile::boot_context`].
+    /// Opens a page ([`PageFile::open`]) and attaches to it
+    /// ([`Page::attach`](crate::Page::attach)), with [`PageFile::boot_context`].
     ///
     /// # Errors
     ///

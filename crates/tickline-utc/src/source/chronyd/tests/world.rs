@@ -1,5 +1,6 @@
-//! A simulated machine with a chronyd that keeps its promise, and tells the kernel: whatever chronyd
-//! does to the OS clock, no reading misses UTC. The errors are as large as the promise allows.
+//! A simulated machine with a chronyd that keeps its promise, and tells the kernel: whatever
+//! chronyd does to the OS clock, no reading misses UTC. The errors are as large as the promise
+//! allows.
 
 use fastrand::Rng;
 
