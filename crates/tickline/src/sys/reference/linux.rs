@@ -164,6 +164,10 @@ mod tests {
     /// adjtimex(2): `freq` is in ppm with 16 binary places, and each microsecond that `tick` has
     /// above 10,000 is 100 ppm. A daemon may change both between two calls.
     #[test]
+    #[allow(
+        clippy::useless_conversion,
+        reason = "long has 32 bits on some targets"
+    )]
     fn the_steering_is_the_kernels() {
         let by_kernel_ppb = || {
             timex(|timex| (i64::from(timex.freq), i64::from(timex.tick)))
