@@ -26,18 +26,11 @@ fn the_files_say_what_the_records_say() {
 fn a_record_that_is_written_again_loses_nothing() {
     for record in stored().unwrap() {
         let path = format!("{FOLDER}/{}", record.file_name());
-        let sorted = |text: &str| {
-            let value: Value = serde_json::from_str(text).unwrap();
-            format!("{value:#}")
-        };
-        let (stored, written) = (
-            sorted(&read(path).unwrap()),
-            sorted(&text(&record).unwrap()),
-        );
-        for (stored, written) in stored.lines().zip(written.lines()) {
-            assert_eq!(written, stored);
-        }
-        assert_eq!(stored.len(), written.len());
+        // Values are equal whatever the order of their fields. The order of fields in memory depends
+        // on serde_json's features, and so on the crates that are built together.
+        let stored: Value = serde_json::from_str(&read(path).unwrap()).unwrap();
+        let written: Value = serde_json::from_str(&text(&record).unwrap()).unwrap();
+        assert_eq!(written, stored);
     }
 }
 
