@@ -213,15 +213,15 @@ pub struct Iteration {
 }
 
 impl Iteration {
-    /// Whether another iteration follows without a rest, because this one is the first, and has
-    /// published a short line.
-    pub(crate) const fn is_followed_at_once(&self, is_second: bool) -> bool {
-        self.next_in_ns == 0 && !is_second
+    /// Whether another iteration follows without a rest: this one has published a first line, which
+    /// is short, and the one before it had not.
+    pub(crate) const fn is_followed_at_once(&self, first_was_published: bool) -> bool {
+        self.next_in_ns == 0 && !first_was_published
     }
 
-    /// The iteration before a rest. After two iterations in a row the driver rests for at least
-    /// [`MIN_INTERVAL_NS`], because other threads may void each first line.
-    pub(crate) fn rested(mut self) -> Self {
+    /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Without the rest a driver
+    /// would run without a pause while other threads void each first line.
+    pub(crate) fn with_least_rest(mut self) -> Self {
         self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
         self
     }

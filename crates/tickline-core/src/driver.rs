@@ -147,7 +147,7 @@ pub struct Ticket<'a, S = LineCell> {
 pub struct Permit<'a, S = LineCell> {
     driving: Driving<'a, S>,
     /// Whether an iteration has just published a first line.
-    is_second: bool,
+    first_was_published: bool,
 }
 
 /// The right to run iterations of the CPUs' control loops, under the clock's lock.
@@ -245,7 +245,7 @@ impl<'a, S> Driving<'a, S> {
         match kind {
             LineKind::Common => Step::Iterate(Permit {
                 driving: self,
-                is_second: false,
+                first_was_published: false,
             }),
             LineKind::PerCpu => Step::CalibrateCpus(CpusPermit { driving: self }),
         }
@@ -319,11 +319,11 @@ impl<'a, S: StateCell> Permit<'a, S> {
         if iteration.outcome == Outcome::GateClosed && keeper.request_judgement_if_open() {
             return Step::Rest(None); // rule K3: the gates are judged before the next iteration
         }
-        if iteration.is_followed_at_once(self.is_second) {
-            self.is_second = true;
+        if iteration.is_followed_at_once(self.first_was_published) {
+            self.first_was_published = true;
             return Step::Iterate(self);
         }
-        let iteration = iteration.rested();
+        let iteration = iteration.with_least_rest();
         keeper.set_due(
             reference
                 .monotonic_ns()

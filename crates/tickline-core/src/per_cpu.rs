@@ -186,7 +186,7 @@ pub struct CpuControl {
     /// The waits on the CPU in this calibration.
     waits: u32,
     /// Whether the last iteration has published a first line, and another one follows at once.
-    is_second: bool,
+    first_was_published: bool,
 }
 
 /// What the thread does on a CPU after an iteration.
@@ -210,7 +210,7 @@ impl CpuControl {
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
             waits: 0,
-            is_second: false,
+            first_was_published: false,
         }
     }
 
@@ -244,7 +244,7 @@ impl CpuControl {
             cadence: Cadence::Pinned,
             ..*config
         };
-        (self.waits, self.is_second) = (0, false);
+        (self.waits, self.first_was_published) = (0, false);
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
@@ -271,12 +271,12 @@ impl CpuControl {
             self.set_due(self.control.config.interval_ns, reference);
             return (None, Stay::Leave);
         };
-        if iteration.is_followed_at_once(self.is_second) {
-            self.is_second = true;
+        if iteration.is_followed_at_once(self.first_was_published) {
+            self.first_was_published = true;
             return (Some(iteration), Stay::Again);
         }
-        let iteration = iteration.rested();
-        self.is_second = false;
+        let iteration = iteration.with_least_rest();
+        self.first_was_published = false;
         self.set_due(iteration.next_in_ns, reference);
         let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.config.interval_ns >> 1);
         if is_soon && self.waits < STAY_WAITS {
