@@ -311,14 +311,14 @@ impl Engine {
     }
 }
 
-/// Converts a reading by the fast path, or a stored one. The function does not test the sign, which
-/// would take an instruction in each reading.
+/// Converts a reading by a line, or a stored one. The function does not test the sign, which would
+/// take an instruction in each reading.
 ///
 /// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
 /// no later line is below its predecessor. Unix time on Linux is not negative either, because Linux
 /// refuses to set `CLOCK_REALTIME` below `CLOCK_MONOTONIC`. If another system accepts a year before
-/// 1970, the fast path returns a time between the years 2262 and 2554, which looks valid, and every
-/// other path returns 0.
+/// 1970, a line returns a time between the years 2262 and 2554, which looks valid, and the OS clock
+/// returns 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
     ns.cast_unsigned()

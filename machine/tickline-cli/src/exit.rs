@@ -1,6 +1,6 @@
 //! Exit codes.
 
-/// The program's exit code; the texts in `help/` explain it to users.
+/// The program's exit code; the texts in `help.rs` explain it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command worked, and the answer is yes: no clock was found slow or wrong and tickline

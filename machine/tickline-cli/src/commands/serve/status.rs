@@ -16,7 +16,7 @@ use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
 use crate::screen::Screen;
 
-/// The state of a page; `help/serve.txt` describes the keys.
+/// The state of a page; `SERVE` in `help.rs` describes the keys.
 #[derive(Debug, Serialize)]
 pub(super) struct PageReport {
     schema: &'static str,
