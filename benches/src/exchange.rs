@@ -5,9 +5,9 @@
 //! random time, between two exchanges or in the middle of one. The threads therefore meet at
 //! different steps. Meanwhile a publisher replaces the line every millisecond by a line with
 //! another slope. The reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes
-//! the publisher sleeps past the end of the window, or closes a gate. Readers then fall back to the
-//! reference, and the line has to recover. The control loop, the cell and the counter are the real
-//! ones.
+//! the publisher sleeps past the end of the window, or bars the clock. Readers then fall back to
+//! the reference, and the line has to recover. The control loop, the cell and the counter are the
+//! real ones.
 //!
 //! Two control runs of `order` show that the threads would detect a backward step. One uses
 //! counters that are unsynchronised on purpose. The other reads the counter without a fence.
@@ -55,7 +55,7 @@ const NAP_US: u64 = 100;
 const LONG_NAP_US: u64 = 20_000;
 
 /// One iteration of the publisher in this many is followed by a long sleep. Another one is followed
-/// by closing and opening a gate.
+/// by barring and unbarring the clock.
 const RARELY: u64 = 256;
 
 /// The results of a run with a publisher.
@@ -207,9 +207,9 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
         match random.u64(0..RARELY) {
             0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
             1 => {
-                clock.close_gate(&counter, &Bent);
+                clock.bar(&counter, &Bent);
                 sleep(up_to_us(&mut random, NAP_US));
-                clock.open_gate(&counter, &Bent);
+                clock.unbar(&counter, &Bent);
             }
             _ => sleep(Duration::from_nanos(iteration.next_in_ns.min(INTERVAL_NS))),
         }

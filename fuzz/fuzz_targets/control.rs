@@ -1,5 +1,5 @@
 //! Runs the control loop and its readers on a machine that the input controls. Between any two
-//! reads of a clock, the counter and the reference may jump anywhere, and a reader or a gate may
+//! reads of a clock, the counter and the reference may jump anywhere, and a reader or `bar` may
 //! interrupt the call. No call may panic or overflow, and every call must return.
 //!
 //! The target does not check order and bounds, because tickline promises neither on such a machine.
@@ -159,8 +159,8 @@ impl Machine<'_> {
                     .read_bounded_while_valid(&self, &self)
                     .map(|reading| reading.bounds_ns())
             }
-            5 => _ = self.shared.close_gate(&self, &self),
-            6 => _ = self.shared.open_gate(&self, &self),
+            5 => _ = self.shared.bar(&self, &self),
+            6 => _ = self.shared.unbar(&self, &self),
             _ => _ = self.shared.read_slow(&self, &self),
         }
     }

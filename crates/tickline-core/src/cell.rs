@@ -248,8 +248,8 @@ pub(crate) struct Evidence {
 /// # }
 /// # let (counter, reference) = (Machine, Machine);
 /// let clock = SharedClock::new(Counted::default());
-/// clock.close_gate(&counter, &reference);
-/// clock.open_gate(&counter, &reference);
+/// clock.bar(&counter, &reference);
+/// clock.unbar(&counter, &reference);
 /// assert_eq!(clock.cell.swaps.get(), 2);
 /// ```
 pub trait StateCell {

@@ -195,8 +195,8 @@ pub enum Outcome {
     /// the writer was preempted too often, or the reference has not passed the high-water mark. An
     /// earlier line stays in use, unless this iteration has found that it no longer counts.
     RetrySoon,
-    /// No line: a gate is closed.
-    GateClosed,
+    /// No line: the clock is barred.
+    Barred,
     /// No line was published: the processor can't swap the state, or the counter is too slow. The
     /// next iteration tries again.
     Unsupported,
@@ -371,7 +371,7 @@ impl Control {
             reference,
         });
         self.iterations_without_line = match iteration.outcome {
-            Outcome::Published | Outcome::PublishedFirst | Outcome::GateClosed => 0,
+            Outcome::Published | Outcome::PublishedFirst | Outcome::Barred => 0,
             _ => self.iterations_without_line.saturating_add(1),
         };
         iteration
@@ -404,14 +404,14 @@ impl Control {
             let snapshot = shared.cell.snapshot();
             let result = match snapshot.state.phase() {
                 // This thread holds the lock, so no writer will finish this publication: its writer
-                // was in the parent of this process, or another thread is closing the gate.
+                // was in the parent of this process, or another thread is barring the clock.
                 Phase::Replacing | Phase::FirstPublication => {
                     access.help(&snapshot);
                     continue;
                 }
                 _ if !has_atomics() => return iteration(Outcome::Unsupported, interval_ns),
-                _ if snapshot.state.is_gate_closed() => {
-                    return iteration(Outcome::GateClosed, interval_ns);
+                _ if snapshot.state.is_barred() => {
+                    return iteration(Outcome::Barred, interval_ns);
                 }
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.

@@ -4,7 +4,7 @@
 //!
 //! A [`Counter`] MUST
 //!
-//! 1. count at one rate; otherwise the gate `invariant` or `kernel` must close the clock;
+//! 1. count at one rate; otherwise the gate `invariant` or `kernel` must be closed;
 //! 2. on one thread never decrease between two reads of one kind;
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has
 //!    its value, and before any later load takes its value, to within the out-of-order window of

@@ -41,14 +41,14 @@
 //! ```
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
-//! matter of types: a driver opens no gate without a [`Ticket`], which [`settle`](Ticket::settle)
+//! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
 //! consumes, and publishes no line without a [`Permit`]. Only a clock without a keeper is for
-//! [`SharedClock::open_gate`] and a [`Control`] of one's own: beside a keeper they break the rules.
+//! [`SharedClock::unbar`] and a [`Control`] of one's own: beside a keeper they break the rules.
 
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::{Begun, GateKeeper, Judgement, LineGate, LineKind};
+use crate::gate::keeper::{Begun, CommonLine, Judgement, Keeper, LineKind};
 use crate::gate::{Clocksource, Facts};
 use crate::reference::Reference;
 use crate::shared::SharedClock;
@@ -106,7 +106,7 @@ pub struct DrivenClock<S = LineCell> {
     /// The control loop behind its lock.
     memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines.
-    pub keeper: GateKeeper,
+    pub keeper: Keeper,
     /// Whether a reader should run an iteration, and whether a review of the facts is due.
     pub reader_schedule: ReaderSchedule,
 }
@@ -123,7 +123,7 @@ pub enum Step<'a, S = LineCell> {
     CalibrateCpus(CpusPermit<'a, S>),
     /// There is nothing more to do now. The last iteration says when the next one is due. `None` if
     /// no iteration ran: another thread has the lock, a gate is closed, or an iteration has found
-    /// the gate closed, so that the gates must be judged first.
+    /// the clock barred, so that the gates must be judged first.
     Rest(Option<Iteration>),
 }
 
@@ -160,7 +160,7 @@ impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
     pub const fn new(shared: SharedClock<S>) -> Self {
         let memory = TryLock::new(DriverMemory::new());
-        let keeper = GateKeeper::new();
+        let keeper = Keeper::new();
         let reader_schedule = ReaderSchedule::new();
         Self {
             shared,
@@ -218,21 +218,21 @@ impl<S: StateCell> DrivenClock<S> {
     /// `counter` there is no line.
     pub fn request_judgement(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
         self.keeper
-            .request_judgement(&self.line_gate(counter, reference));
+            .request_judgement(&self.common_line(counter, reference));
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it, until
-    /// [`GateKeeper::enable`].
+    /// [`Keeper::enable`].
     pub fn disable(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
-        self.keeper.disable(&self.line_gate(counter, reference));
+        self.keeper.disable(&self.common_line(counter, reference));
     }
 
-    const fn line_gate<'a, C, R>(
+    const fn common_line<'a, C, R>(
         &'a self,
         counter: Option<&'a C>,
         reference: &'a R,
-    ) -> LineGate<'a, S, C, R> {
-        LineGate {
+    ) -> CommonLine<'a, S, C, R> {
+        CommonLine {
             shared: &self.shared,
             counter,
             reference,
@@ -266,9 +266,9 @@ impl<S> Ticket<'_, S> {
 }
 
 impl<'a, S: StateCell> Ticket<'a, S> {
-    /// Closes or opens the gate as `judgement` says, and returns the next step. If every gate is
+    /// Bars or unbars the clock as `judgement` says, and returns the next step. If every gate is
     /// open, the control loop begins anew. If a thread has changed the keeper's word since the
-    /// judgement began, the judgement is void, and the gate is closed (rule K2).
+    /// judgement began, the judgement is void, and the clock is barred (rule K2).
     pub fn settle(
         self,
         judgement: Judgement,
@@ -294,8 +294,8 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             control.serves_unix_time = serves_unix_time;
         }
         let clock = driving.clock;
-        let gate = clock.line_gate(counter, reference);
-        match clock.keeper.settle(begun, judgement, &gate) {
+        let line = clock.common_line(counter, reference);
+        match clock.keeper.settle(begun, judgement, &line) {
             Some(kind) => driving.permit(kind),
             None => Step::Rest(None),
         }
@@ -316,7 +316,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
         let control = &mut self.driving.memory.control;
         (control.config.cadence, control.config.interval_ns) = (cadence, interval_ns);
         let iteration = control.iterate(shared, counter, reference);
-        if iteration.outcome == Outcome::GateClosed && keeper.request_judgement_if_open() {
+        if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
             return Step::Rest(None); // rule K3: the gates are judged before the next iteration
         }
         if iteration.is_followed_at_once(self.first_was_published) {

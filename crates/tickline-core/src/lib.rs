@@ -10,8 +10,8 @@
 //! ```
 //!
 //! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change, by the
-//! writer, a helper or a gate, is one 128-bit compare-and-swap. Other targets swap a word that
-//! names one of eight pairs of `m` and `b`.
+//! writer, of a helper or of a thread that bars the clock, is one 128-bit compare-and-swap. Other
+//! targets swap a word that names one of eight pairs of `m` and `b`.
 //!
 //! - **What is validated:** a reading loads the state, the counter and the line's window, and then
 //!   the state again. The reading counts only if the two states are the same.
@@ -123,7 +123,7 @@
 //!            +-> sample -> stability -> estimate -> discipline -> control -> cell, state
 //! Reference -+                                                                  |
 //!                                                                               v
-//! facts -> gate ----------------------------------> shared: close_gate(), readings
+//! facts -> gate ----------------------------------> shared: bar(), readings
 //! ```
 //!
 //! Figures without a processor, here and in the comments, are from an AMD EPYC, family 26, under

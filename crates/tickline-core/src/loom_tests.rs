@@ -8,7 +8,7 @@
 //! - `cell`: the cell and the lock, without time;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
 //! - `again`: states that recur, with the real readers;
-//! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
+//! - `keeper`: threads that switch the counter off and on, ask for a judgement, and judge;
 //! - `lines`: the lines of the CPUs.
 //!
 //! In all but `state` an exact model of a 128-bit atomic holds a clock's state
@@ -44,8 +44,8 @@
 
 mod again;
 mod cell;
-mod gate;
 mod harness;
+mod keeper;
 mod lines;
 mod order;
 mod state;
@@ -53,7 +53,7 @@ mod state;
 use std::sync::Arc;
 
 use crate::discipline::MEETING_MARGIN_NS;
-use crate::gate::keeper::{Judgement, LineGate};
+use crate::gate::keeper::{CommonLine, Judgement};
 use crate::shared::REPLACING_NS;
 use crate::testing::CONFIG;
 use crate::{Config, Control, Counter, Iteration, LineCell, Outcome, Reference, SharedClock};
@@ -124,12 +124,12 @@ impl Scene {
         panic!("the lines do not grow");
     }
 
-    /// A clock without a line, with enough samples for one: its gate was closed and opened, and the
+    /// A clock without a line, with enough samples for one: it was barred and unbarred, and the
     /// high-water mark's margin has passed.
     fn without_line() -> (Self, Control) {
         let (scene, control) = Self::after(Outcome::PublishedFirst);
-        scene.close();
-        scene.open();
+        scene.bar();
+        scene.unbar();
         scene.time.pass(13_000);
         (scene, control)
     }
@@ -140,23 +140,23 @@ impl Scene {
         control.iterate(&self.clock, &view, &view)
     }
 
-    fn close(&self) {
+    fn bar(&self) {
         let view = self.time.view(WRITER_TICKS);
-        self.clock.close_gate(&view, &view);
+        self.clock.bar(&view, &view);
     }
 
-    fn open(&self) {
+    fn unbar(&self) {
         let view = self.time.view(WRITER_TICKS);
-        self.clock.open_gate(&view, &view);
+        self.clock.unbar(&view, &view);
     }
 
-    /// Calls `act` with the gate of the line.
-    fn with_gate<T>(
+    /// Calls `act` with the common line.
+    fn with_common_line<T>(
         &self,
-        act: impl FnOnce(&LineGate<'_, LineCell, View<'_>, View<'_>>) -> T,
+        act: impl FnOnce(&CommonLine<'_, LineCell, View<'_>, View<'_>>) -> T,
     ) -> T {
         let view = self.time.view(WRITER_TICKS);
-        act(&LineGate {
+        act(&CommonLine {
             shared: &self.clock,
             counter: Some(&view),
             reference: &view,

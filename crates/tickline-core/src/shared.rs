@@ -1,5 +1,5 @@
 //! The memory that readers and the writer share, and the operations that any thread may do: read,
-//! retire a line, close and open the gate.
+//! retire a line, bar and unbar the clock.
 //!
 //! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
 //! number.
@@ -157,45 +157,42 @@ impl<S: StateCell> SharedClock<S> {
         self.cell.try_swap(state, next)
     }
 
-    /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter,
-    /// until [`open_gate`](Self::open_gate). Returns whether the gate was open before.
-    pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
+    /// Rule 8: bars the clock, and ends its line. When this returns, no reading that begins later
+    /// uses the counter, until [`unbar`](Self::unbar). Returns whether this call has barred it.
+    pub fn bar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         if !has_atomics() {
             return false; // such a clock never has a line
         }
-        let mut was_open = false;
+        let mut has_barred = false;
         loop {
             let snapshot = self.cell.snapshot();
-            match (snapshot.state.phase(), snapshot.state.is_gate_closed()) {
-                (Phase::NoLine, true) => return was_open,
+            match (snapshot.state.phase(), snapshot.state.is_barred()) {
+                (Phase::NoLine, true) => return has_barred,
                 (Phase::Replacing | Phase::FirstPublication, true) => {
                     self.help(&snapshot, counter, reference);
                 }
                 (_, _) => {
-                    if self
-                        .cell
-                        .try_swap(snapshot.state, snapshot.state.with_gate_closed())
-                    {
+                    if self.cell.try_swap(snapshot.state, snapshot.state.barred()) {
                         self.events.count(Event::GateClosed);
-                        was_open = true;
+                        has_barred = true;
                     }
                 }
             }
         }
     }
 
-    /// Opens the gate again. The clock has no line until the next one is published. Returns whether
-    /// the gate was closed before. Waits for no thread: if another thread is still closing the
-    /// gate, this call first finishes the closing.
-    pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
+    /// Lets lines be published again. The clock has no line until then. Returns whether it was
+    /// barred. Waits for no thread: if another thread is still in [`bar`](Self::bar), this call
+    /// first does the rest of that.
+    pub fn unbar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let snapshot = self.cell.snapshot();
-            match (snapshot.state.phase(), snapshot.state.is_gate_closed()) {
+            match (snapshot.state.phase(), snapshot.state.is_barred()) {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
                     if self
                         .cell
-                        .try_swap(snapshot.state, snapshot.state.with_gate_open())
+                        .try_swap(snapshot.state, snapshot.state.unbarred())
                     {
                         self.events.count(Event::GateOpened);
                         return true;

@@ -12,8 +12,8 @@
 //! stores, so a reader masks nothing. The tag alters the rate by less than 5e-12, up to 10 GHz.
 //!
 //! ```text
-//! 15  6   5         4      3      2           1              0
-//! [ count | no Unix | gate | slot | changing  | fast path Unix | fast path ]
+//! 15  6   5         4        3      2          1              0
+//! [ count | no Unix | barred | slot | changing | fast path Unix | fast path ]
 //! ```
 //!
 //! | phase | `m` | `changing` | `b` | threads that may read the counter |
@@ -41,9 +41,9 @@
 //!
 //! A swap whose new value was computed from a tick needs more. Suppose that a thread retires a line
 //! with a tick from an earlier life of that state. The thread would leave a high-water mark below
-//! the times returned since. The count in the tag therefore rises with each line and each opened
-//! gate. Such a mark is possible only if the thread was stopped for 1,024 such changes, and then
-//! finds the same slope and the same `b`, bit for bit (rule 10).
+//! the times returned since. The count in the tag therefore rises with each line, and each time
+//! that the clock is unbarred. Such a mark is possible only if the thread was stopped for 1,024
+//! such changes, and then finds the same slope and the same `b`, bit for bit (rule 10).
 //!
 //! # Where a load may be split
 //!
@@ -101,7 +101,7 @@
 //! | A second load of only `m` | It saves two instructions, but order would rest on the count |
 //! | A shift for each target: 0 or 4 on x86_64 | The simulator, the fuzzer and most tests would not run the arithmetic that is shipped. 0 saves one instruction; but processors whose counter is below 1 GHz (Intel N100: 806 MHz) would have no line. 4 only makes the wrap of the ticks eight times as rare |
 //! | `casp`, `amocas.q` (aarch64, riscv64) | They gain nothing, because swaps are rare. Zacas has no 16-byte load, and without such a load a reading would write |
-//! | No count of opened gates: each gate change raises the tick instead | If gates change faster than a slow counter ticks, the high-water mark moves seconds ahead |
+//! | The count does not rise when the clock is unbarred: each such change raises the tick instead | If the clock is barred and unbarred faster than a slow counter ticks, the high-water mark moves seconds ahead |
 //!
 //! Sources: Intel SDM vol. 3A, 10.1.1 "Guaranteed Atomic Operations" (aligned 16-byte loads are
 //! atomic on processors that enumerate AVX); AMD APM vol. 2, 7.3.2 "Access Atomicity" (the same);
@@ -171,7 +171,8 @@ const CHANGING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes, so that a reader computes the address of
 /// its slot by one mask.
 const SLOT: u64 = 1 << 3;
-const GATE_CLOSED: u64 = 1 << 4;
+/// No line may be used or published, because a gate is closed or must be judged again.
+const BARRED: u64 = 1 << 4;
 /// The line leaves Unix time to the OS clock. The bit stays while the line is being replaced, so
 /// that the line's `m` can be computed from the state.
 const NO_UNIX: u64 = 1 << 5;
@@ -211,7 +212,7 @@ pub enum Phase {
 /// let empty = LineState::default();
 /// assert_eq!((empty.phase(), empty.b), (Phase::NoLine, 0), "no line, and a mark of 0 ns");
 /// let line = empty.next_line(Slope::from_hz(1_000_000_000).unwrap()).unwrap();
-/// assert!(line.is_published() && !line.is_gate_closed());
+/// assert!(line.is_published() && !line.is_barred());
 /// assert_eq!(empty.next_line(Slope::from_hz(7_000_000).unwrap()), None, "the counter is too slow");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -263,7 +264,7 @@ impl LineState {
     /// The state without a line that follows this one.
     pub(crate) const fn without_line(self, high_water_ns: i64) -> Self {
         Self {
-            m: self.m & (SLOT | GATE_CLOSED | COUNT_MASK),
+            m: self.m & (SLOT | BARRED | COUNT_MASK),
             b: high_water_ns,
         }
     }
@@ -285,24 +286,24 @@ impl LineState {
         }
     }
 
-    /// This state with its gate closed. A published line is then being replaced, because a closed
-    /// gate leaves no line in use.
-    pub(crate) const fn with_gate_closed(self) -> Self {
+    /// This state, barred. A published line is then being replaced, because a barred clock has no
+    /// line in use.
+    pub(crate) const fn barred(self) -> Self {
         let state = if self.is_published() {
             self.replacing()
         } else {
             self
         };
         Self {
-            m: state.m | GATE_CLOSED,
+            m: state.m | BARRED,
             b: state.b,
         }
     }
 
-    /// This state without a line, with its gate open again. The change is counted.
-    pub(crate) const fn with_gate_open(self) -> Self {
+    /// This state without a line, no longer barred. The change is counted.
+    pub(crate) const fn unbarred(self) -> Self {
         Self {
-            m: self.m & !(COUNT_MASK | GATE_CLOSED) | self.m.wrapping_add(COUNT) & COUNT_MASK,
+            m: self.m & !(COUNT_MASK | BARRED) | self.m.wrapping_add(COUNT) & COUNT_MASK,
             b: self.b,
         }
     }
@@ -336,10 +337,10 @@ impl LineState {
         self.m & FAST_PATH_UNIX != 0
     }
 
-    /// Whether a gate is closed, so that no reading uses a line.
+    /// Whether the clock is barred: no writer publishes a line, and no reading uses one.
     #[must_use]
-    pub const fn is_gate_closed(self) -> bool {
-        self.m & GATE_CLOSED != 0
+    pub const fn is_barred(self) -> bool {
+        self.m & BARRED != 0
     }
 
     /// The slot in use; without a line, the slot of the last line.
@@ -355,7 +356,7 @@ impl LineState {
         } else {
             FAST_PATH
         };
-        self.m & !(CHANGING | GATE_CLOSED) | fast
+        self.m & !(CHANGING | BARRED) | fast
     }
 
     /// A published line at `ticks`, ns, rounded down. Wraps with [`WRAP_MASK`].

@@ -340,18 +340,18 @@ impl HookedClock {
         assert!(self.cell.try_swap(state, next(state)));
     }
 
-    pub(crate) fn close(&self) -> bool {
-        self.close_gate(self.cell.machine, self.cell.machine)
+    pub(crate) fn bar_clock(&self) -> bool {
+        self.bar(self.cell.machine, self.cell.machine)
     }
 
-    pub(crate) fn open(&self) -> bool {
-        self.open_gate(self.cell.machine, self.cell.machine)
+    pub(crate) fn unbar_clock(&self) -> bool {
+        self.unbar(self.cell.machine, self.cell.machine)
     }
 
-    /// Retires the line without a break in the samples: closes and opens the gate, and lets the
+    /// Retires the line without a break in the samples: bars and unbars the clock, and lets the
     /// high-water mark's margin pass, and that of the next line's start.
     pub(crate) fn end_line(&self) {
-        assert!(self.close() && self.open());
+        assert!(self.bar_clock() && self.unbar_clock());
         self.cell.machine.pass(2 * MEETING_MARGIN_NS + 3_000);
     }
 }

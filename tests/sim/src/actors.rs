@@ -1,5 +1,5 @@
-//! The actors: threads that read, drivers of the control loop, and threads that open and close
-//! the gate. They run the code of `tickline-core`, from the driver down.
+//! The actors: threads that read, drivers of the control loop, and threads that bar and unbar
+//! the clock. They run the code of `tickline-core`, from the driver down.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ mod readers;
 /// The clock under attack.
 pub(crate) struct Clock {
     driven: DrivenClock<SteppedCell>,
-    /// The control loop of a clock whose gate is closed and opened without the keeper's knowledge.
+    /// The control loop of a clock that is barred and unbarred without the keeper's knowledge.
     /// Only the thread drives such a clock.
     unguarded: RefCell<Control>,
     /// The lines of the CPUs, if each has one.
@@ -38,7 +38,8 @@ pub(crate) struct Clock {
     last_judgement: Cell<Judgement>,
     /// Whether the thread was woken to calibrate all CPUs now.
     pub(crate) is_forced: Cell<bool>,
-    /// The program's commands on the gate that are still to do. An idle thread takes the first one.
+    /// The program's commands to the keeper that are still to do. An idle thread takes the first
+    /// one.
     pub(crate) commands: RefCell<VecDeque<Fault>>,
 }
 
@@ -156,14 +157,15 @@ impl Context {
         }
     }
 
-    /// Does what the clock says, as `tickline`'s engine does, and checks the gate afterwards.
+    /// Does what the clock says, as `tickline`'s engine does, and checks afterwards whether the
+    /// clock is barred.
     fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
         let token = self.clock.lock_token();
         drop(self.clock.driven.lock(token)?);
         let me = self.world.me();
         me.holds_lock.set(true);
         me.steps_left.set(u64::MAX);
-        let iteration = if self.world.scenario.clock.gate_ns == 0 {
+        let iteration = if self.world.scenario.clock.bar_ns == 0 {
             self.drive_once(cadence)
         } else {
             Some(self.iterate_unguarded())
@@ -172,11 +174,9 @@ impl Context {
         // If readers drive, a judgement against the counter may stay, because they collect the
         // facts only after an iteration.
         let is_excused = self.clock.readers_drive.get() || self.check.acts_under_way.get() != 0;
-        let may_stay_closed = is_excused || self.may_lack_line();
+        let may_stay_barred = is_excused || self.may_lack_line();
         match iteration.map(|iteration| iteration.outcome) {
-            None | Some(Outcome::GateClosed) if !may_stay_closed => {
-                self.check.count_barred_iteration()
-            }
+            None | Some(Outcome::Barred) if !may_stay_barred => self.check.count_barred_iteration(),
             _ => self.check.barred.set(0),
         }
         iteration
@@ -189,7 +189,7 @@ impl Context {
             step = match step {
                 DriverStep::Judge(ticket) => self.judge(ticket),
                 DriverStep::Iterate(permit) => self.iterate_permitted(permit, cadence),
-                DriverStep::CalibrateCpus(_) => unreachable!("a table has no gate of its own"),
+                DriverStep::CalibrateCpus(_) => unreachable!("a table has no keeper of its own"),
                 DriverStep::Rest(iteration) => return iteration,
             };
         }
@@ -240,7 +240,7 @@ impl Context {
         })
     }
 
-    /// An iteration of a clock whose gate other threads close and open all the time. It replaces no
+    /// An iteration of a clock that other threads bar and unbar all the time. It replaces no
     /// first line, and judges no gate.
     fn iterate_unguarded(&self) -> Iteration {
         let (access, mut control) = (self.access(), self.clock.unguarded.borrow_mut());
@@ -327,22 +327,17 @@ impl Context {
         served
     }
 
-    // ---- gatekeepers --------------------------------------------------------------------------
+    // ---- the program's threads ----------------------------------------------------------------
 
-    /// A thread that closes and opens the gate of the cell again and again, without the keeper's
-    /// knowledge.
-    pub(crate) fn toggle_gate(&self) {
-        let max_ps = self.world.scenario.clock.gate_ns * PS;
+    /// A thread that bars and unbars the clock again and again, without the keeper's knowledge.
+    pub(crate) fn toggle_bar(&self) {
+        let max_ps = self.world.scenario.clock.bar_ns * PS;
         loop {
             self.world.step(Step::Sleep(self.random_below(max_ps)));
             self.check.run_act(|| {
-                self.clock
-                    .shared()
-                    .close_gate(&self.access(), &self.access());
+                self.clock.shared().bar(&self.access(), &self.access());
                 self.world.step(Step::Sleep(self.random_ps(max_ps)));
-                self.clock
-                    .shared()
-                    .open_gate(&self.access(), &self.access());
+                self.clock.shared().unbar(&self.access(), &self.access());
             });
             self.check.record_disturbance(self.world.now_ps.get());
         }
@@ -359,13 +354,13 @@ impl Context {
             };
             self.check.run_act(|| {
                 match command {
-                    Fault::GateCloses => {
+                    Fault::Disable => {
                         return self.check.run_disable(|| {
                             driven.disable(Some(&access), &access);
                             self.world.step(Step::End);
                         });
                     }
-                    Fault::GateOpens => self.check.run_enable(|| {
+                    Fault::Enable => self.check.run_enable(|| {
                         driven.keeper.enable();
                         self.world.step(Step::End);
                     }),

@@ -7,8 +7,8 @@
 //! | a retired line leaves a high-water mark that is not below the times returned | [`SteppedCell`](crate::world::SteppedCell) |
 //! | no thread's own readings decrease, of any kind | [`Check::check_reading`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::check_line`] |
-//! | no reading that began behind a closed gate used the counter | [`Check::check_reading`] |
-//! | a gate that nothing keeps closed opens within a few iterations | [`Check::count_barred_iteration`] |
+//! | no reading that began while the counter was switched off used the counter | [`Check::check_reading`] |
+//! | a clock that nothing keeps barred is unbarred within a few iterations | [`Check::count_barred_iteration`] |
 //! | a reading is the time of its line; if each CPU has a line, it is the line of the reading's CPU | [`Check::check_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::check_offset`] |
 //! | the bound holds whenever its assumption holds | [`Check::check_bounds`] |
@@ -31,8 +31,8 @@ use crate::world::{MAX_ACTORS, World};
 /// bounds.
 const MIN_SPREAD_PPB: u128 = 9;
 
-/// The number of iterations that may find the gate closed after the last act on it. One waits until
-/// the facts are judged again. One judges them. One finds the effect of a late act.
+/// The number of iterations that may find the clock barred after the last act on it. One waits
+/// until the facts are judged again. One judges them. One finds the effect of a late act.
 const MAX_BARRED: u64 = 3;
 
 /// The cell of a clock with one line.
@@ -83,10 +83,10 @@ pub(crate) struct Check {
     /// The numbers of calls of `enable()` that have begun, and that have not returned.
     enables_begun: Cell<u64>,
     enables_under_way: Cell<u64>,
-    /// Calls of the program that change the gate and have not returned.
+    /// Calls of the program that bar the clock, or have it judged, and have not returned.
     pub(crate) acts_under_way: Cell<u64>,
-    /// Iterations in a row that could not make a line because of a gate, though nothing speaks
-    /// against a line.
+    /// Iterations in a row that could not make a line because the clock was barred, though nothing
+    /// speaks against a line.
     pub(crate) barred: Cell<u64>,
     /// The end of the last fault, ps.
     pub(crate) disturbed_ps: Cell<u64>,
@@ -190,7 +190,7 @@ impl Check {
         );
         if is_by_line {
             self.check_line(cell, ns, path);
-            self.not_behind_the_gate(begin);
+            self.not_while_off(begin);
         }
         world.counts.borrow_mut().by_line += u64::from(is_by_line);
         world.counts.borrow_mut().by_reference += u64::from(!is_by_line);
@@ -368,9 +368,12 @@ impl Check {
     }
 
     /// Checks a complete reading that used the counter.
-    pub(crate) fn not_behind_the_gate(&self, begin: Begin) {
+    pub(crate) fn not_while_off(&self, begin: Begin) {
         let stayed_off = begin.off_since == Some(self.enables_begun.get());
-        assert!(!stayed_off, "the counter was used behind a closed gate");
+        assert!(
+            !stayed_off,
+            "the counter was used although it was switched off"
+        );
     }
 
     /// Runs the program's call of `disable()`.
@@ -390,7 +393,7 @@ impl Check {
         self.enables_under_way.set(self.enables_under_way.get() - 1);
     }
 
-    /// Runs an act on the gate, or a change of the facts.
+    /// Runs a call to the keeper, or a change of the facts.
     pub(crate) fn run_act(&self, act: impl FnOnce()) {
         self.acts_under_way.set(self.acts_under_way.get() + 1);
         act();
@@ -404,13 +407,13 @@ impl Check {
         self.acts_under_way.set(0);
     }
 
-    /// Counts an iteration that a gate kept from making a line, though no fact and no act keeps the
-    /// gate closed. Checks that there are few of them in a row.
+    /// Counts an iteration that could not make a line because the clock was barred, though no fact
+    /// and no act bars it. Checks that there are few of them in a row.
     pub(crate) fn count_barred_iteration(&self) {
         self.barred.set(self.barred.get() + 1);
         assert!(
             self.barred.get() <= MAX_BARRED,
-            "a gate stays closed: {} iterations since the last act, and no fact is against the counter",
+            "the clock stays barred: {} iterations since the last act, and no fact is against the counter",
             self.barred.get()
         );
     }
@@ -433,11 +436,7 @@ impl Check {
             state.is_published() || since_ps <= limit_ns * PS,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             state.phase(),
-            if state.is_gate_closed() {
-                ", gate closed"
-            } else {
-                ""
-            },
+            if state.is_barred() { ", barred" } else { "" },
             since_ps / PS
         );
     }

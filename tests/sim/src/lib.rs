@@ -1,9 +1,9 @@
 //! This crate simulates a faulty machine, to find errors in `tickline-core`.
 //!
-//! The machine has CPUs with counters, a reference clock, and actors (readers, a driver,
-//! gatekeepers) that run the real code of `tickline-core`. The [scheduler](run()) may delay each
-//! of their steps for any time. A [`Scenario`] determines a run completely: it gives the same run
-//! each time.
+//! The machine has CPUs with counters, a reference clock, and actors (readers, a driver, threads of
+//! the program) that run the real code of `tickline-core`. The [scheduler](run()) may delay each of
+//! their steps for any time. A [`Scenario`] determines a run completely: it gives the same run each
+//! time.
 //!
 //! ```text
 //! scenario -> run (scheduler) -> actors -> tickline-core -> world (steps) -> machine (clocks)

@@ -36,7 +36,7 @@ pub fn steady() -> Scenario {
             interval_ns: SECOND / 2,
             driver: Driver::Thread,
             per_cpu: false,
-            gate_ns: 0,
+            bar_ns: 0,
         },
         readers: 2,
         think_ns: 100_000_000,

@@ -6,7 +6,7 @@
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is pinned to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
-//! The simulation leaves out the gate (faults of the gate do nothing), and the choice of the mode.
+//! The simulation leaves out the keeper (its faults do nothing), and the choice of the mode.
 
 use tickline_core::control::MIN_INTERVAL_NS;
 use tickline_core::counter::{Counter, CpuCounter};

@@ -68,8 +68,8 @@ pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String
     })
 }
 
-/// The limit of threads of the program that change the gate at the same time.
-const MAX_GATEKEEPERS: usize = 3;
+/// The limit of threads of the program that call the keeper, or bar the clock, at the same time.
+const MAX_PROGRAM_THREADS: usize = 3;
 
 /// The coroutine of an actor. It never ends.
 type Script = Coroutine<(), Step, ()>;
@@ -81,7 +81,7 @@ struct Scheduler {
     faults: Vec<TimedFault>,
     /// The scripts of actors that a forked child does not have.
     left_behind: Vec<Script>,
-    gatekeepers: Vec<usize>,
+    program_threads: Vec<usize>,
     /// The time of the machine's last wake-up, or of the next one while it sleeps, ps.
     awake_ps: u64,
     steps: u64,
@@ -96,7 +96,7 @@ impl Scheduler {
             scripts: Default::default(),
             faults,
             left_behind: Vec::new(),
-            gatekeepers: Vec::new(),
+            program_threads: Vec::new(),
             awake_ps: 0,
             steps: 0,
         };
@@ -106,13 +106,13 @@ impl Scheduler {
         for _ in 0..scenario.readers {
             scheduler.add_actor(Context::read);
         }
-        for _ in 0..if scenario.clock.gate_ns == 0 {
+        for _ in 0..if scenario.clock.bar_ns == 0 {
             0
         } else {
-            MAX_GATEKEEPERS
+            MAX_PROGRAM_THREADS
         } {
-            let index = scheduler.add_actor(Context::toggle_gate);
-            scheduler.gatekeepers.push(index);
+            let index = scheduler.add_actor(Context::toggle_bar);
+            scheduler.program_threads.push(index);
         }
         if every_ns != 0 {
             scheduler.add_actor(move |context| context.record(every_ns * PS));
@@ -228,7 +228,7 @@ impl Scheduler {
         };
         // For states to recur, a thread that holds an old state must be stopped for a long time.
         let holds_old =
-            step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.gate_ns != 0;
+            step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.bar_ns != 0;
         let often = match (holds_old, critical) {
             (true, _) => 256,
             (false, true) => 16,
@@ -267,7 +267,7 @@ impl Scheduler {
                 actor.is_alive.get() && actor.is_asleep.get() && actor.ready_ps.get() > until_ps;
             if sleeps
                 && world.driver.get() != Some(index)
-                && !self.gatekeepers.contains(&index)
+                && !self.program_threads.contains(&index)
                 && rng.bool()
             {
                 let to_ps = if rng.bool() {
@@ -368,7 +368,7 @@ impl Scheduler {
                 }
             }
             Fault::Fork => self.fork(),
-            Fault::GateCloses | Fault::GateOpens | Fault::JudgeAgain => self.command(fault),
+            Fault::Disable | Fault::Enable | Fault::JudgeAgain => self.command(fault),
             Fault::Judgement { judgement } => {
                 self.context.clock.judgement.set(judgement);
                 self.context.check.run_act(|| {});
@@ -434,16 +434,16 @@ impl Scheduler {
     fn command(&mut self, command: Fault) {
         let world = Rc::clone(&self.context.world);
         if world.scenario.clock.per_cpu {
-            return; // a table has no gate of its own
+            return; // a table has no keeper of its own
         }
         self.context.clock.commands.borrow_mut().push_back(command);
         let idle = |index: &usize| world.actors[*index].ready_ps.get() >= FOREVER_PS;
-        if let Some(index) = self.gatekeepers.iter().copied().find(idle) {
+        if let Some(index) = self.program_threads.iter().copied().find(idle) {
             world.actors[index].ready_ps.set(world.now_ps.get());
             world.actors[index].fence_ps.set(world.now_ps.get());
-        } else if self.gatekeepers.len() < MAX_GATEKEEPERS {
+        } else if self.program_threads.len() < MAX_PROGRAM_THREADS {
             let index = self.add_actor(Context::carry_out_commands);
-            self.gatekeepers.push(index);
+            self.program_threads.push(index);
         }
     }
 
@@ -454,7 +454,7 @@ impl Scheduler {
         let survivor = (0..MAX_ACTORS).find(|&index| {
             world.actors[index].is_alive.get()
                 && !world.actors[index].holds_lock.get()
-                && !self.gatekeepers.contains(&index)
+                && !self.program_threads.contains(&index)
                 && world.driver.get() != Some(index)
         });
         let Some(survivor) = survivor else { return };
@@ -469,7 +469,7 @@ impl Scheduler {
             .token
             .set(self.context.clock.token.get() + 1);
         self.context.clock.readers_drive.set(true);
-        self.gatekeepers.clear();
+        self.program_threads.clear();
         self.context.check.forked();
         for _ in 0..2 {
             self.add_actor(Context::read);

@@ -77,13 +77,12 @@ pub struct Clock {
     /// The driver, which runs the iterations.
     pub driver: Driver,
     /// Whether each CPU has a line of its own, by its own counter. Only with [`Driver::Thread`].
-    /// Faults of the gate then do nothing.
+    /// Faults of the keeper then do nothing.
     pub per_cpu: bool,
-    /// A thread closes and opens the gate of the cell again and again, after pauses of up to this
-    /// length, ns. The length is at most 10 ms; 0 means never. The driver then leaves first lines
-    /// in use. On a machine whose clocks agree, the same states recur again and again. Not with
-    /// `per_cpu`.
-    pub gate_ns: u64,
+    /// A thread bars and unbars the clock again and again, after pauses of up to this length, ns.
+    /// The length is at most 10 ms; 0 means never. The driver then leaves first lines in use. On a
+    /// machine whose clocks agree, the same states recur again and again. Not with `per_cpu`.
+    pub bar_ns: u64,
 }
 
 /// The threads that run the iterations.
@@ -192,9 +191,9 @@ pub enum Fault {
     Fork,
     /// The program switches the counter off. If the program's actions are close to each other,
     /// several threads carry them out.
-    GateCloses,
+    Disable,
     /// The program switches the counter on again.
-    GateOpens,
+    Enable,
     /// The program sets another policy. The line ends, and the driver judges the gates again.
     JudgeAgain,
     /// From now on judgements have this result.
@@ -212,8 +211,8 @@ pub enum Judgement {
     /// A gate is closed for a reason that passes by itself. The driver judges again an interval
     /// later.
     Passing,
-    /// A gate is closed. The driver checks the facts now and then, and judges the gate again when
-    /// they change.
+    /// A gate is closed. The driver checks the facts now and then, and judges again when they
+    /// change.
     Closed,
 }
 
@@ -263,7 +262,7 @@ impl Fault {
 
 impl Scenario {
     /// Makes the same states recur again and again. Counter and reference agree exactly, and have a
-    /// resolution of a microsecond. Threads close and open the gate all the time, so one first line
+    /// resolution of a microsecond. Threads bar and unbar the clock all the time, so one first line
     /// follows another, mostly with the same slope and the same `b`. Threads are stopped for longer
     /// than the count takes to wrap around.
     pub fn repeat(&mut self) {
@@ -284,7 +283,7 @@ impl Scenario {
             machine.cpu_difference_ticks,
         ) = (true, 1, 0);
         (machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0);
-        (self.clock.interval_ns, self.clock.gate_ns) = (50_000, 300_000);
+        (self.clock.interval_ns, self.clock.bar_ns) = (50_000, 300_000);
         (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);
         (self.think_ns, self.reads_regularly) = (100_000, false);
         let stops = Chance {

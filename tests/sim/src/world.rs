@@ -34,8 +34,8 @@ use crate::scenario::{Fault, Scenario, TimedFault};
 /// Later than the end of every run, ps.
 pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
 
-/// The limit of actors in one run: readers, a driver, gatekeepers, and the reader that records
-/// offsets.
+/// The limit of actors in one run: readers, a driver, threads of the program, and the reader that
+/// records offsets.
 pub(crate) const MAX_ACTORS: usize = 16;
 
 /// One call in this many returns a value from before the call. It is rare, because two CPUs must
@@ -403,7 +403,7 @@ impl SteppedCell {
     /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
     /// else `line` itself.
     fn coarse(&self, from: LineState, line: &WindowedState) -> WindowedState {
-        let do_states_recur = self.world.scenario.clock.gate_ns != 0;
+        let do_states_recur = self.world.scenario.clock.bar_ns != 0;
         if !do_states_recur {
             return *line;
         }

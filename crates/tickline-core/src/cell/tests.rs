@@ -59,7 +59,7 @@ fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
             suspended_ns: Some(7)
         }
     );
-    assert!(!cell.try_swap(zero, zero.with_gate_closed()));
+    assert!(!cell.try_swap(zero, zero.barred()));
     assert!(!cell.publish(zero, &first, &bounds(1 << 20, 4).into(), None));
     assert_eq!(cell.snapshot(), first);
     assert!(cell.is_still(first.state) && !cell.is_still(zero));

@@ -16,7 +16,7 @@
 //! judgement is due. So that most of its readings stay one call of the OS, it does so only in a
 //! part of the time ([`may_judge_at`](ReaderSchedule::may_judge_at)).
 
-use crate::gate::keeper::GateKeeper;
+use crate::gate::keeper::Keeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::shared::{ReadingSource, SlowReading};
 
@@ -62,7 +62,7 @@ impl ReaderSchedule {
     /// `keeper` knows whether one is due.
     pub fn wants_iteration(
         &self,
-        keeper: &GateKeeper,
+        keeper: &Keeper,
         reading: &SlowReading,
         interval_ns: u64,
     ) -> bool {
@@ -127,7 +127,7 @@ mod tests {
             ns: ns + 50,
             source: ReadingSource::Reference { reference_ns: ns },
         };
-        schedule.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS) // a judgement is due
+        schedule.wants_iteration(&Keeper::new(), &reading, INTERVAL_NS) // a judgement is due
     }
 
     fn by_line(schedule: &ReaderSchedule, ns: i64, overdue_ns: u64) -> bool {
@@ -135,7 +135,7 @@ mod tests {
             ns,
             source: ReadingSource::Line { overdue_ns },
         };
-        schedule.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS)
+        schedule.wants_iteration(&Keeper::new(), &reading, INTERVAL_NS)
     }
 
     #[test]

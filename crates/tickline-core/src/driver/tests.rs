@@ -130,12 +130,12 @@ fn a_forked_child_takes_the_lock_over_and_judges_for_itself() {
     assert_eq!(process.judgements.get(), 2);
 }
 
-/// Rule K3: an iteration finds the gate closed.
+/// Rule K3: an iteration finds the clock barred.
 #[test]
-fn rule_k3_a_gate_that_is_closed_late_is_judged_again() {
+fn rule_k3_a_clock_that_is_barred_late_is_judged_again() {
     let process = Process::new();
     process.until_published();
-    process.clock.shared.close();
+    process.clock.shared.bar_clock();
     assert_eq!(process.iterate(), None);
     process.until_published();
     assert_eq!(process.judgements.get(), 2);
@@ -233,7 +233,7 @@ fn rule_k2_a_ticket_holds_the_lock_and_a_change_voids_it() {
         .clock
         .disable(Some(process.machine()), process.machine());
     assert!(matches!(process.settle(ticket), Step::Rest(None)));
-    assert!(process.clock.shared.cell.load().is_gate_closed());
+    assert!(process.clock.shared.cell.load().is_barred());
 
     process.clock.keeper.enable();
     let Step::Judge(ticket) = process.ask() else {
@@ -341,7 +341,8 @@ const BEFORE: [fn(&Process); 3] = [
 
 /// Before any step of a judgement, of a review and of an iteration, the lock refuses a signal
 /// handler, and a thread may change the keeper's word. Readings stay in order. When the driver
-/// comes again, line and gate agree with the last change, and no line outlives a `disable()`.
+/// comes again, the line and the bar agree with the last change, and no line outlives a
+/// `disable()`.
 #[test]
 fn a_change_before_any_step_of_a_driver_counts() {
     for (before, (name, act)) in BEFORE
@@ -383,7 +384,7 @@ fn a_change_before_any_step_of_a_driver_counts() {
                 "disable" => {
                     assert!((0..20).all(|_| process.iterate() != Some(Outcome::Published)));
                     assert_eq!(process.clock.keeper.stage(), Stage::Disabled);
-                    assert!(process.clock.shared.cell.load().is_gate_closed());
+                    assert!(process.clock.shared.cell.load().is_barred());
                     process.clock.keeper.enable();
                 }
                 "to the CPUs' lines" => {
@@ -453,9 +454,9 @@ fn a_child_that_is_forked_before_any_step_of_a_driver_goes_on() {
 /// The collector of the facts panics: the lock is free again, and the next driver judges. A driver
 /// that forgets its ticket keeps the lock, but not in a forked child.
 #[test]
-fn a_ticket_that_is_never_settled_opens_no_gate() {
+fn a_ticket_that_is_never_settled_unbars_no_clock() {
     let process = Process::new();
-    process.clock.shared.close();
+    process.clock.shared.bar_clock();
     let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
         let Step::Judge(mut ticket) = process.ask() else {
             panic!("a judgement is due");
@@ -464,13 +465,13 @@ fn a_ticket_that_is_never_settled_opens_no_gate() {
         std::panic::resume_unwind(Box::new("no facts"));
     }));
     assert!(panicked.is_err());
-    assert!(process.clock.shared.cell.load().is_gate_closed());
+    assert!(process.clock.shared.cell.load().is_barred());
     assert_eq!(process.clock.keeper.stage(), Stage::Unjudged);
     let step = process.ask();
     assert!(matches!(step, Step::Judge(_)));
     core::mem::forget(step);
     assert!((0..100).all(|_| process.iterate().is_none()));
-    assert!(process.clock.shared.cell.load().is_gate_closed());
+    assert!(process.clock.shared.cell.load().is_barred());
     process.number.set(2);
     process.until_published();
     assert_eq!(process.judgements.get(), 1);
@@ -533,9 +534,9 @@ fn an_iteration_is_due_when_the_driver_says() {
     process.until_published();
 
     _ = process.drive(Cadence::Scheduled);
-    process.clock.shared.close();
+    process.clock.shared.bar_clock();
     assert_eq!(process.drive(Cadence::Scheduled), None);
-    assert!(is_due(), "a gate that was closed late is judged at once");
+    assert!(is_due(), "a clock that was barred late is judged at once");
     process.until_published();
 
     let ticket = process.clock.ask_review(process.token()).unwrap();

@@ -1,55 +1,54 @@
-//! The keeper of a clock's gate. It stores the stage of the judgement, the program's switch, and
-//! whether the clock has one line for all CPUs or one for each.
+//! The keeper of a clock's judgement. It stores the judgement's stage, the program's switch, and
+//! whether the clock has one line for all CPUs or one for each; and it bars and unbars the clock.
 //!
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
 //! the word with which it begins (`Begun`). It then collects the facts and judges, and settles
-//! what it has begun: the judgement closes or opens the gate. One word holds the state:
+//! what it has begun: the judgement bars or unbars the clock. One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
 //! [ count of changes | a line for each CPU | switched off | stage ]
 //! ```
 //!
-//! | [`Stage`] | the gate | the next action |
+//! | [`Stage`] | the clock | the next action |
 //! |---|---|---|
-//! | `Unjudged` | closed or open, but no thread publishes | the next holder of the clock's lock judges |
-//! | `Open` | open | the holder of the lock runs iterations |
-//! | `Waiting` | closed | the holder of the lock judges when that is due |
-//! | `Closed` | closed | a call asks for another judgement |
-//! | `Disabled` | closed | a call switches the counter on |
+//! | `Unjudged` | barred or not, but no thread publishes | the next holder of the clock's lock judges |
+//! | `Open` | not barred | the holder of the lock runs iterations |
+//! | `Waiting` | barred | the holder of the lock judges when that is due |
+//! | `Closed` | barred | a call asks for another judgement |
+//! | `Disabled` | barred | a call switches the counter on |
 //!
 //! Three rules:
 //!
-//! - **K1. `disable` and `request_judgement` change the word, then close the gate.** `enable`,
+//! - **K1. `disable` and `request_judgement` change the word, then bar the clock.** `enable`,
 //!   `set_line_kind` and `request_judgement_if_open` only change the word. The caller of the last
-//!   one has found the gate closed, or has closed it. If the gate is open, switching on only raises
-//!   the count.
-//! - **K2. Only a judge opens the gate, under the clock's lock.** A judge has a
+//!   one has found the clock barred, or has barred it. In the stage `Open`, switching on only
+//!   raises the count.
+//! - **K2. Only a judge unbars the clock, under the clock's lock.** A judge has a
 //!   [`Ticket`](crate::driver::Ticket), which holds that lock until it is settled. To settle it,
-//!   the judge opens the gate, then exchanges the word with which the judgement began for `Open`.
+//!   the judge unbars the clock, then exchanges the word with which the judgement began for `Open`.
 //!   Only then may a line be published. A change before the exchange makes the exchange fail: the
-//!   judge closes the gate again, and another judgement follows. A thread that makes a change after
-//!   the exchange finds the gate open, and closes it (K1).
-//! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
-//!   change and the closing of the gate may close a gate that has since been judged and opened. The
-//!   next iteration finds the gate closed, and has the gates judged again
-//!   (`request_judgement_if_open`). So does an iteration
-//!   in a process that was forked in between.
+//!   judge bars the clock again, and another judgement follows. A thread that makes a change after
+//!   the exchange finds the clock unbarred, and bars it (K1).
+//! - **K3. A clock that is barred late is judged again.** A thread that is stopped between its
+//!   change and the call that bars the clock may bar a clock that has since been judged and
+//!   unbarred. The next iteration finds the clock barred, and has the gates judged again
+//!   (`request_judgement_if_open`). So does an iteration in a process that was forked in between.
 //!
 //! It follows that no reading that begins after `disable` has returned uses
-//! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
-//! ended, the next judgement makes the gate agree with the switch and the facts.
+//! the counter, until the program calls [`enable`](Keeper::enable). And once the changes have
+//! ended, the next judgement makes the clock agree with the switch and the facts.
 //!
-//! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, closes the gate
+//! **A judge that judges again (`begin_review`), or judges for the CPUs' lines, bars the clock
 //! first.** This ends the line of the earlier judgement. If the word said `Open` and the judge
-//! finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not void the
-//! judgement: both want the gate open.
+//! finds the gates open again, a concurrent [`enable`](Keeper::enable) does not void the
+//! judgement: both want lines.
 //!
-//! **The word is the only gate of the CPUs' lines.** Readers use these lines while the word says
-//! `Open` and a line for each CPU ([`line_kind`](GateKeeper::line_kind)). A call that changes the
-//! kind of lines ([`set_line_kind`](GateKeeper::set_line_kind)) asks for a judgement, because the
+//! **Only the word bars the CPUs' lines.** Readers use these lines while the word says
+//! `Open` and a line for each CPU ([`line_kind`](Keeper::line_kind)). A call that changes the
+//! kind of lines ([`set_line_kind`](Keeper::set_line_kind)) asks for a judgement, because the
 //! gate that compares the counters depends on the kind. This call leaves a common line in use. The
 //! judge ends the common line before readers find the CPUs' lines. No thread publishes another
 //! common line meanwhile, because an iteration needs the clock's lock, which the judge holds.
@@ -58,8 +57,8 @@
 //!
 //! | option | price |
 //! |---|---|
-//! | Opening the gate in `enable` | a thread that is stopped inside `enable` could open a gate that `disable` has closed meanwhile |
-//! | A second word for the kind of lines | between the changes of the two words a gate may close, or a reader may begin an iteration that was judged for the other kind |
+//! | Unbarring the clock in `enable` | a thread that is stopped inside `enable` could unbar a clock that `disable` has barred meanwhile |
+//! | A second word for the kind of lines | between the changes of the two words the clock may be barred, or a reader may begin an iteration that was judged for the other kind |
 
 use crate::cell::StateCell;
 use crate::control::INTERVAL_RANGE_NS;
@@ -68,27 +67,27 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::reference::{Reference, Resolutions};
 use crate::shared::SharedClock;
 
-/// The gate of a clock's common line, and the clocks that are read to end a line.
-pub(crate) struct LineGate<'a, S, C, R> {
+/// A clock's common line, and the clocks that are read to end it.
+pub(crate) struct CommonLine<'a, S, C, R> {
     pub(crate) shared: &'a SharedClock<S>,
     /// `None` if the machine has no counter. The clock then never has a line.
     pub(crate) counter: Option<&'a C>,
     pub(crate) reference: &'a R,
 }
 
-impl<S: StateCell, C: Counter, R: Reference> LineGate<'_, S, C, R> {
-    /// Closes the gate. When this returns, no reading that begins later uses the counter, until
-    /// [`open`](Self::open).
-    fn close(&self) {
+impl<S: StateCell, C: Counter, R: Reference> CommonLine<'_, S, C, R> {
+    /// Bars the clock. When this returns, no reading that begins later uses the counter, until
+    /// [`unbar`](Self::unbar).
+    fn bar(&self) {
         if let Some(counter) = self.counter {
-            self.shared.close_gate(counter, self.reference);
+            self.shared.bar(counter, self.reference);
         }
     }
 
-    /// Opens the gate: lines may be published again.
-    fn open(&self) {
+    /// Unbars the clock: lines may be published again.
+    fn unbar(&self) {
         if let Some(counter) = self.counter {
-            self.shared.open_gate(counter, self.reference);
+            self.shared.unbar(counter, self.reference);
         }
     }
 }
@@ -189,22 +188,23 @@ const fn kind_of(word: u64) -> LineKind {
     }
 }
 
-/// The gate of one clock.
+/// The keeper of one clock's judgement. The [module](self) has its rules.
 #[derive(Debug)]
-pub struct GateKeeper {
+pub struct Keeper {
     /// The stage of the judgement, the program's switch, the kind of lines, and a count of changes.
     word: AtomicU64,
-    /// The time at which the next iteration is due, or with a closed gate the next judgement, ns.
+    /// The time at which the next iteration is due, or in the stage `Waiting` the next judgement,
+    /// ns.
     due_ns: AtomicI64,
 }
 
-impl Default for GateKeeper {
+impl Default for Keeper {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl GateKeeper {
+impl Keeper {
     /// A keeper before the first judgement, with one line for all CPUs, and the counter switched
     /// on.
     #[must_use]
@@ -300,23 +300,23 @@ impl GateKeeper {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate as `judgement` says. Returns the kind of line for which the holder
+    /// Bars or unbars the clock as `judgement` says. Returns the kind of line for which the holder
     /// of the lock may run an iteration.
     pub(crate) fn settle<S: StateCell>(
         &self,
         begun: Begun,
         judgement: Judgement,
-        gate: &LineGate<'_, S, impl Counter, impl Reference>,
+        line: &CommonLine<'_, S, impl Counter, impl Reference>,
     ) -> Option<LineKind> {
         let kind = begun.line_kind();
         let Begun { word, is_review } = begun;
         // The line of the earlier judgement ends. `set_line_kind` has left a common line in use.
         if is_review || kind == LineKind::PerCpu {
-            gate.close();
+            line.bar();
         }
         let stage = match judgement {
             Judgement::Open { .. } => {
-                gate.open();
+                line.unbar();
                 // An iteration is due now. After a review, the time is that of the line that has
                 // ended.
                 self.set_due(i64::MIN);
@@ -333,11 +333,11 @@ impl GateKeeper {
         let stands = self.set_stage(word, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
-            gate.close();
+            line.bar();
         }
         if !stands {
-            // After a concurrent `enable` the word still says that the gate is open, although the
-            // judge has closed it.
+            // After a concurrent `enable` the word still says `Open`, although the judge has barred
+            // the clock.
             self.request_judgement_if_open();
         }
         admitted.then_some(kind)
@@ -351,8 +351,8 @@ impl GateKeeper {
         loop {
             let after = (word & !STAGE_MASK) | stage as u64;
             // ORDERING: Release, pairs with the exchange in `change_word`: a thread that changes
-            // the word after this sees that the gate is open. A failure orders nothing: the gate is
-            // closed then, or the exchange is tried again.
+            // the word after this sees that the clock is unbarred. A failure orders nothing: the
+            // clock is barred then, or the exchange is tried again.
             match self
                 .word
                 .compare_exchange(word, after, Ordering::Release, Ordering::Relaxed)
@@ -367,7 +367,7 @@ impl GateKeeper {
     }
 
     /// Requests a judgement if the word says that the gates are open. The holder of the clock's
-    /// lock calls this if its iteration has found the gate closed, or its judgement is void.
+    /// lock calls this if its iteration has found the clock barred, or its judgement is void.
     /// Returns whether a judgement is due.
     pub(crate) fn request_judgement_if_open(&self) -> bool {
         let before = self.change_word(|word| {
@@ -383,19 +383,19 @@ impl GateKeeper {
     /// Ends the present line, and has the gates judged again before the next one.
     pub(crate) fn request_judgement<S: StateCell>(
         &self,
-        gate: &LineGate<'_, S, impl Counter, impl Reference>,
+        line: &CommonLine<'_, S, impl Counter, impl Reference>,
     ) {
         self.change_word(request);
-        gate.close();
+        line.bar();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
     pub(crate) fn disable<S: StateCell>(
         &self,
-        gate: &LineGate<'_, S, impl Counter, impl Reference>,
+        line: &CommonLine<'_, S, impl Counter, impl Reference>,
     ) {
         self.change_word(|word| request(word) | DISABLED_BIT);
-        gate.close();
+        line.bar();
     }
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate
@@ -425,9 +425,9 @@ impl GateKeeper {
         // a load, loom would not see that this exchange and the load in `load_word` may come in
         // either order.
         let mut word = Stage::Unjudged as u64;
-        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a gate that was opened before
-        // this is seen to be open, and is closed. Release, pairs with the load in `load_word`: the
-        // next judge sees the settings that were changed before this.
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a clock that was unbarred
+        // before this is seen to be so, and is barred. Release, pairs with the load in `load_word`:
+        // the next judge sees the settings that were changed before this.
         while let Err(found) =
             self.word
                 .compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)

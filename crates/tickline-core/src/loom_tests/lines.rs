@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 
-use super::gate::{Judged, judge_without_line};
+use super::keeper::{Judged, judge_without_line};
 use super::{OPEN, check, new_shared, spawn};
 use crate::cell::StateCell;
-use crate::gate::keeper::{GateKeeper, LineKind, Stage};
+use crate::gate::keeper::{Keeper, LineKind, Stage};
 use crate::shared::{AtomicFigures, Figures};
 
 /// A keeper, and a cell in place of the CPUs' lines. Loom reports a thread that reads the cell
 /// without synchronisation with its writer.
 #[derive(Clone)]
-struct Table(Arc<(GateKeeper, UnsafeCell<u64>)>);
+struct Table(Arc<(Keeper, UnsafeCell<u64>)>);
 
 const CONTENT: u64 = 7;
 
@@ -23,7 +23,7 @@ const CONTENT: u64 = 7;
 #[test]
 fn the_lines_are_made_before_they_are_found() {
     check(None, &["none", "common", "for each CPU"], |seen| {
-        let table = Table(Arc::new((GateKeeper::new(), UnsafeCell::new(0))));
+        let table = Table(Arc::new((Keeper::new(), UnsafeCell::new(0))));
         drop(format!("{:?}", table.0.0));
         let maker = spawn(&table, |Table(table)| {
             // SAFETY: other threads read the cell only after they have seen the lines set; loom
@@ -102,23 +102,23 @@ fn the_counter_is_switched_off_during_a_change_to_the_cpus_lines() {
         Some(4),
         &["admitted: true", "admitted: false", "in use before"],
         |seen| {
-            let gated = Judged::new();
-            let switch = spawn(&gated, move |gated| {
-                if gated.serves().1 {
+            let judged = Judged::new();
+            let switch = spawn(&judged, move |judged| {
+                if judged.serves().1 {
                     seen.saw("in use before");
                 }
-                gated.disable();
-                assert_eq!(gated.serves(), (false, false));
+                judged.disable();
+                assert_eq!(judged.serves(), (false, false));
             });
-            seen.saw(format!("admitted: {}", gated.calibrate_cpus().is_some()));
+            seen.saw(format!("admitted: {}", judged.calibrate_cpus().is_some()));
             switch.join().unwrap();
             assert_eq!(
-                (gated.keeper.stage(), gated.serves()),
+                (judged.keeper.stage(), judged.serves()),
                 (Stage::Disabled, (false, false))
             );
-            assert_eq!(gated.calibrate_cpus(), None);
-            gated.keeper.enable();
-            assert_eq!(gated.calibrate_cpus(), Some(()));
+            assert_eq!(judged.calibrate_cpus(), None);
+            judged.keeper.enable();
+            assert_eq!(judged.calibrate_cpus(), Some(()));
         },
     );
 }

@@ -168,16 +168,15 @@ fn rule_6_a_clock_recovers_under_a_reader_without_a_line() {
     });
 }
 
-/// A thread closes the gate between two readings. After `close_gate` has returned, no thread uses
-/// the line.
-fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
+/// A thread bars the clock between two readings. After `bar` has returned, no thread uses the line.
+fn is_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
     check(Some(4), wanted, move |seen| {
         let (scene, mut control) = scene();
         let closer = spawn(&scene, |Scene { clock, time }| {
             let view = time.view(1_000);
             let before = reading(clock, &view);
-            assert!(clock.close_gate(&view, &view), "it was open");
-            assert_eq!(clock.read_ordered_ns(&view), None, "the gate is closed");
+            assert!(clock.bar(&view, &view), "it was not barred");
+            assert_eq!(clock.read_ordered_ns(&view), None, "the clock is barred");
             let after = clock.read_slow(&view, &view);
             assert!(
                 matches!(after.source, ReadingSource::Reference { .. }),
@@ -190,20 +189,21 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
         note(seen, &scene.clock, iteration.outcome);
         let state = scene.clock.cell.load();
         assert!(
-            state.is_gate_closed() && state.phase() == Phase::NoLine,
+            state.is_barred() && state.phase() == Phase::NoLine,
             "{state:?}"
         );
     });
 }
 
-/// Rule 8: a gate closes, and a writer that was about to replace a line does not open it.
+/// Rule 8: the clock is barred, and a writer that was about to replace a line does not unbar it.
 #[test]
-fn rule_8_a_gate_closes_under_a_writer() {
-    a_gate_closes_under(&["Published", "RetrySoon", "GateClosed"], Scene::with_line);
+fn rule_8_a_clock_is_barred_under_a_writer() {
+    is_barred_under(&["Published", "RetrySoon", "Barred"], Scene::with_line);
 }
 
-/// Rule 8: a gate closes, and a writer that was about to publish a first line does not open it.
+/// Rule 8: the clock is barred, and a writer that was about to publish a first line does not unbar
+/// it.
 #[test]
-fn rule_8_a_gate_closes_under_a_recovery() {
-    a_gate_closes_under(&["PublishedFirst", "GateClosed"], Scene::without_line);
+fn rule_8_a_clock_is_barred_under_a_first_publication() {
+    is_barred_under(&["PublishedFirst", "Barred"], Scene::without_line);
 }

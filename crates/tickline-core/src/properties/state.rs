@@ -18,7 +18,7 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// A state without a line: `tag` has the slot, and how often the gate was opened.
+    /// A state without a line: `tag` has the slot, and how often the clock was unbarred.
     pub(super) fn without_line(tag: u8) -> Self {
         let mut state = LineState::default();
         if tag & 8 != 0 {
@@ -28,7 +28,7 @@ impl Oracle {
                 .without_line(0);
         }
         for _ in 0..tag & 7 {
-            state = state.with_gate_closed().with_gate_open();
+            state = state.barred().unbarred();
         }
         let line = WindowedState {
             state,
@@ -136,21 +136,21 @@ proptest! {
         let slot = 1 - before.line.state.slot();
         let fast = has_atomics();
         assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
-        let (replacing, gated) = (line.replacing(), line.with_gate_closed());
-        assert_eq!(replacing.with_gate_closed(), gated, "in either order");
+        let (replacing, barred) = (line.replacing(), line.barred());
+        assert_eq!(replacing.barred(), barred, "in either order");
         for (state, phase) in
-            [(line, Phase::Published), (replacing, Phase::Replacing), (gated, Phase::Replacing)]
+            [(line, Phase::Published), (replacing, Phase::Replacing), (barred, Phase::Replacing)]
         {
             let ended = state.without_line(high_water_ns);
             let first = ended.first_publication();
             assert_eq!(first.given_up(), ended);
-            assert_eq!(first.with_gate_closed().given_up(), ended.with_gate_closed(), "{ended:?}");
-            let turned = ended.with_gate_closed().with_gate_open();
-            assert_eq!((turned.phase(), turned.slot(), turned.is_gate_closed()), (Phase::NoLine, slot, false));
+            assert_eq!(first.barred().given_up(), ended.barred(), "{ended:?}");
+            let turned = ended.barred().unbarred();
+            assert_eq!((turned.phase(), turned.slot(), turned.is_barred()), (Phase::NoLine, slot, false));
             assert_eq!([ended, first, turned].map(LineState::high_water_ns), [high_water_ns; 3], "{turned:?}");
             for (next, phase) in [(state, phase), (ended, Phase::NoLine), (first, Phase::FirstPublication)] {
-                let expected = (phase, slot, state == gated);
-                assert_eq!((next.phase(), next.slot(), next.is_gate_closed()), expected, "{next:?}");
+                let expected = (phase, slot, state == barred);
+                assert_eq!((next.phase(), next.slot(), next.is_barred()), expected, "{next:?}");
                 assert_eq!(next.is_published(), next == line, "{next:?}");
                 assert!(next == line || !next.allows_fast_path() && !next.allows_fast_unix(), "{next:?}");
             }
@@ -174,7 +174,7 @@ proptest! {
             let exact = oracle.exact_at(ticks) >> 16;
             let (at, fraction) = (wrapped_i64(&floor_ns(&exact)), &exact - floor_ns(&exact) * UNITS_PER_NS);
             let replacing = state.replacing();
-            for state in [state, replacing, state.with_gate_closed(), replacing.with_gate_closed()] {
+            for state in [state, replacing, state.barred(), replacing.barred()] {
                 assert_eq!(state.at(ticks), at, "{oracle:?} at {ticks}");
                 let found = state.fixed_at(ticks).parts();
                 assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{oracle:?} at {ticks}");

@@ -37,9 +37,9 @@ crate::named! {
         Disruption => "disruption",
         /// Unix time was stepped.
         UnixStep => "unix_step",
-        /// A gate was closed.
+        /// The clock was barred: a gate was closed, or the gates had to be judged again.
         GateClosed => "gate_closed",
-        /// A gate was opened again.
+        /// The clock was unbarred: every gate was found open.
         GateOpened => "gate_opened",
     }
 }

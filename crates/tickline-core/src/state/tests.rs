@@ -12,15 +12,15 @@ fn line(slope: Slope) -> LineState {
         .expect("a slope that fits")
 }
 
-/// Rule 10: the count distinguishes states before and after a gate was closed and opened, and the
-/// lives of a line that is published again.
+/// Rule 10: the count distinguishes states before and after the clock was barred and unbarred, and
+/// the lives of a line that is published again.
 #[test]
 fn rule_10_the_count_tells_lives_apart() {
     const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };
     fn next(state: LineState) -> LineState {
         state.next_line(slope_of(1_000_000_000)).unwrap().with_b(5)
     }
-    // Line follows line; each line ends without a successor; a gate closes and opens.
+    // Line follows line; each line ends without a successor; the clock is barred and unbarred.
     let lives: [fn(LineState) -> LineState; 3] = [
         next,
         |state| {
@@ -30,7 +30,7 @@ fn rule_10_the_count_tells_lives_apart() {
                 state
             })
         },
-        |state| state.with_gate_closed().with_gate_open(),
+        |state| state.barred().unbarred(),
     ];
     for life in lives {
         let mut seen = vec![LineState::default()];
@@ -50,14 +50,14 @@ fn successors(state: LineState) -> Vec<LineState> {
         .expect("a slope that fits");
     let lines = || BASES.map(|b| next.with_b(b));
     let ends = || BASES.map(|b| state.without_line(b));
-    let gated = state.with_gate_closed();
-    match (state.phase(), state.is_gate_closed()) {
-        (Phase::Published, _) => vec![state.replacing(), gated],
-        (Phase::Replacing, false) => [&lines()[..], &ends(), &[gated]].concat(),
+    let barred = state.barred();
+    match (state.phase(), state.is_barred()) {
+        (Phase::Published, _) => vec![state.replacing(), barred],
+        (Phase::Replacing, false) => [&lines()[..], &ends(), &[barred]].concat(),
         (Phase::Replacing, true) => ends().to_vec(),
-        (Phase::NoLine, false) => vec![state.first_publication(), gated],
-        (Phase::NoLine, true) => vec![state.with_gate_open()],
-        (Phase::FirstPublication, false) => [&lines()[..], &[state.given_up(), gated]].concat(),
+        (Phase::NoLine, false) => vec![state.first_publication(), barred],
+        (Phase::NoLine, true) => vec![state.unbarred()],
+        (Phase::FirstPublication, false) => [&lines()[..], &[state.given_up(), barred]].concat(),
         (Phase::FirstPublication, true) => vec![state.given_up()],
     }
 }

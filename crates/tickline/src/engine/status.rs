@@ -68,7 +68,7 @@ impl Engine {
             interval_ns: has_figures.then_some(figures.interval_ns),
             events: EventCounts::from_fn(|event| {
                 if self.backend.is_some() {
-                    return 0; // closing the gate for the backend was one
+                    return 0; // the clock was barred for the backend
                 }
                 let by_cpu = cpu_lines.map_or(0, |lines| lines.event_count(event));
                 self.clock.shared.event_count(event).saturating_add(by_cpu)
@@ -90,8 +90,8 @@ impl Engine {
             });
         }
         let state = self.clock.shared.cell.load();
-        // Behind a closed gate there is no line, and none is expected.
-        let has_line = state.is_gate_closed()
+        // A barred clock has no line, and none is expected.
+        let has_line = state.is_barred()
             || state.phase() != Phase::NoLine
             || self.cpu_lines().is_some_and(CpuLines::is_published);
         each_gate(|gate| match gate {

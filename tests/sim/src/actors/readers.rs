@@ -137,7 +137,7 @@ impl Context {
                 // belongs to its line.
                 let margin_ns = self.world.cells[cell()].unix_bound_ns.get();
                 complete();
-                self.check.not_behind_the_gate(begin);
+                self.check.not_while_off(begin);
                 self.check.check_unix(ns, margin_ns);
                 return true;
             }

@@ -7,11 +7,11 @@ use super::{
     SECOND, Scenario, Suspend, TimedFault,
 };
 
-/// The program's acts on the gate. It opens the gate twice as often.
-const GATE_FAULTS: [Fault; 4] = [
-    Fault::GateCloses,
-    Fault::GateOpens,
-    Fault::GateOpens,
+/// The program's calls to the keeper. It switches the counter on twice as often.
+const SWITCH_FAULTS: [Fault; 4] = [
+    Fault::Disable,
+    Fault::Enable,
+    Fault::Enable,
     Fault::JudgeAgain,
 ];
 
@@ -88,7 +88,7 @@ impl Scenario {
                 interval_ns,
                 driver: pick(rng, &[Driver::Thread, Driver::Thread, Driver::Reader]),
                 per_cpu: false,
-                gate_ns: 0,
+                bar_ns: 0,
             },
             readers: rng.u32(1..=4),
             think_ns: interval_ns * pick(rng, &[1, 1, 2, 8]) / pick(rng, &[1, 4, 100]),
@@ -143,7 +143,7 @@ impl Scenario {
     }
 }
 
-/// A fault, the end of most faults, and other switches of the gate.
+/// A fault, the end of most faults, and other calls to the keeper.
 fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let (duration_ns, interval_ns) = (scenario.duration_ns, scenario.clock.interval_ns);
     // Most runs end because of the number of steps, so half of the faults come early.
@@ -160,7 +160,7 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
             ppb: scenario.machine.rate_ppb,
             announced: rng.bool(),
         }),
-        Fault::GateCloses => Some(Fault::GateOpens),
+        Fault::Disable => Some(Fault::Enable),
         Fault::Offline { cpu } => Some(Fault::Online { cpu }),
         Fault::DriverDies => Some(Fault::DriverStarts),
         Fault::Judgement { .. } => Some(Fault::Judgement {
@@ -170,11 +170,11 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     };
     if matches!(
         fault,
-        Fault::GateCloses | Fault::JudgeAgain | Fault::Judgement { .. }
+        Fault::Disable | Fault::JudgeAgain | Fault::Judgement { .. }
     ) {
-        // Several threads change the gate at the same time, or while the driver judges it.
+        // Several threads call the keeper at the same time, or while the driver judges.
         for _ in 0..rng.u32(..6) {
-            let fault = pick(rng, &GATE_FAULTS);
+            let fault = pick(rng, &SWITCH_FAULTS);
             scenario.add_fault(at_ns + random_ns(rng, 4 * interval_ns), fault);
         }
     }
@@ -199,14 +199,14 @@ fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     }
 }
 
-/// The program often switches the gate, while the kernel's verdict may still change.
+/// The program often calls the keeper, while the kernel's verdict may still change.
 fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
     let judgement = |judgement| Fault::Judgement { judgement };
     scenario.add_fault(0, judgement(Judgement::Passing));
     scenario.add_fault(rng.u64(0..until_ns), judgement(Judgement::Open));
     for _ in 0..rng.u32(20..200) {
-        let fault = pick(rng, &GATE_FAULTS);
+        let fault = pick(rng, &SWITCH_FAULTS);
         scenario.add_fault(rng.u64(0..until_ns), fault);
     }
 }
@@ -346,7 +346,7 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
                 &[Judgement::Passing, Judgement::Passing, Judgement::Closed],
             ),
         },
-        _ => Fault::GateCloses,
+        _ => Fault::Disable,
     }
 }
 

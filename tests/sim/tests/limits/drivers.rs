@@ -28,12 +28,9 @@ fn a_clock_without_a_driver_leaves_the_time_to_the_reference() {
 }
 
 #[test]
-fn a_closed_gate_stays_closed_until_it_is_opened() {
+fn a_counter_stays_switched_off_until_it_is_switched_on() {
     let scenario = Scenario {
-        faults: vec![
-            Fault::GateCloses.at_ms(12_000),
-            Fault::GateOpens.at_ms(15_000),
-        ],
+        faults: vec![Fault::Disable.at_ms(12_000), Fault::Enable.at_ms(15_000)],
         ..steady()
     };
     for run in runs(&scenario) {
@@ -43,15 +40,15 @@ fn a_closed_gate_stays_closed_until_it_is_opened() {
     }
 }
 
-/// The driver has died and started before the gate closes.
+/// The driver has died and started before the counter is switched off.
 #[test]
-fn a_new_driver_obeys_the_gate() {
+fn a_new_driver_obeys_the_switch() {
     let scenario = Scenario {
         faults: vec![
             Fault::DriverDies.at_ms(5_000),
             Fault::DriverStarts.at_ms(10_000),
-            Fault::GateCloses.at_ms(12_000),
-            Fault::GateOpens.at_ms(15_000),
+            Fault::Disable.at_ms(12_000),
+            Fault::Enable.at_ms(15_000),
         ],
         ..steady()
     };
@@ -144,16 +141,16 @@ fn a_reader_that_calls_too_seldom_runs_no_iteration() {
     }
 }
 
-/// Whatever threads do to the gate at the same time, and while it is judged: a clock that is
-/// switched on, and against which no fact speaks, has a line in the end. The run itself checks that
-/// few iterations in a row find the gate closed.
+/// Whatever threads ask of the keeper at the same time, and while a judge is at work: a clock that
+/// is switched on, and against which no fact speaks, has a line in the end. The run itself checks
+/// that few iterations in a row find the clock barred.
 #[test]
-fn a_gate_that_nothing_keeps_closed_opens() {
+fn a_clock_that_nothing_keeps_barred_is_unbarred() {
     let steady = steady();
     let acts = [
-        Fault::GateCloses,
-        Fault::GateOpens,
-        Fault::GateOpens,
+        Fault::Disable,
+        Fault::Enable,
+        Fault::Enable,
         Fault::JudgeAgain,
     ];
     let mut rng = fastrand::Rng::with_seed(1);
@@ -163,7 +160,7 @@ fn a_gate_that_nothing_keeps_closed_opens() {
     let judgement = |judgement| Fault::Judgement { judgement };
     faults.push(judgement(Judgement::Passing).at_ms(1_000));
     faults.push(judgement(Judgement::Open).at_ms(2_000));
-    faults.push(Fault::GateOpens.at_ms(4_500));
+    faults.push(Fault::Enable.at_ms(4_500));
     let scenario = Scenario {
         duration_ns: 8 * SECOND,
         clock: Clock {

@@ -1,4 +1,4 @@
-//! Tests of the keeper, with the gate of a real line. One thread plays all parts: other threads act
+//! Tests of the keeper, with a real clock. One thread plays all parts: other threads act
 //! before any step that the keeper takes on the line's cell. `loom_tests` checks the orderings.
 
 use core::cell::Cell;
@@ -7,31 +7,31 @@ use super::*;
 use crate::shared::Event;
 use crate::testing::{CONFIG, FnClock, HookedCell, HookedClock, Machine, leak};
 
-/// A keeper, and the gate of a line that it closes and opens.
-struct Gate {
-    keeper: GateKeeper,
+/// A keeper, and the clock that it bars and unbars.
+struct Kept {
+    keeper: Keeper,
     clock: HookedClock,
 }
 
-type NamedAct = (&'static str, fn(&Gate));
+type NamedAct = (&'static str, fn(&Kept));
 
 /// What another thread may do meanwhile.
 const ACTS: [NamedAct; 6] = [
-    ("disable", |gate| gate.disable()),
-    ("enable", |gate| gate.keeper.enable()),
-    ("request_judgement", |gate| {
-        gate.keeper.request_judgement(&gate.of_line())
+    ("disable", |kept| kept.disable()),
+    ("enable", |kept| kept.keeper.enable()),
+    ("request_judgement", |kept| {
+        kept.keeper.request_judgement(&kept.line())
     }),
-    ("set_line_kind", |gate| {
-        gate.keeper.set_line_kind(LineKind::PerCpu)
+    ("set_line_kind", |kept| {
+        kept.keeper.set_line_kind(LineKind::PerCpu)
     }),
-    ("disable, enable", |gate| {
-        gate.disable();
-        gate.keeper.enable();
+    ("disable, enable", |kept| {
+        kept.disable();
+        kept.keeper.enable();
     }),
-    ("enable, disable", |gate| {
-        gate.keeper.enable();
-        gate.disable();
+    ("enable, disable", |kept| {
+        kept.keeper.enable();
+        kept.disable();
     }),
 ];
 
@@ -44,43 +44,43 @@ const FOR_LONG: Judgement = Judgement::Closed {
     retry_at_ns: Some(i64::MAX),
 };
 
-impl Gate {
-    /// A keeper before the first judgement, and a gate that is closed.
+impl Kept {
+    /// A keeper before the first judgement, and a clock that is barred.
     fn new() -> &'static Self {
         let clock = HookedClock::new(HookedCell::new(Machine::new()));
-        clock.close();
+        clock.bar_clock();
         leak(Self {
-            keeper: GateKeeper::new(),
+            keeper: Keeper::new(),
             clock,
         })
     }
 
-    /// A gate that was judged to be open.
-    fn opened() -> &'static Self {
-        let gate = Self::new();
-        assert!(gate.opens());
-        gate
+    /// A clock whose gates were judged to be open.
+    fn unbarred() -> &'static Self {
+        let kept = Self::new();
+        assert!(kept.opens());
+        kept
     }
 
-    fn of_line(&self) -> LineGate<'_, HookedCell, Machine, Machine> {
-        LineGate {
+    fn line(&self) -> CommonLine<'_, HookedCell, Machine, Machine> {
+        CommonLine {
             shared: &self.clock,
             counter: Some(self.clock.cell.machine),
             reference: self.clock.cell.machine,
         }
     }
 
-    fn is_open(&self) -> bool {
-        !self.clock.cell.load().is_gate_closed()
+    fn is_unbarred(&self) -> bool {
+        !self.clock.cell.load().is_barred()
     }
 
-    /// How often the gate was closed.
-    fn closings(&self) -> u64 {
+    /// How often the clock was barred.
+    fn bars(&self) -> u64 {
         self.clock.event_count(Event::GateClosed)
     }
 
     fn disable(&self) {
-        self.keeper.disable(&self.of_line());
+        self.keeper.disable(&self.line());
     }
 
     fn is_due(&self, now_ns: i64) -> bool {
@@ -92,10 +92,11 @@ impl Gate {
     }
 
     fn settle(&self, begun: Begun, judgement: Judgement) -> Option<LineKind> {
-        self.keeper.settle(begun, judgement, &self.of_line())
+        self.keeper.settle(begun, judgement, &self.line())
     }
 
-    /// Judges the gate if that is due at `now_ns`. Returns whether it is open after that.
+    /// Judges the gates if that is due at `now_ns`. Returns whether the clock is unbarred after
+    /// that.
     fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Judgement) -> bool {
         let judged = || self.settle(self.begin_if_due(now_ns)?, judge());
         let kind = self.keeper.line_kind().or_else(judged);
@@ -106,11 +107,15 @@ impl Gate {
             self.keeper.stage() == Stage::Open,
             "admitted only if the stage is open"
         );
-        assert_eq!(admitted, self.is_open(), "the gate agrees with the stage");
+        assert_eq!(
+            admitted,
+            self.is_unbarred(),
+            "the clock agrees with the stage"
+        );
         admitted
     }
 
-    /// Judges the gate again. Returns whether that was possible.
+    /// Judges the gates again. Returns whether that was possible.
     fn review(&self, judgement: Judgement) -> bool {
         let begun = self.keeper.begin_review();
         begun.is_some_and(|begun| {
@@ -145,20 +150,19 @@ impl Gate {
     }
 }
 
-/// Rule K1: these calls change the word, then close the gate. Once they have returned, it is
-/// closed.
+/// Rule K1: these calls change the word, then bar the clock. Once they have returned, it is barred.
 #[test]
-fn rule_k1_disable_closes_the_gate_before_it_returns() {
+fn rule_k1_disable_bars_the_clock_before_it_returns() {
     for ((name, act), stage) in [(ACTS[0], Stage::Disabled), (ACTS[2], Stage::Unjudged)] {
-        let gate = Gate::opened();
+        let kept = Kept::unbarred();
         let steps = leak(Cell::new(0));
-        gate.clock.cell.machine.hooks.set(move |_| {
-            assert_eq!(gate.keeper.stage(), stage, "{name}");
+        kept.clock.cell.machine.hooks.set(move |_| {
+            assert_eq!(kept.keeper.stage(), stage, "{name}");
             steps.set(steps.get() + 1);
         });
-        act(gate);
-        gate.clock.cell.machine.hooks.clear();
-        assert!(steps.get() > 0 && !gate.is_open(), "{name}");
+        act(kept);
+        kept.clock.cell.machine.hooks.clear();
+        assert!(steps.get() > 0 && !kept.is_unbarred(), "{name}");
     }
 }
 
@@ -171,124 +175,126 @@ fn rule_k1_disable_closes_the_gate_before_it_returns() {
 #[test]
 fn readers_keep_their_lines_while_the_gates_are_open() {
     for kind in [LineKind::Common, LineKind::PerCpu] {
-        let gate = Gate::new();
-        gate.keeper.set_line_kind(kind);
-        assert!(gate.opens());
-        gate.keeper.enable();
-        assert_eq!(gate.keeper.line_kind(), Some(kind));
-        assert!(gate.judge_if_due(0, || panic!("judged already")));
+        let kept = Kept::new();
+        kept.keeper.set_line_kind(kind);
+        assert!(kept.opens());
+        kept.keeper.enable();
+        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert!(kept.judge_if_due(0, || panic!("judged already")));
 
         // A forked child judges although the gates are open. It has no facts yet.
-        assert!(gate.begin_if_due(0).is_some(), "the next holder judges");
-        assert_eq!(gate.keeper.line_kind(), Some(kind));
+        assert!(kept.begin_if_due(0).is_some(), "the next holder judges");
+        assert_eq!(kept.keeper.line_kind(), Some(kind));
 
-        let begun = gate.begin_if_due(0).expect("nothing has happened");
-        (0..2).for_each(|_| gate.keeper.enable());
-        assert_eq!(gate.keeper.line_kind(), Some(kind));
-        assert_eq!(gate.settle(begun, OPEN), Some(kind));
+        let begun = kept.begin_if_due(0).expect("nothing has happened");
+        (0..2).for_each(|_| kept.keeper.enable());
+        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
 
-        let begun = gate.keeper.begin_review().expect("judged before");
-        (0..2).for_each(|_| gate.keeper.enable());
-        assert_eq!(gate.keeper.line_kind(), Some(kind));
-        assert_eq!(gate.settle(begun, OPEN), Some(kind));
+        let begun = kept.keeper.begin_review().expect("judged before");
+        (0..2).for_each(|_| kept.keeper.enable());
+        assert_eq!(kept.keeper.line_kind(), Some(kind));
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
         assert_eq!(
-            (gate.keeper.line_kind(), gate.is_open()),
+            (kept.keeper.line_kind(), kept.is_unbarred()),
             (Some(kind), true)
         );
 
-        let begun = gate.begin_if_due(0).expect("another child");
-        assert_eq!(gate.settle(begun, FOR_GOOD), None);
-        assert_eq!(gate.keeper.line_kind(), None);
+        let begun = kept.begin_if_due(0).expect("another child");
+        assert_eq!(kept.settle(begun, FOR_GOOD), None);
+        assert_eq!(kept.keeper.line_kind(), None);
     }
 }
 
 #[test]
-fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
-    let gate = Gate::new();
+fn a_barred_clock_is_judged_again_when_that_is_due_or_asked_for() {
+    let kept = Kept::new();
     assert_eq!(
-        (gate.keeper.stage(), gate.is_due(i64::MIN)),
+        (kept.keeper.stage(), kept.is_due(i64::MIN)),
         (Stage::Unjudged, true)
     );
-    assert!(!gate.judge_if_due(0, || Judgement::Closed {
+    assert!(!kept.judge_if_due(0, || Judgement::Closed {
         retry_at_ns: Some(100)
     }));
     assert_eq!(
-        (gate.keeper.stage(), gate.is_due(99), gate.is_due(100)),
+        (kept.keeper.stage(), kept.is_due(99), kept.is_due(100)),
         (Stage::Waiting, false, true)
     );
-    assert!(!gate.judge_if_due(99, || panic!("not yet")));
-    assert!(!gate.judge_if_due(100, || FOR_GOOD));
+    assert!(!kept.judge_if_due(99, || panic!("not yet")));
+    assert!(!kept.judge_if_due(100, || FOR_GOOD));
     assert_eq!(
-        (gate.keeper.stage(), gate.is_due(i64::MAX)),
+        (kept.keeper.stage(), kept.is_due(i64::MAX)),
         (Stage::Closed, false)
     );
-    assert!(!gate.judge_if_due(i64::MAX, || panic!("nothing has changed")));
-    gate.keeper.enable();
-    assert!(gate.is_due(99), "the driver should judge at once");
-    assert!(gate.opens());
-    gate.keeper.set_due(500);
-    assert_eq!((gate.is_due(499), gate.is_due(500)), (false, true));
+    assert!(!kept.judge_if_due(i64::MAX, || panic!("nothing has changed")));
+    kept.keeper.enable();
+    assert!(kept.is_due(99), "the driver should judge at once");
+    assert!(kept.opens());
+    kept.keeper.set_due(500);
+    assert_eq!((kept.is_due(499), kept.is_due(500)), (false, true));
     assert!(
-        gate.is_due(499 - 10_000_000_000),
+        kept.is_due(499 - 10_000_000_000),
         "in a time namespace that is behind"
     );
-    gate.disable();
-    assert!(!gate.is_due(i64::MAX) && !gate.judge_if_due(0, || panic!("switched off")));
-    gate.keeper.request_judgement(&gate.of_line());
-    assert!(!gate.judge_if_due(0, || panic!("still switched off")));
+    kept.disable();
+    assert!(!kept.is_due(i64::MAX) && !kept.judge_if_due(0, || panic!("switched off")));
+    kept.keeper.request_judgement(&kept.line());
+    assert!(!kept.judge_if_due(0, || panic!("still switched off")));
 }
 
-/// Facts change while the gate is open.
+/// Facts change while the gates are open.
 #[test]
-fn an_open_gate_is_judged_again_and_its_line_ends() {
-    let gate = Gate::new();
-    assert!(!gate.review(OPEN), "there is a first judgement to come");
-    assert!(gate.opens());
-    assert!(gate.keeper.begin_review().is_some());
+fn a_clock_with_a_line_is_judged_again_and_its_line_ends() {
+    let kept = Kept::new();
+    assert!(!kept.review(OPEN), "there is a first judgement to come");
+    assert!(kept.opens());
+    assert!(kept.keeper.begin_review().is_some());
     assert!(
-        gate.is_open(),
+        kept.is_unbarred(),
         "nothing is new, so the judge settles nothing"
     );
-    let closings = gate.closings();
-    assert!(gate.review(OPEN) && gate.is_open());
+    let bars = kept.bars();
+    assert!(kept.review(OPEN) && kept.is_unbarred());
     assert_eq!(
-        gate.closings(),
-        closings + 1,
+        kept.bars(),
+        bars + 1,
         "the line by the earlier judgement goes on"
     );
-    assert!(gate.review(FOR_GOOD) && !gate.is_open());
-    assert!(gate.review(OPEN) && gate.is_open());
-    gate.disable();
-    assert!(!gate.review(OPEN), "switched off");
+    assert!(kept.review(FOR_GOOD) && !kept.is_unbarred());
+    assert!(kept.review(OPEN) && kept.is_unbarred());
+    kept.disable();
+    assert!(!kept.review(OPEN), "switched off");
 }
 
-/// A judgement is for one kind of lines, and does not open the gate for the other. The common line
+/// A judgement is for one kind of lines, and admits no line of the other. The common line
 /// ends before readers find the CPUs' lines.
 #[test]
 fn each_kind_of_lines_is_judged_for_itself() {
-    let gate = Gate::new();
+    let kept = Kept::new();
     for kind in [LineKind::Common, LineKind::PerCpu, LineKind::Common] {
-        gate.keeper.set_line_kind(kind);
-        assert_eq!(gate.keeper.line_kind(), None);
-        let begun = gate.begin_if_due(0).expect("a new kind");
+        kept.keeper.set_line_kind(kind);
+        assert_eq!(kept.keeper.line_kind(), None);
+        let begun = kept.begin_if_due(0).expect("a new kind");
         assert_eq!(begun.line_kind(), kind);
-        let closings = gate.closings();
-        gate.clock
-            .cell
-            .machine
-            .hooks
-            .set(|_| assert_eq!(gate.keeper.line_kind(), None, "before the gate is open"));
-        assert_eq!(gate.settle(begun, OPEN), Some(kind));
-        gate.clock.cell.machine.hooks.clear();
+        let bars = kept.bars();
+        kept.clock.cell.machine.hooks.set(|_| {
+            assert_eq!(
+                kept.keeper.line_kind(),
+                None,
+                "before the clock is unbarred"
+            )
+        });
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
+        kept.clock.cell.machine.hooks.clear();
         let ended = u64::from(kind == LineKind::PerCpu);
-        assert_eq!(gate.closings() - closings, ended, "{kind:?}");
+        assert_eq!(kept.bars() - bars, ended, "{kind:?}");
 
-        let begun = gate.keeper.begin_review().expect("judged before");
+        let begun = kept.keeper.begin_review().expect("judged before");
         assert_eq!(begun.line_kind(), kind);
-        assert_eq!(gate.settle(begun, OPEN), Some(kind));
-        gate.keeper.set_line_kind(kind);
+        assert_eq!(kept.settle(begun, OPEN), Some(kind));
+        kept.keeper.set_line_kind(kind);
         assert_eq!(
-            (gate.keeper.line_kind(), gate.is_open()),
+            (kept.keeper.line_kind(), kept.is_unbarred()),
             (Some(kind), true),
             "it has them already"
         );
@@ -301,11 +307,11 @@ fn each_kind_of_lines_is_judged_for_itself() {
 ///
 /// Symptoms:
 ///
-/// - A gate that a passing reason had closed stayed closed when the reason had passed. The program
-///   had called `enable()` after the stage was set and before the gate was closed, and found no
-///   closed gate. The next judgement found everything open, and did not open the gate.
-/// - A clock that its readers drive stayed closed until the next `enable()`. The program had called
-///   it while facts that had passed were about to close an open gate.
+/// - A clock that was barred for a passing reason stayed barred when the reason had passed. The
+///   program had called `enable()` after the stage was set and before the clock was barred, and
+///   found it unbarred. The next judgement found every gate open, and did not unbar the clock.
+/// - A clock that its readers drive stayed barred until the next `enable()`. The program had called
+///   it while facts that had passed were about to bar the clock.
 #[test]
 fn rule_k2_a_change_during_a_judgement_voids_it() {
     for (is_review, judgement) in [false, true]
@@ -313,82 +319,82 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
         .flat_map(|is_review| [OPEN, FOR_GOOD, FOR_LONG].map(|judgement| (is_review, judgement)))
     {
         let begin = || {
-            let (gate, begun);
+            let (kept, begun);
             if is_review {
-                gate = Gate::opened();
-                begun = gate.keeper.begin_review();
+                kept = Kept::unbarred();
+                begun = kept.keeper.begin_review();
             } else {
-                gate = Gate::new();
-                begun = gate.begin_if_due(0);
+                kept = Kept::new();
+                begun = kept.begin_if_due(0);
             }
-            (gate, begun.expect("a judgement is due"))
+            (kept, begun.expect("a judgement is due"))
         };
         for (name, act) in ACTS {
-            let check = |gate: &Gate, admitted: Option<LineKind>, when: &str| {
+            let check = |kept: &Kept, admitted: Option<LineKind>, when: &str| {
                 let what = format!("{name} {when}, review: {is_review}, {judgement:?}");
                 // `enable` changes nothing if the gates are open, and found open again.
                 let stands = is_review && judgement == OPEN && name == "enable";
                 assert_eq!(admitted.is_some(), stands, "{what}");
                 let disabled = name.ends_with("disable");
-                let stage = gate.keeper.stage();
+                let stage = kept.keeper.stage();
                 assert_eq!(stage == Stage::Disabled, disabled, "{what}");
-                assert_eq!(gate.opens(), !disabled, "{what}");
+                assert_eq!(kept.opens(), !disabled, "{what}");
             };
-            let (gate, begun) = begin();
-            act(gate);
-            check(gate, gate.settle(begun, judgement), "before the settlement");
+            let (kept, begun) = begin();
+            act(kept);
+            check(kept, kept.settle(begun, judgement), "before the settlement");
             let mut steps = 0;
             loop {
-                let (gate, begun) = begin();
-                let settle = || gate.settle(begun, judgement);
-                let Some(admitted) = gate.interrupted(steps, act, settle) else {
+                let (kept, begun) = begin();
+                let settle = || kept.settle(begun, judgement);
+                let Some(admitted) = kept.interrupted(steps, act, settle) else {
                     break;
                 };
-                check(gate, admitted, &format!("before step {steps}"));
+                check(kept, admitted, &format!("before step {steps}"));
                 steps += 1;
             }
-            assert!(steps > 0, "the gate is closed or opened in steps");
+            assert!(steps > 0, "the clock is barred or unbarred in steps");
         }
     }
 }
 
-/// Rule K3: a thread is stopped between its change of the word and the closing of the gate, or at
-/// any step of the closing. Meanwhile the gate is judged and opened. If the thread then closes it,
-/// an iteration finds that, and has the gate judged again.
+/// Rule K3: a thread is stopped between its change of the word and the call that bars the clock, or
+/// at any step of that call. Meanwhile the gates are judged, and the clock is unbarred. If the
+/// thread then bars it, an iteration finds that, and has the gates judged again.
 #[test]
-fn rule_k3_a_gate_that_is_closed_late_is_noticed() {
+fn rule_k3_a_clock_that_is_barred_late_is_noticed() {
     for (name, act) in ACTS
         .into_iter()
         .filter(|(name, _)| !["enable", "set_line_kind"].contains(name))
     {
         let (mut steps, mut late) = (0, 0);
         loop {
-            let gate = Gate::opened();
-            let open_again = |gate: &Gate| {
-                gate.keeper.enable();
-                assert!(gate.opens());
+            let kept = Kept::unbarred();
+            let open_again = |kept: &Kept| {
+                kept.keeper.enable();
+                assert!(kept.opens());
             };
-            if gate.interrupted(steps, open_again, || act(gate)).is_none() {
+            if kept.interrupted(steps, open_again, || act(kept)).is_none() {
                 break;
             }
-            let stage = gate.keeper.stage();
-            if !gate.is_open() {
+            let stage = kept.keeper.stage();
+            if !kept.is_unbarred() {
                 late += 1;
                 assert_eq!(
-                    gate.keeper.request_judgement_if_open(),
+                    kept.keeper.request_judgement_if_open(),
                     stage != Stage::Disabled,
                     "{name}, step {steps}"
                 );
             }
-            assert_eq!(gate.opens(), stage != Stage::Disabled, "{name}");
+            assert_eq!(kept.opens(), stage != Stage::Disabled, "{name}");
             steps += 1;
         }
-        assert!(late >= 3, "{name}: closed late in {late} of {steps} cases");
+        assert!(late >= 3, "{name}: barred late in {late} of {steps} cases");
     }
-    let gate = Gate::new();
-    assert!(!gate.judge_if_due(0, || FOR_GOOD));
+    let kept = Kept::new();
+    assert!(!kept.judge_if_due(0, || FOR_GOOD));
     assert!(
-        !gate.keeper.request_judgement_if_open(),
+        !kept.keeper.request_judgement_if_open(),
         "already known to be closed"
     );
 }

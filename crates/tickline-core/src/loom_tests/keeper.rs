@@ -1,31 +1,31 @@
-//! Models of the gate: threads switch the counter off and on, or ask for a judgement by new facts,
-//! while the holder of the clock's lock judges and runs iterations. The models assert the
-//! conclusions from the rules of `gate::keeper`. The keeper's tests cover other changes at each
-//! moment of a judgement.
+//! Models of the keeper: threads switch the counter off and on, or ask for a judgement by new
+//! facts, while the holder of the clock's lock judges and runs iterations. The models assert the
+//! conclusions from the rules of `gate::keeper`. Its tests cover other changes at each moment of a
+//! judgement.
 
 use std::sync::Arc;
 
 use super::{Coverage, OPEN, Scene, Time, View, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Control, Outcome};
-use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind, Stage};
+use crate::gate::keeper::{CommonLine, Judgement, Keeper, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::{ReadingSource, SharedClock};
 use crate::state::Phase;
 use crate::try_lock::{LockToken, TryLock};
 
-/// A clock behind a gate, which the threads of a model share.
+/// A clock and its keeper, which the threads of a model share.
 #[derive(Clone)]
 pub(super) struct Judged {
     pub(super) scene: Scene,
-    pub(super) keeper: Arc<GateKeeper>,
+    pub(super) keeper: Arc<Keeper>,
     control: Arc<TryLock<Control>>,
     /// The verdict of the facts: 0 if they are all for the counter.
     against: Arc<AtomicU64>,
 }
 
 impl Judged {
-    /// A clock without a line, with enough samples for one. Its gate is yet to be judged.
+    /// A clock without a line, with enough samples for one. Its gates are yet to be judged.
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
         let (control, against) = (
@@ -34,26 +34,27 @@ impl Judged {
         );
         Self {
             scene,
-            keeper: new_shared(GateKeeper::new()),
+            keeper: new_shared(Keeper::new()),
             control,
             against,
         }
     }
 
-    /// A clock as [`new`](Self::new) makes it, with its gate closed.
-    fn closed() -> Self {
-        let gated = Self::new();
-        gated.request_judgement();
-        gated
+    /// A clock as [`new`](Self::new) makes it, barred.
+    fn barred() -> Self {
+        let judged = Self::new();
+        judged.request_judgement();
+        judged
     }
 
     fn request_judgement(&self) {
         self.scene
-            .with_gate(|gate| self.keeper.request_judgement(gate));
+            .with_common_line(|line| self.keeper.request_judgement(line));
     }
 
     pub(super) fn disable(&self) {
-        self.scene.with_gate(|gate| self.keeper.disable(gate));
+        self.scene
+            .with_common_line(|line| self.keeper.disable(line));
     }
 
     /// Judges the gates if that is due. Returns the kind of lines for which the keeper admits this
@@ -73,7 +74,7 @@ impl Judged {
         };
         let kind = self
             .scene
-            .with_gate(|gate| self.keeper.settle(begun, judgement, gate));
+            .with_common_line(|line| self.keeper.settle(begun, judgement, line));
         assert!(
             kind.is_none_or(|kind| kind == judged),
             "judged for {judged:?}, admitted for {kind:?}"
@@ -97,13 +98,13 @@ impl Judged {
     fn serve(&self) -> Option<Outcome> {
         self.admitted(|control, _| {
             let outcome = self.scene.iterate(control).outcome;
-            (outcome != Outcome::GateClosed || !self.keeper.request_judgement_if_open())
+            (outcome != Outcome::Barred || !self.keeper.request_judgement_if_open())
                 .then_some(outcome)
         })
     }
 
-    /// Checks the gate after the last change, by two iterations: the first may find a gate that was
-    /// closed late.
+    /// Checks the clock after the last change, by two iterations: the first may find a clock that
+    /// was barred late.
     fn settle(&self, seen: &Coverage) {
         self.scene.time.pass(13_000);
         let first = self.serve();
@@ -117,7 +118,7 @@ impl Judged {
             ),
             Stage::Closed | Stage::Disabled => {
                 assert!(
-                    state.is_gate_closed() && state.phase() == Phase::NoLine,
+                    state.is_barred() && state.phase() == Phase::NoLine,
                     "{state:?}, {stage:?}"
                 );
             }
@@ -150,70 +151,70 @@ fn a_counter_is_switched_off_under_a_judge() {
         Some(3),
         &["admitted", "not admitted", "a line before"],
         |seen| {
-            let gated = Judged::closed();
-            let switch = spawn(&gated, move |gated| {
-                let view = gated.scene.time.view(WRITER_TICKS);
-                if gated.scene.clock.cell.load().is_published() {
+            let judged = Judged::barred();
+            let switch = spawn(&judged, move |judged| {
+                let view = judged.scene.time.view(WRITER_TICKS);
+                if judged.scene.clock.cell.load().is_published() {
                     seen.saw("a line before");
                 }
-                let last_ns = reading(&gated.scene.clock, &view);
-                gated.disable();
-                gated.is_not_read(last_ns);
-                gated.is_not_read(last_ns);
+                let last_ns = reading(&judged.scene.clock, &view);
+                judged.disable();
+                judged.is_not_read(last_ns);
+                judged.is_not_read(last_ns);
             });
-            seen.saw(if gated.serve().is_some() {
+            seen.saw(if judged.serve().is_some() {
                 "admitted"
             } else {
                 "not admitted"
             });
             switch.join().unwrap();
-            assert_eq!(gated.keeper.stage(), Stage::Disabled);
-            gated.settle(seen);
+            assert_eq!(judged.keeper.stage(), Stage::Disabled);
+            judged.settle(seen);
         },
     );
 }
 
-/// The counter is switched off and on again. Wherever one of the two threads is stopped, the gate
-/// opens in the end.
+/// The counter is switched off and on again. Wherever one of the two threads is stopped, the
+/// clock is unbarred in the end.
 #[test]
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
-        let gated = Judged::closed();
-        let off = spawn(&gated, |gated| gated.disable());
-        let on = spawn(&gated, move |gated| {
-            if gated.keeper.stage() == Stage::Disabled {
-                gated.keeper.enable();
+        let judged = Judged::barred();
+        let off = spawn(&judged, |judged| judged.disable());
+        let on = spawn(&judged, move |judged| {
+            if judged.keeper.stage() == Stage::Disabled {
+                judged.keeper.enable();
                 seen.saw("on");
             }
         });
-        gated.serve();
-        gated.serve();
+        judged.serve();
+        judged.serve();
         off.join().unwrap();
         on.join().unwrap();
-        if gated.keeper.stage() == Stage::Open && gated.scene.clock.cell.load().is_gate_closed() {
+        if judged.keeper.stage() == Stage::Open && judged.scene.clock.cell.load().is_barred() {
             seen.saw("late");
         }
-        gated.settle(seen);
-        let disabled = gated.keeper.stage() == Stage::Disabled;
-        assert_eq!(gated.scene.clock.cell.load().is_published(), !disabled);
+        judged.settle(seen);
+        let disabled = judged.keeper.stage() == Stage::Disabled;
+        assert_eq!(judged.scene.clock.cell.load().is_published(), !disabled);
     });
 }
 
-/// A fact that closes the gate takes effect even if a judgement by the earlier facts was under way.
+/// A fact that closes a gate takes effect even if a judgement by the earlier facts was under way.
 #[test]
 fn a_fact_changes_under_a_judge() {
     check(Some(3), &["None"], |seen| {
-        let gated = Judged::closed();
-        let setter = spawn(&gated, |gated| {
+        let judged = Judged::barred();
+        let setter = spawn(&judged, |judged| {
             // ORDERING: Relaxed, ordered by the request that follows.
-            gated.against.store(1, Ordering::Relaxed);
-            gated.request_judgement();
-            gated.is_not_read(i64::MIN);
+            judged.against.store(1, Ordering::Relaxed);
+            judged.request_judgement();
+            judged.is_not_read(i64::MIN);
         });
-        gated.serve();
+        judged.serve();
         setter.join().unwrap();
-        gated.settle(seen);
-        assert_eq!(gated.keeper.stage(), Stage::Closed);
+        judged.settle(seen);
+        assert_eq!(judged.keeper.stage(), Stage::Closed);
     });
 }
 
@@ -221,7 +222,7 @@ fn a_fact_changes_under_a_judge() {
 #[test]
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {
-        let (keeper, reasons) = (new_shared(GateKeeper::new()), new_shared(AtomicU64::new(0)));
+        let (keeper, reasons) = (new_shared(Keeper::new()), new_shared(AtomicU64::new(0)));
         let asker = spawn(
             &(keeper.clone(), reasons.clone()),
             move |(keeper, reasons)| {
@@ -240,7 +241,7 @@ fn a_verdict_is_published_after_its_reasons() {
         };
         assert!(
             judge_without_line(&keeper, judge).is_some(),
-            "the gate was judged before"
+            "the gates were judged before"
         );
         asker.join().unwrap();
     });
@@ -248,16 +249,16 @@ fn a_verdict_is_published_after_its_reasons() {
 
 /// Judges the gates of a clock that has no common line, because it has no counter.
 pub(super) fn judge_without_line(
-    keeper: &GateKeeper,
+    keeper: &Keeper,
     judge: impl FnOnce() -> Judgement,
 ) -> Option<LineKind> {
     let (shared, time) = (SharedClock::new(LineCell::new()), Time::new(0, 0));
     let view = time.view(WRITER_TICKS);
     let begun = keeper.begin_if_due(&view)?;
-    let gate = LineGate {
+    let line = CommonLine {
         shared: &shared,
         counter: None::<&View<'_>>,
         reference: &view,
     };
-    keeper.settle(begun, judge(), &gate)
+    keeper.settle(begun, judge(), &line)
 }
