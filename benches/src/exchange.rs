@@ -6,7 +6,7 @@
 //! different steps. Meanwhile a publisher replaces the line every millisecond by a line with
 //! another slope. The reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes
 //! the publisher sleeps past the end of the window, or bars the clock. Readers then fall back to
-//! the reference, and the line has to recover. The control loop, the cell and the counter are the
+//! the reference, and a first line must follow. The control loop, the cell and the counter are the
 //! real ones.
 //!
 //! Two control runs of `order` show that the threads would detect a backward step. One uses

@@ -11,8 +11,8 @@
 //! | a line (rule 2) | published -> replacing | the counter | -> published |
 //! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for about 150 us |
 //!
-//! After a recovery the next iteration is due at once. Its line has a proven slope and a full
-//! window. The writer publishes slower and faster lines alike through `Replacing`, so there is
+//! After a first publication the next iteration is due at once. Its line has a proven slope and a
+//! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
 //! one path to prove.
 //!
 //! Start-up and a change of rate are handled alike. The interval is half of the time for which the
@@ -289,7 +289,7 @@ pub struct Control {
     /// The durations of the last samples.
     sample_durations: SampleDurations,
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
-    /// the first one after a recovery.
+    /// a first line.
     has_proven_slope: bool,
     /// Iterations in a row that published no line.
     iterations_without_line: u32,

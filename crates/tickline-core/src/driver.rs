@@ -303,8 +303,8 @@ impl<'a, S: StateCell> Ticket<'a, S> {
 }
 
 impl<'a, S: StateCell> Permit<'a, S> {
-    /// One iteration. Returns the next step: a second iteration after a recovery, whose line is
-    /// short; else a rest.
+    /// One iteration. Returns the next step: a second iteration after a first publication, whose
+    /// line is short; else a rest.
     pub fn iterate(
         mut self,
         interval_ns: u64,

@@ -103,9 +103,9 @@
 //! Take two times by any methods of [`SharedClock`] except [`read_ns`](SharedClock::read_ns) and
 //! [`read_unix_ns`](SharedClock::read_unix_ns), on any threads, where one is complete before the
 //! other begins. With synchronised counters the earlier one is never larger. This holds across
-//! recalibration, start-up, fallback and recovery. Two things are *not* promised. One is that the
-//! counters are synchronised: a gate decides that. The other is order between threads for the two
-//! plain methods: the CPU may read its counter early.
+//! start-up, recalibration, fallback and the return to a line. Two things are *not* promised. One
+//! is that the counters are synchronised: a gate decides that. The other is order between threads
+//! for the two plain methods: the CPU may read its counter early.
 //!
 //! # The model
 //!

@@ -1,8 +1,9 @@
 //! A line for each CPU, for counters of one rate and different origins.
 //!
 //! The promise is weaker than that of a common line. Readings on one CPU are in order, across
-//! replacement, fallback and recovery of its line. Between two CPUs, or in a thread that is moved,
-//! a reading may step back by at most the sum of the published bounds of the two lines.
+//! replacement of its line, fallback, and the return to a line. Between two CPUs, or in a thread
+//! that is moved, a reading may step back by at most the sum of the published bounds of the two
+//! lines.
 //!
 //! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the steps of a reading by a
 //! common line, in another order: it **reads the counter before the state**, because only the read

@@ -288,9 +288,9 @@ impl Engine {
         iteration
     }
 
-    /// Runs an iteration of the common line's control loop, and a second one after a recovery.
-    /// `None` if another thread has the lock, if a gate is closed, or if each CPU has a line. Waits
-    /// for no thread, and preserves `errno`.
+    /// Runs an iteration of the common line's control loop, and a second one after a first
+    /// publication. `None` if another thread has the lock, if a gate is closed, or if each CPU has
+    /// a line. Waits for no thread, and preserves `errno`.
     pub(crate) fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
         let mut step = self.next_step();

@@ -48,10 +48,10 @@
 //! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
-//! This holds across recalibration, start-up, fallback and recovery. If the CPUs' counters differ
-//! and a clock's thread runs ([`start`]), it holds only on each CPU: see [A line for each
-//! CPU](#a-line-for-each-cpu). Differences of instants saturate at zero. A separate [`Clock`] has
-//! the same readings: [`Clock::now`], [`Clock::now_ordered`] and so on. [`now_ns`],
+//! This holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
+//! counters differ and a clock's thread runs ([`start`]), it holds only on each CPU: see [A line
+//! for each CPU](#a-line-for-each-cpu). Differences of instants saturate at zero. A separate
+//! [`Clock`] has the same readings: [`Clock::now`], [`Clock::now_ordered`] and so on. [`now_ns`],
 //! [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the global clock as numbers
 //! of ns.
 //!

@@ -143,7 +143,8 @@ impl Context {
             let closed = self.clock.driven.keeper.stage().is_closed();
             self.check.judge_bounds();
             if !self.may_lack_line() {
-                self.check.check_recovery(self.clock.shared().cell.peek());
+                self.check
+                    .check_line_is_back(self.clock.shared().cell.peek());
             }
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,

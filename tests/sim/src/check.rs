@@ -12,7 +12,7 @@
 //! | a reading is the time of its line; if each CPU has a line, it is the line of the reading's CPU | [`Check::check_line`] |
 //! | offsets stay within the limit of the scenario | [`Check::check_offset`] |
 //! | the bound holds whenever its assumption holds | [`Check::check_bounds`] |
-//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::check_recovery`] |
+//! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::check_line_is_back`] |
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -425,13 +425,13 @@ impl Check {
 
     /// Checks the state of a cell that needs a line, after the driver's iteration, whether or not
     /// the iteration took place.
-    pub(crate) fn check_recovery(&self, state: LineState) {
+    pub(crate) fn check_line_is_back(&self, state: LineState) {
         let since_ps = self
             .world
             .now_ps
             .get()
             .saturating_sub(self.disturbed_ps.get());
-        let limit_ns = self.limits.recovery_ns;
+        let limit_ns = self.limits.without_line_ns;
         assert!(
             state.is_published() || since_ps <= limit_ns * PS,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",

@@ -1,4 +1,4 @@
-//! The limits for a scenario: offsets, recovery, order.
+//! The limits for a scenario: offsets, times without a line, order.
 
 use tickline_core::control::{Cadence, MEETING_MARGIN_NS};
 
@@ -16,7 +16,7 @@ pub(crate) struct Limits {
     pub(crate) calm_offset_ns: u64,
     pub(crate) calm_after_ns: u64,
     /// The longest time from the end of a fault to the next line, ns.
-    pub(crate) recovery_ns: u64,
+    pub(crate) without_line_ns: u64,
     /// The error that a read of Unix time adds, ns.
     pub(crate) unix_ns: u64,
     /// The distance by which dithering moves the reference off a straight line, ns.
@@ -228,7 +228,7 @@ impl Limits {
             // is behind finds each new line's start ahead of its counter. The reader takes this for
             // a reset, and retires the line. The slope of a first line is known to 2e-3, so a
             // coarse reference needs seconds without a stop.
-            recovery_ns: if scenario.clock.per_cpu && is_fine {
+            without_line_ns: if scenario.clock.per_cpu && is_fine {
                 // If the thread can't be on a CPU, it comes back an interval later, and may first
                 // stay on each of the others.
                 2 * interval_ns + 40_000_000 * u64::from(machine.cpus)

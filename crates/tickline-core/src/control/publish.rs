@@ -351,7 +351,7 @@ impl Control {
         let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.swap_in_first_line(plan, before, access)?;
-        access.shared.events.count(Event::Recovery);
+        access.shared.events.count(Event::FirstPublication);
         self.has_proven_slope = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.is_disrupted =

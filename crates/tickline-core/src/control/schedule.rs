@@ -21,8 +21,8 @@
 //!   the interval, but at least 4 ms. The thread may be later than a shorter line allows. (Found by
 //!   simulation: no line for 74 % of the time.) With short lines the control loop removes an offset
 //!   within 0.3 s.
-//! - **A line whose slope has proven itself survives a jump** and is slewed. The first line after a
-//!   recovery is retired.
+//! - **A line whose slope has proven itself survives a jump** and is slewed. A first line is
+//!   retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
 //!   sampling takes now.** It is never older than half the interval. A device like hpet answers
 //!   later while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is

@@ -141,9 +141,9 @@ fn rule_k3_a_clock_that_is_barred_late_is_judged_again() {
     assert_eq!(process.judgements.get(), 2);
 }
 
-/// A recovery's line is short, so an iteration must follow.
+/// A first line is short, so an iteration must follow.
 #[test]
-fn a_recovery_is_followed_by_another_iteration_at_once() {
+fn a_first_publication_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
     let first = core::iter::repeat_with(|| process.iterate())
         .find(|outcome| *outcome != Some(Outcome::Calibrating));

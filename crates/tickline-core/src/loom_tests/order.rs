@@ -142,11 +142,11 @@ fn rule_4_a_validity_ends_under_a_writer() {
     );
 }
 
-/// Rules 6 and 7: a recovery takes place during a reading without a line. Right after the recovery
+/// Rules 6 and 7: a first publication takes place during a reading without a line. Right after it
 /// the reference jumps ahead, so a reading that then returned the reference would be above the new
 /// line.
 #[test]
-fn rule_6_a_clock_recovers_under_a_reader_without_a_line() {
+fn rule_6_a_first_line_is_published_under_a_reader_without_a_line() {
     check(Some(5), &["PublishedFirst", "no line first"], |seen| {
         let (scene, mut control) = Scene::without_line();
         let reader = spawn(&scene, move |scene| {

@@ -325,7 +325,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
     );
 }
 
-/// The short line of a recovery is replaced before anything is waited for. If another recovery
+/// A first line is short, and is replaced before anything is waited for. If another first line
 /// follows, the thread waits for the shortest interval. A CPU that the thread
 /// can't reach is tried again after an interval, or a quarter earlier.
 #[test]
@@ -333,22 +333,22 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     let mut calibration = CpuControl::new(CONFIG);
     calibration.begin(&CONFIG);
     assert_eq!(calibration.control().config.cadence, Cadence::Pinned);
-    let recovered = Iteration {
+    let published_first = Iteration {
         outcome: crate::control::Outcome::PublishedFirst,
         next_in_ns: 0,
     };
     let rested = Iteration {
         next_in_ns: 50_000,
-        ..recovered
+        ..published_first
     };
     let now = |ns| FnClock(move || ns);
     for _ in 0..2 {
         assert_eq!(
-            calibration.after(Some(recovered), &now(500)),
-            (Some(recovered), Stay::Again)
+            calibration.after(Some(published_first), &now(500)),
+            (Some(published_first), Stay::Again)
         );
         assert_eq!(
-            calibration.after(Some(recovered), &now(1_000)),
+            calibration.after(Some(published_first), &now(1_000)),
             (Some(rested), Stay::Wait(50_000))
         );
         assert_eq!(calibration.due_ns(), 51_000);
@@ -455,7 +455,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
 
 /// After such an iteration the next ones make a line again.
 #[test]
-fn a_cpu_whose_writer_was_moved_away_recovers() {
+fn a_cpu_whose_writer_was_moved_away_gets_a_line_again() {
     let (board, clocks, mut calibrations) = settled_board(true);
     board.machine.pass(INTERVAL_NS - 100_000_000);
     let (_, (iteration, _)) = interrupted(

@@ -17,8 +17,8 @@ crate::named! {
     pub enum Event {
         /// A line replaced a line.
         Replacement => "replacement",
-        /// A line was published without a line before it: at start-up, or after one had ended.
-        Recovery => "recovery",
+        /// A first line was published: at start-up, or after a line had ended.
+        FirstPublication => "first_publication",
         /// A reader or the writer found the line past its validity, or not vouched for, and retired
         /// it.
         Expiry => "expiry",

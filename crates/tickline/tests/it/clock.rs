@@ -177,7 +177,7 @@ fn a_clock_that_was_disabled_before_it_began_stays_so() {
         status.state,
         ClockState::Fallback(Reason::DisabledByProgram)
     );
-    assert_eq!(status.events.get(Event::Recovery), 0);
+    assert_eq!(status.events.get(Event::FirstPublication), 0);
 }
 
 #[test]

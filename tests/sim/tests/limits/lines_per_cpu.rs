@@ -58,8 +58,8 @@ fn with_cpus_that_come_and_go() -> Scenario {
     }
 }
 
-/// Lines are as exact as without that. Bounds are wider after each recovery, because the first
-/// lines rest on few samples.
+/// Lines are as exact as without that. Bounds are wider after each first publication, because the
+/// first lines rest on few samples.
 #[test]
 fn lines_stay_exact_while_cpus_come_and_go() {
     for run in runs(&with_cpus_that_come_and_go()) {

@@ -262,7 +262,7 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
 /// A first line waits for a high-water mark that is a few microseconds ahead, but not for one far
 /// ahead.
 #[test]
-fn a_recovery_waits_for_a_near_high_water_mark_only() {
+fn a_first_publication_waits_for_a_near_high_water_mark_only() {
     for (ahead_ns, waits) in [
         (WAIT_FOR_HIGH_WATER_NS / 2, true),
         (3 * WAIT_FOR_HIGH_WATER_NS, false),
@@ -346,7 +346,7 @@ fn a_first_line_does_not_outlast_its_interval() {
     let (machine, clock, mut control) = new_clock();
     machine.suspends_ticks.set(40_000_000);
     control.config.interval_ns = 1_000_000;
-    while clock.event_count(Event::Recovery) == 0 {
+    while clock.event_count(Event::FirstPublication) == 0 {
         assert!(machine.truth_ns() < 1 << 40, "no line");
         clock.iterations(1, &mut control);
     }
@@ -447,6 +447,6 @@ fn a_slow_machine_gets_a_line() {
         clock.by_line().is_some() && error_ns.abs() <= 8_000,
         "{error_ns} ns"
     );
-    let events = [Event::Recovery, Event::Expiry].map(|event| clock.event_count(event));
+    let events = [Event::FirstPublication, Event::Expiry].map(|event| clock.event_count(event));
     assert_eq!(events, [1, 0]);
 }
