@@ -84,7 +84,8 @@ crate::named! {
 }
 
 crate::named! {
-    /// Why a gate is closed, or why it warns. The codes are stable.
+    /// Why a gate is closed, or why it warns. The codes are stable. The texts say the fact; what to
+    /// do about it depends on the program that drives the clock.
     ///
     /// ```
     /// use tickline_core::gate::Reason;
@@ -119,9 +120,7 @@ crate::named! {
         /// The kernel's clocksource could not be read.
         KernelUnknown => "kernel_unknown": "the kernel's clocksource could not be read",
         /// The counters of the CPUs have not been compared yet.
-        Untested => "untested":
-            "the counters of the CPUs have not been compared yet; a clock with a thread compares them \
-            (tickline::start() gives the global clock one, Driver::Thread another)",
+        Untested => "untested": "the counters of the CPUs have not been compared yet",
         /// The counters of the CPUs could not be compared.
         Untestable => "untestable": "the counters of the CPUs could not be compared",
         /// The counters of two CPUs differ.
@@ -135,13 +134,10 @@ crate::named! {
         CounterTooSlow => "counter_too_slow": "the counter ticks too slowly for a line",
         /// Sampling takes so long that samples are too old for a line when they are complete.
         SamplesTooOld => "samples_too_old":
-            "sampling the OS clock takes longer here than the interval allows; choose a longer interval",
+            "sampling the OS clock takes longer here than the interval allows",
         /// The last line has ended, and there is no other yet. Only a warning for a gate, which
         /// stays open. Also the reason why a CPU without a line of its own has the OS clock.
-        LineEnded => "line_ended":
-            "the last line has ended, and there is no other yet: the clock's thread is late, or readings \
-            are rare and the clock has no thread (tickline::start() gives the global clock one, \
-            Driver::Thread another)",
+        LineEnded => "line_ended": "the last line has ended, and there is no other yet",
     }
 }
 

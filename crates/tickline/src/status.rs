@@ -72,12 +72,30 @@ impl fmt::Display for ClockState {
                 "disrupted: readings come from the counter, and are being brought back to the OS clock",
             ),
             Self::Fallback(reason) => {
-                write!(f, "fallback: readings come from the OS clock, because {reason}")
+                let advice = advice(*reason);
+                write!(f, "fallback: readings come from the OS clock, because {reason}{advice}")
             }
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
             Self::Backend => f.write_str("backend: readings come from a clock of the program's own"),
             Self::Mock => f.write_str("mock: a test moves the clock"),
         }
+    }
+}
+
+/// What the program can do about `reason`, to follow the reason's text. Empty if it can do nothing
+/// by a call of this crate.
+const fn advice(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Untested => {
+            "; a clock with a thread compares them (tickline::start() gives the global clock one, \
+             Driver::Thread another)"
+        }
+        Reason::SamplesTooOld => "; choose a longer interval",
+        Reason::LineEnded => {
+            ": the clock's thread is late, or readings are rare and the clock has no thread \
+             (tickline::start() gives the global clock one, Driver::Thread another)"
+        }
+        _ => "",
     }
 }
 
@@ -238,4 +256,30 @@ pub struct CpuStatus {
     pub age_ns: Option<u64>,
     /// Failed calibrations: the CPU was offline or forbidden, or the kernel moved the thread away.
     pub failures: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Core's texts say the fact; a program that reads the OS clock wants to know what to change.
+    #[test]
+    fn a_fallback_says_what_the_program_can_do_about_its_reason() {
+        for (reason, advice) in [
+            (
+                Reason::Untested,
+                "compared yet; a clock with a thread compares them",
+            ),
+            (Reason::SamplesTooOld, "allows; choose a longer interval"),
+            (
+                Reason::LineEnded,
+                "no other yet: the clock's thread is late",
+            ),
+        ] {
+            let text = ClockState::Fallback(reason).to_string();
+            assert!(text.contains(advice), "{text}");
+        }
+        let text = ClockState::Fallback(Reason::NoCounter).to_string();
+        assert!(text.ends_with(&Reason::NoCounter.to_string()), "{text}");
+    }
 }

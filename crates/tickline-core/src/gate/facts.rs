@@ -10,7 +10,6 @@ crate::named! {
     /// ```
     /// use tickline_core::gate::Trust;
     ///
-    /// // In `tickline`: `Clock::builder().trust(Trust::Kernel)`.
     /// assert_eq!(Trust::default(), Trust::Auto);
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
