@@ -177,6 +177,13 @@ impl<S> DrivenClock<S> {
         self.memory.try_lock(token, DriverMemory::discard_facts)
     }
 
+    /// Sets the time at which the next iteration or judgement is due, ns, in place of the time that
+    /// the last one has set. The memory shows that the caller holds the clock's lock
+    /// ([`lock`](Self::lock)).
+    pub fn set_due(&self, _memory: &DriverMemory, due_ns: i64) {
+        self.keeper.set_due(due_ns);
+    }
+
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
     pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Step<'_, S> {
         let Some(memory) = self.lock(token) else {

@@ -181,9 +181,10 @@ impl<S: StateCell> SharedClock<S> {
         }
     }
 
-    /// Lets lines be published again. The clock has no line until then. Returns whether it was
-    /// barred. Waits for no thread: if another thread is still in [`bar`](Self::bar), this call
-    /// first does the rest of that.
+    /// Lets lines be published again. Only for a clock without a [keeper](crate::gate::keeper):
+    /// beside one, only a [`Ticket`](crate::driver::Ticket) unbars the clock (rule K2). The clock
+    /// has no line until then. Returns whether it was barred. Waits for no thread: if another
+    /// thread is still in [`bar`](Self::bar), this call first does the rest of that.
     pub fn unbar(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let snapshot = self.cell.snapshot();

@@ -259,7 +259,7 @@ impl Keeper {
 
     /// Sets the time at which the next iteration is due, ns. Only the holder of the clock's lock
     /// may call this.
-    pub fn set_due(&self, due_ns: i64) {
+    pub(crate) fn set_due(&self, due_ns: i64) {
         // ORDERING: Relaxed, pairs with the load in `is_due`.
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }

@@ -220,6 +220,15 @@ fn engine_with_slow_counter() -> Option<Engine> {
     Some(engine)
 }
 
+/// Lets the time pass until the next judgement is due.
+fn make_due(engine: &Engine) {
+    let memory = engine
+        .clock
+        .lock(sys::lock_token())
+        .expect("no other thread");
+    engine.clock.set_due(&memory, OsClock.monotonic_ns());
+}
+
 /// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.
 #[test]
 fn a_slow_counter_is_measured_again() {
@@ -232,7 +241,7 @@ fn a_slow_counter_is_measured_again() {
         ClockState::Fallback(Reason::Slow),
         "not at once"
     );
-    engine.clock.keeper.set_due(OsClock.monotonic_ns());
+    make_due(&engine);
     engine.iterate(Cadence::Scheduled);
     assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
     injected::COST.set(None);
@@ -243,7 +252,7 @@ fn readers_of_only_unix_time_have_a_slow_counter_measured_again() {
     let Some(engine) = engine_with_slow_counter() else {
         return;
     };
-    engine.clock.keeper.set_due(OsClock.monotonic_ns());
+    make_due(&engine);
     let start = std::time::Instant::now();
     while engine.state() == ClockState::Fallback(Reason::Slow) {
         engine.unix_ns();
