@@ -151,7 +151,7 @@ fn rule_w1_two_writers_at_once() {
 /// Short leases, so that a few reads of the counter reach the next lease.
 const CONFIG: WriterConfig = WriterConfig {
     lease_ns: 10_000,
-    margin_ns: 2_000,
+    notice_ns: 2_000,
     wait_ns: 1_000,
     cpu_difference_ns: 10,
     pause_ns: 0,

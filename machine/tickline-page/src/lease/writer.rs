@@ -22,7 +22,7 @@ pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
     /// M: a line's successor is published at least this long before the line's end, ns.
-    pub margin_ns: u64,
+    pub notice_ns: u64,
     /// W: the longest time that readers wait for a first publication, ns.
     pub wait_ns: u64,
     /// The largest difference between two CPUs' counters, late reads included, ns.
@@ -39,7 +39,7 @@ impl WriterConfig {
     /// The settings that `machine/docs/lease.md` explains: a lease is half a second.
     pub const DEFAULT: Self = Self {
         lease_ns: 500_000_000,
-        margin_ns: 100_000_000,
+        notice_ns: 100_000_000,
         wait_ns: 1_000_000,
         // The promise of `machine/docs/lease.md` holds for CPUs whose counters differ by less.
         cpu_difference_ns: MEETING_MARGIN_NS,
@@ -367,7 +367,7 @@ impl Writer {
         }
         let limit_ticks = last
             .end_ticks
-            .wrapping_sub(slope.ticks_in(self.config.margin_ns));
+            .wrapping_sub(slope.ticks_in(self.config.notice_ns));
         if !is_before(ticks, limit_ticks) {
             // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));

@@ -49,7 +49,7 @@ pub struct SmallMachine {
 /// Lengths in ticks: a lease of four, a first publication of two.
 const CONFIG: WriterConfig = WriterConfig {
     lease_ns: 4,
-    margin_ns: 1,
+    notice_ns: 1,
     wait_ns: 2,
     cpu_difference_ns: 0,
     pause_ns: 0,

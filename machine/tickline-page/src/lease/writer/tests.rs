@@ -182,15 +182,15 @@ fn rule_w2_sleeps_do_not_add_up() {
 #[test]
 fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
-    let (last, margin_ns) = (scene.last(), WriterConfig::DEFAULT.margin_ns);
-    scene.ticks.set(last.end_ticks - margin_ns);
+    let (last, notice_ns) = (scene.last(), WriterConfig::DEFAULT.notice_ns);
+    scene.ticks.set(last.end_ticks - notice_ns);
     let WriterIteration { action, next_in_ns } = scene.iterate();
     assert!(
-        action == Waited && next_in_ns > margin_ns / 2,
+        action == Waited && next_in_ns > notice_ns / 2,
         "until the end: {action:?} {next_in_ns}"
     );
     // The writer is stopped between the decision and the read before the swap.
-    scene.ticks.set(last.end_ticks - margin_ns - 10_000);
+    scene.ticks.set(last.end_ticks - notice_ns - 10_000);
     scene.once(|op| op == Op::Fill, || scene.pass(10_000));
     scene.does(Waited);
     // The counter is reset between the two.
