@@ -99,27 +99,60 @@ impl Contradiction {
     }
 }
 
+/// The change of the reference's rate to assume.
+#[derive(Debug, Clone, Copy)]
+struct AssumedChange {
+    ppb: u64,
+    /// The tick since which nothing has contradicted it.
+    since_ticks: u64,
+}
+
+impl AssumedChange {
+    const fn initial(now_ticks: u64) -> Self {
+        Self {
+            ppb: INITIAL_RATE_CHANGE_PPB,
+            since_ticks: now_ticks,
+        }
+    }
+
+    /// Assumes a change of at least `ppb`, because something has contradicted a smaller one.
+    fn raise_to(&mut self, ppb: u64, now_ticks: u64) {
+        self.ppb = self.ppb.max(ppb).min(MAX_RATE_CHANGE_PPB);
+        self.since_ticks = now_ticks;
+    }
+
+    /// Assumes half the change, if nothing has contradicted it for `interval_ticks`.
+    fn halve_if_steady(&mut self, interval_ticks: u64, now_ticks: u64) {
+        if ticks_since(self.since_ticks, now_ticks) >= interval_ticks {
+            self.ppb = (self.ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
+            self.since_ticks = now_ticks;
+        }
+    }
+}
+
+/// What the line published last promises and aims at.
+#[derive(Debug, Clone, Copy)]
+struct Published {
+    bounds: Bounds,
+    target: Target,
+}
+
 /// See the [module](self).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StabilityMonitor {
     pub(crate) history: History,
-    /// The bounds published last.
-    bounds: Option<Bounds>,
+    /// `None` if no line was published since the monitor began anew.
+    published: Option<Published>,
     /// The tick since which the reference has been watched without a break.
     since_ticks: u64,
     /// The number of successive samples that were consistent with each other.
     confirmations: u32,
-    /// The assumed change of the reference's rate, ppb.
-    assumed_rate_change_ppb: u64,
-    /// The tick since which nothing has contradicted the assumed change.
-    stable_since_ticks: u64,
+    assumed_change: AssumedChange,
     /// The kernel's steering at the newest sample, ppb; `None` if it was unknown.
     last_steering_ppb: Option<i64>,
     pub(crate) dither: Dither,
     /// The feasible slopes, as of the last fit.
     slopes: Option<(Slope, Slope)>,
-    /// The target of the line published last.
-    target: Option<Target>,
     /// The largest distance of the reference's rate from the middle of the fit that samples and
     /// dither allow, ppb.
     rate_uncertainty_ppb: u64,
@@ -129,23 +162,20 @@ impl StabilityMonitor {
     pub(crate) const fn new() -> Self {
         Self {
             history: History::new(),
-            bounds: None,
+            published: None,
             since_ticks: 0,
             confirmations: 0,
-            assumed_rate_change_ppb: INITIAL_RATE_CHANGE_PPB,
-            stable_since_ticks: 0,
+            assumed_change: AssumedChange::initial(0),
             last_steering_ppb: None,
             dither: Dither::new(),
             slopes: None,
-            target: None,
             rate_uncertainty_ppb: MAX_RATE_CHANGE_PPB,
         }
     }
 
     /// Records the bounds and the target of a published line.
     pub(crate) fn record_publication(&mut self, bounds: Bounds, target: Target) {
-        self.bounds = Some(bounds);
-        self.target = Some(target);
+        self.published = Some(Published { bounds, target });
     }
 
     /// Adds a sample, and the kernel's steering at that time. `slope` is the best known slope.
@@ -187,7 +217,7 @@ impl StabilityMonitor {
     ) -> bool {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
-            self.stable_since_ticks = sample.lower.ticks;
+            self.assumed_change.since_ticks = sample.lower.ticks;
             return true;
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
@@ -205,11 +235,9 @@ impl StabilityMonitor {
             }
             let doubled =
                 u64::try_from(contradiction.rate_ppb().saturating_mul(2)).unwrap_or(u64::MAX);
-            self.assumed_rate_change_ppb = self
-                .assumed_rate_change_ppb
-                .saturating_add(doubled)
-                .clamp(CONTRADICTED_RATE_CHANGE_PPB, MAX_RATE_CHANGE_PPB);
-            self.stable_since_ticks = sample.lower.ticks;
+            let grown = self.assumed_change.ppb.saturating_add(doubled);
+            self.assumed_change
+                .raise_to(grown.max(CONTRADICTED_RATE_CHANGE_PPB), sample.lower.ticks);
             self.dither.forget();
         }
         if is_gap {
@@ -218,12 +246,8 @@ impl StabilityMonitor {
             self.forget(sample.lower.ticks);
             return false;
         }
-        let stable_ticks = ticks_since(self.stable_since_ticks, sample.lower.ticks);
-        if stable_ticks >= slope.ticks_in(interval_ns) {
-            self.assumed_rate_change_ppb =
-                (self.assumed_rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
-            self.stable_since_ticks = sample.lower.ticks;
-        }
+        self.assumed_change
+            .halve_if_steady(slope.ticks_in(interval_ns), sample.lower.ticks);
         true
     }
 
@@ -242,11 +266,7 @@ impl StabilityMonitor {
             let widened = before
                 .abs_diff(now)
                 .saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
-            self.assumed_rate_change_ppb = self
-                .assumed_rate_change_ppb
-                .max(widened)
-                .min(MAX_RATE_CHANGE_PPB);
-            self.stable_since_ticks = now_ticks;
+            self.assumed_change.raise_to(widened, now_ticks);
             self.dither.forget();
             let short_ticks = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
             if ticks_since(self.since_ticks, now_ticks) > short_ticks {
@@ -285,7 +305,7 @@ impl StabilityMonitor {
 
     /// The distance of `sample`'s middle from the last target.
     fn distance(&self, sample: &Sample, slope: Slope) -> Option<FixedNs> {
-        let target = self.target.as_ref()?;
+        let target = &self.published.as_ref()?.target;
         let (ticks, middle) = sample.middle(slope);
         Some(middle.minus(target.fixed_at(ticks)).abs())
     }
@@ -304,7 +324,7 @@ impl StabilityMonitor {
 
     /// How `sample` contradicts the last bounds; `None` if it does not.
     fn contradiction(&self, sample: &Sample) -> Option<Contradiction> {
-        let bounds = self.bounds.as_ref()?;
+        let bounds = &self.published.as_ref()?.bounds;
         let below = bounds
             .lower
             .fixed_at(sample.upper.ticks)
@@ -330,14 +350,12 @@ impl StabilityMonitor {
 
     fn forget(&mut self, now_ticks: u64) {
         self.history.clear();
-        self.bounds = None;
-        self.target = None;
+        self.published = None;
         self.slopes = None;
         self.dither.forget();
         self.since_ticks = now_ticks;
-        self.stable_since_ticks = now_ticks;
         self.confirmations = 0;
-        self.assumed_rate_change_ppb = INITIAL_RATE_CHANGE_PPB;
+        self.assumed_change = AssumedChange::initial(now_ticks);
     }
 
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict the
@@ -379,12 +397,9 @@ impl StabilityMonitor {
         if let (Some(now_ticks), true) = (newest_ticks, no_line_fits) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
-            let doubled = self
-                .assumed_rate_change_ppb
-                .saturating_mul(2)
-                .min(CONTRADICTED_RATE_CHANGE_PPB);
-            self.assumed_rate_change_ppb = self.assumed_rate_change_ppb.max(doubled);
-            self.stable_since_ticks = now_ticks;
+            let doubled = self.assumed_change.ppb.saturating_mul(2);
+            self.assumed_change
+                .raise_to(doubled.min(CONTRADICTED_RATE_CHANGE_PPB), now_ticks);
         }
         if dropped > 0 {
             self.dither.forget();
@@ -471,7 +486,7 @@ impl StabilityMonitor {
         } else {
             MAX_RATE_CHANGE_PPB
         };
-        self.assumed_rate_change_ppb.saturating_add(uncertainty_ppb)
+        self.assumed_change.ppb.saturating_add(uncertainty_ppb)
     }
 
     /// The allowances of bounds that are to hold for `over_ns`.
