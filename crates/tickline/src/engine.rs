@@ -304,6 +304,14 @@ impl Engine {
         }
     }
 
+    /// Asks what to do now. Judges the gates first, if they must be.
+    fn next_step(&self) -> Step<'_> {
+        match self.clock.ask(sys::lock_token(), &OsClock) {
+            Step::Judge(ticket) => self.collect_and_settle(ticket),
+            step => step,
+        }
+    }
+
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         self.collector

@@ -105,17 +105,9 @@ impl Engine {
                 .is_some_and(|locked| facts::needs_comparison(&locked.facts))
     }
 
-    /// Asks what to do now. Judges the gates first, if they must be.
-    pub(crate) fn next_step(&self) -> Step<'_> {
-        match self.clock.ask(sys::lock_token(), &OsClock) {
-            Step::Judge(ticket) => self.collect_and_settle(ticket),
-            step => step,
-        }
-    }
-
     /// Collects the facts, judges the gates, records the verdicts, and settles the ticket. If
     /// another thread uses what `collect` needs, the next holder of the clock's lock judges.
-    fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Step<'a> {
+    pub(super) fn collect_and_settle<'a>(&self, mut ticket: Ticket<'a>) -> Step<'a> {
         if !self.collect(&mut ticket) {
             return Step::Rest(None);
         }

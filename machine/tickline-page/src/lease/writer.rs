@@ -62,8 +62,8 @@ pub const FAST_RATE_PPB: u64 = 1_000_000;
 /// no first publication. Otherwise each suspend would add a lead. The protocol is in order with any
 /// value. A larger one lets a first line begin with a larger lead. A smaller one lets the writer
 /// wait where no suspend was: the mark of a line that has just ended is above the OS clock by the
-/// width of the line's bound. 10 us is wider than that (`MAX_BELOW_NS` in `bounds.rs` assumes the
-/// same), and shorter than any suspend.
+/// width of the line's bound. A choice between the two: 10 us is wider than the bound of a settled
+/// line (`MAX_BELOW_NS` in `bounds.rs` is the same choice), and shorter than a suspend.
 const MAX_MARK_AHEAD_NS: i64 = 10_000;
 
 /// Rule W2: a line that is above the upper bound by more than this at its end, ns, has no
