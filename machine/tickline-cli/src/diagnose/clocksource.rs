@@ -225,10 +225,8 @@ fn vdso_parameter(facts: &Document) -> Option<&'static str> {
 
 /// The removal of a parameter that keeps the kernel's clocks from the vDSO.
 fn without_vdso_parameter(word: &str) -> Fix {
-    Fix::new(
-        format!("take `{word}` off the kernel's command line"),
-        Some(steps::remove_parameter(word)),
-    )
+    Fix::from(format!("take `{word}` off the kernel's command line"))
+        .with_steps(steps::remove_parameter(word))
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
@@ -252,7 +250,7 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     }
     finding
         .seen_all(mapping(facts))
-        .fix(format!("{LOOK_BETWEEN}; {old_kernel}"))
+        .fix(Fix::from(LOOK_BETWEEN).then(old_kernel))
 }
 
 /// Whether the kernel has mapped its vDSO, in words.
@@ -302,12 +300,10 @@ fn kvm_clock(facts: &Document) -> Finding {
     let host = fix::host_fix(facts)
         .or_else(|| hosts::trusted_tsc("kvm", facts))
         .unwrap_or_default();
-    finding.fix(host.reworded(|host| {
-        format!(
-            "{host}; the host's kernel must not have marked its TSC unstable; after that the \
-             guest may use tsc itself"
-        )
-    }))
+    finding.fix(
+        host.then("the host's kernel must not have marked its TSC unstable")
+            .then("after that the guest may use tsc itself"),
+    )
 }
 
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
@@ -325,9 +321,9 @@ fn xen(facts: &Document) -> Finding {
     )
     .seen("current_clocksource is xen");
     if facts.are_unsynchronised() {
-        return finding.fix(Fix::none(
-            "the counters are unsynchronised; use another type of instance",
-        ));
+        return finding.fix(
+            Fix::none("the counters are unsynchronised").then("use another type of instance"),
+        );
     }
     let finding = finding.seen_all(tsc::rejection_evidence(facts));
     let accepts_tsc = facts.accepts_tsc();
@@ -341,11 +337,7 @@ fn xen(facts: &Document) -> Finding {
         return finding.fix(fix::host_fix_or(fix::trust_tsc, facts));
     }
     if accepts_tsc.is_none() {
-        let switch = fix::use_tsc(facts).text;
-        return finding.fix(format!(
-            "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, \
-             {switch}"
-        ));
+        return finding.fix(fix::see_offer().then_fix("if tsc is there, ", fix::use_tsc(facts)));
     }
     finding.fix(fix::trust_tsc(facts))
 }

@@ -57,10 +57,12 @@ fn counter_denied(facts: &Document) -> Option<Finding> {
         )
         .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
         };
-    Some(finding.fix(
+    let fix = Fix::from(
         "find the parent process that calls prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children \
-         inherit; it must call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program",
-    ))
+         inherit",
+    )
+    .then("it must call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program");
+    Some(finding.fix(fix))
 }
 
 /// The counters of two CPUs differ.
@@ -77,8 +79,7 @@ fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     let host = fix::host_or_firmware_fix(facts);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(facts) {
-            Some(timer) => fix::switch_to(timer, facts)
-                .reworded(|switch| format!("{switch}; then {}", host.text)),
+            Some(timer) => fix::switch_to(timer, facts).then_fix("then ", host),
             None => host,
         };
         Finding::wrong(
@@ -136,8 +137,11 @@ fn counter_trapped(facts: &Document) -> Option<Finding> {
              the instruction",
         )
         .fix(
-            "see whether the kernel works around an erratum of the counter (dmesg | grep -i \
-             erratum); if so, only another processor helps",
+            Fix::from(
+                "see whether the kernel works around an erratum of the counter (dmesg | grep -i \
+                 erratum)",
+            )
+            .then("if so, only another processor helps"),
         ),
         "rdtime" => Finding::slow(
             "counter_trapped",

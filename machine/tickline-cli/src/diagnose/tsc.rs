@@ -6,7 +6,6 @@ use super::explanation::Explanation;
 use super::fix;
 use crate::document::kernel_log::Cause;
 use crate::document::{Document, Finding, Fix};
-use crate::machine::CLOCKSOURCE;
 
 /// The finding for an x86 machine whose clocksource is not the TSC, and not a hypervisor's clock.
 pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
@@ -131,11 +130,7 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
     };
     // If there is no fix, the log cannot change that.
     if !has_log && !fix.is_none {
-        fix = format!(
-            "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}",
-            fix.text
-        )
-        .into();
+        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
     }
     let Some(offer) = offer(facts) else {
         return offer_unknown(name, fix, facts);
@@ -166,13 +161,9 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
 /// `fix_for_missing` is the fix if the kernel does not accept the TSC.
 fn offer_unknown(name: &str, fix_for_missing: Fix, facts: &Document) -> Finding {
     let fix = if facts.may_have_good_tsc() {
-        let switch = fix::use_tsc(facts).text;
-        format!(
-            "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, \
-             {switch}; if not, {}",
-            fix_for_missing.text
-        )
-        .into()
+        fix::see_offer()
+            .then_fix("if tsc is there, ", fix::use_tsc(facts))
+            .then_fix("if not, ", fix_for_missing)
     } else {
         fix_for_missing
     };
@@ -225,9 +216,10 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
         // Only the watchdog's measurement has failed, so the TSC may be good.
         Cause::Delay => fix::host_fix_or(fix::no_watchdog, facts),
         // The text names a parameter for each of the two idle drivers, one of which is in use.
-        Cause::Halts => "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs \
-            power; the TSC of newer processors does not stop"
-            .into(),
+        Cause::Halts => {
+            Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
+                .then("the TSC of newer processors does not stop")
+        }
         Cause::Parameter => fix::without_parameter("tsc=unstable", facts),
         Cause::Warp | Cause::Unsynchronised | Cause::Other => {
             fix::host_fix_or(fix::trust_tsc, facts)

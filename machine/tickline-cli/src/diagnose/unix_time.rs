@@ -78,10 +78,14 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
             ),
         )
     };
-    Some(finding.seen(seen_rate).fix(
-        "wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p); if the \
-         correction stays, check the kernel's frequency of the counter: dmesg | grep -i 'tsc:'",
-    ))
+    let fix = Fix::from(
+        "wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p)",
+    )
+    .then(
+        "if the correction stays, check the kernel's frequency of the counter: dmesg | grep -i \
+         'tsc:'",
+    );
+    Some(finding.seen(seen_rate).fix(fix))
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
@@ -124,8 +128,8 @@ fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             .seen("adjtimex: STA_UNSYNC is set")
             .seen(format!("adjtimex: maxerror is {error}"))
             .fix(
-                "see what the daemon says: chronyc tracking; with `rtcsync` in its chrony.conf, \
-                 chronyd clears the flag",
+                Fix::from("see what the daemon says: chronyc tracking")
+                    .then("with `rtcsync` in its chrony.conf, chronyd clears the flag"),
             ),
         );
     }
@@ -165,20 +169,20 @@ fn start_of_a_daemon(facts: &Document) -> Fix {
     // Under WSL, Windows sets the guest's clock.
     let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
     if kernel.contains("microsoft") {
-        return "set the clock by that of Windows: sudo hwclock -s; to keep it right, run an NTP \
-            daemon: chronyd, with `refclock PHC /dev/ptp_hyperv` in its chrony.conf"
-            .into();
-    }
-    if facts.machine.systemd == Some(true) {
-        return Fix::new(
-            "run an NTP daemon: sudo timedatectl set-ntp true, or chronyd",
-            Some(steps::setting(
-                "sudo timedatectl set-ntp true",
-                "sudo timedatectl set-ntp false",
-            )),
+        return Fix::from("set the clock by that of Windows: sudo hwclock -s").then(
+            "to keep it right, run an NTP daemon: chronyd, with `refclock PHC /dev/ptp_hyperv` in \
+             its chrony.conf",
         );
     }
-    "run an NTP daemon, such as chronyd; for a container, on its host".into()
+    if facts.machine.systemd == Some(true) {
+        let setting = steps::setting(
+            "sudo timedatectl set-ntp true",
+            "sudo timedatectl set-ntp false",
+        );
+        return Fix::from("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd")
+            .with_steps(setting);
+    }
+    Fix::from("run an NTP daemon, such as chronyd").then("for a container, on its host")
 }
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.

@@ -109,8 +109,8 @@ impl Finding {
         for text in &self.evidence {
             details.push(("seen", Detail::Text(text.clone())));
         }
-        for part in self.fix.parts() {
-            details.push(("fix", Detail::Text(part)));
+        for text in self.fix.paragraphs() {
+            details.push(("fix", Detail::Text(text)));
         }
         if let Some(steps) = &self.fix.steps {
             if steps.place == Place::Host {

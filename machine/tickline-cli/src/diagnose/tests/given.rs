@@ -252,7 +252,7 @@ impl Given {
             ..
         } in &findings
         {
-            assert!(!what.is_empty() && !fix.text.is_empty(), "{findings:#?}");
+            assert!(!what.is_empty() && !fix.text().is_empty(), "{findings:#?}");
             assert!(!evidence.is_empty(), "{findings:#?}");
             assert!(
                 evidence.iter().all(|text| !text.is_empty()),
@@ -340,20 +340,21 @@ impl Finding {
 
     #[track_caller]
     pub(super) fn fix_has(&self, part: &str) -> &Self {
-        assert!(self.fix.text.contains(part), "{part}: {self:#?}");
+        assert!(self.fix.text().contains(part), "{part}: {self:#?}");
         self
     }
 
     #[track_caller]
     pub(super) fn fix_begins(&self, start: &str) -> &Self {
-        assert!(self.fix.text.starts_with(start), "{start}: {self:#?}");
+        assert!(self.fix.text().starts_with(start), "{start}: {self:#?}");
         self
     }
 
     /// Checks that `then` follows `first` in the fix.
     #[track_caller]
     pub(super) fn fix_has_in_order(&self, first: &str, then: &str) -> &Self {
-        let before = self.fix.text.split_once(then).map(|(before, _)| before);
+        let text = self.fix.text();
+        let before = text.split_once(then).map(|(before, _)| before);
         assert!(
             before.is_some_and(|before| before.contains(first)),
             "{first} ... {then}: {self:#?}"
@@ -363,7 +364,7 @@ impl Finding {
 
     #[track_caller]
     pub(super) fn fix_lacks(&self, part: &str) -> &Self {
-        assert!(!self.fix.text.contains(part), "{part}: {self:#?}");
+        assert!(!self.fix.text().contains(part), "{part}: {self:#?}");
         self
     }
 
