@@ -6,6 +6,7 @@
 //! The comments on the fields are the descriptions in `schema/`. A test compares them
 //! (`schema.rs`).
 
+mod explanation;
 pub(crate) mod facts;
 mod finding;
 mod fix;
@@ -13,6 +14,7 @@ mod health;
 pub(crate) mod kernel_log;
 pub(crate) mod utc;
 
+pub(crate) use explanation::{Block, Explained, Explanation};
 pub(crate) use finding::{Detail, Finding, Severity, worst};
 pub(crate) use fix::{Fix, Place, Steps};
 pub(crate) use health::{Health, Level};

@@ -1,7 +1,9 @@
 //! A good machine, and the words to change it and to check its findings.
 
+use clap::ValueEnum;
+
 use super::super::diagnose;
-use crate::document::{ClockStatus, Document, Finding, Place};
+use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Machine, Ntp};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -72,6 +74,14 @@ pub(super) fn good_machine() -> Given {
         costs: costs.into(),
         ..Document::default()
     })
+}
+
+/// Checks that the machine of each code has a finding with this code. `machine` matches all codes of
+/// a file of rules, so a code without a machine does not compile.
+pub(super) fn assert_each_found<C: Explained + ValueEnum + 'static>(machine: impl Fn(&C) -> Given) {
+    for code in C::value_variants() {
+        machine(code).finding(code.explanation().code);
+    }
 }
 
 /// The good machine with 3 CPUs, after `tickline warp` has found CPU 0 and CPU 2 unsynchronised.
