@@ -400,3 +400,26 @@ fn result(state: ClockState, document: &Document) -> String {
         state => format!("tickline reads the OS clock for now; its state is {state}."),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_costs_by_a_debug_build_have_a_warning() {
+        let document = |debug_build, costs: usize| Document {
+            debug_build,
+            costs: vec![CostRow::default(); costs],
+            ..Document::default()
+        };
+        for (debug_build, costs, has_note) in [
+            (true, 1, true),
+            (true, 0, false),
+            (false, 1, false),
+            (false, 0, false),
+        ] {
+            let note = document(debug_build, costs).build_note();
+            assert_eq!(note.is_some(), has_note, "{debug_build} {costs}");
+        }
+    }
+}

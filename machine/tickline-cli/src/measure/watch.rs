@@ -356,4 +356,14 @@ mod tests {
             ("fast", 2)
         );
     }
+
+    #[test]
+    fn the_summary_says_how_long_it_was_watched_and_why_it_ended() {
+        const AT_LEAST: Duration = Duration::from_millis(20);
+        let sampler = Sampler::new(Vec::new(), Duration::from_secs(1));
+        std::thread::sleep(AT_LEAST);
+        let watch = sampler.finish(Ending::Stopped);
+        assert!(watch.watched_s >= AT_LEAST.as_secs_f64(), "{watch:?}");
+        assert_eq!(watch.ended_by, Ending::Stopped);
+    }
 }
