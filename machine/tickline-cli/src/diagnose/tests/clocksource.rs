@@ -315,3 +315,9 @@ fn each_code_about_a_clocksource_has_a_machine() {
         Code::XenClocksource => on("xen"),
     });
 }
+
+/// The old timer is slow even if the vDSO answers.
+#[test]
+fn the_oldest_timer_of_a_pc_is_slow() {
+    good_machine().clocksource("pit").first("tsc_not_chosen");
+}

@@ -272,6 +272,12 @@ impl Given {
         findings
     }
 
+    /// The sentence about the machine.
+    pub(super) fn sentence(mut self) -> String {
+        self.0.diagnose();
+        self.0.headline().expect("a diagnosis")
+    }
+
     /// The codes of the findings.
     #[track_caller]
     pub(super) fn codes(self) -> Vec<&'static str> {

@@ -358,3 +358,19 @@ fn each_code_about_unix_time_has_a_machine() {
         Code::UtcErrorLarge => good_machine().ntp(|ntp| ntp.maximum_error_us = 3_000_000),
     });
 }
+
+/// ntpd steps the clock only if its offset is larger.
+#[test]
+fn an_offset_that_a_working_daemon_leaves_is_no_finding() {
+    let left = |offset_ns| good_machine().ntp(|ntp| ntp.offset_ns = offset_ns);
+    assert_eq!(left(128_000_000).codes(), [""; 0]);
+    left(128_000_001).only("time_off");
+}
+
+#[test]
+fn a_slow_machine_that_is_not_known_right_says_both() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    assert!(machine.clone().sentence().starts_with("SLOW: "));
+    let machine = machine.maximum_error_us(KERNELS_LIMIT_US);
+    assert!(machine.sentence().starts_with("SLOW, NOT KNOWN RIGHT: "));
+}
