@@ -17,7 +17,7 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
             fix::use_tsc(facts)
         };
         return Finding::slow(
-            Code::TscNotChosen,
+            Code::NotChosen,
             format!("the kernel keeps time with {name}, though it would accept tsc"),
         )
         .seen(format!("current_clocksource is {name}"))
@@ -30,7 +30,7 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
     for word in ["notsc", "tsc=unstable"] {
         if facts.has_parameter(word) {
             return Finding::slow(
-                Code::TscSwitchedOff,
+                Code::SwitchedOff,
                 format!(
                     "the kernel's command line switches the TSC off, and the kernel keeps time \
                      with {name}"
@@ -50,51 +50,51 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
     let reason = &rejection.reason;
     let mut finding = match rejection.cause {
         Cause::Warp => Finding::slow(
-            Code::TscWarp,
+            Code::Warp,
             format!("the kernel saw the counters of two CPUs differ, and keeps time with {name}"),
         ),
         Cause::Skew => Finding::slow(
-            Code::TscSkew,
+            Code::Skew,
             format!(
                 "the kernel saw the TSC's rate differ from another clock's, and keeps time with \
                  {name}"
             ),
         ),
         Cause::Delay => Finding::slow(
-            Code::TscWatchdogDelay,
+            Code::WatchdogDelay,
             format!(
                 "the kernel could not read its clocks fast enough to compare the TSC with another \
                  one, and keeps time with {name}"
             ),
         ),
         Cause::Watchdog => Finding::slow(
-            Code::TscWatchdog,
+            Code::Watchdog,
             format!(
                 "the kernel could not confirm the TSC's rate by another clock, for a reason that \
                  its log does not give, and keeps time with {name}"
             ),
         ),
         Cause::Unsynchronised => Finding::slow(
-            Code::TscUnsynchronised,
+            Code::Unsynchronised,
             format!(
                 "the kernel has no guarantee that the TSCs of several CPUs agree, and keeps time \
                  with {name}"
             ),
         ),
         Cause::Halts => Finding::slow(
-            Code::TscHalts,
+            Code::Halts,
             format!(
                 "the kernel found that the TSC stops when a CPU sleeps, and keeps time with {name}"
             ),
         ),
         Cause::Parameter => Finding::slow(
-            Code::TscSwitchedOff,
+            Code::SwitchedOff,
             format!(
                 "the kernel has a parameter that calls the TSC unstable, and keeps time with {name}"
             ),
         ),
         Cause::Other => Finding::slow(
-            Code::TscUnstable,
+            Code::Unstable,
             format!("the kernel keeps time with {name}, because it rejected the TSC: {reason}"),
         ),
     }
@@ -138,12 +138,12 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
     };
     let finding = if is_listed {
         Finding::slow(
-            Code::TscUnstable,
+            Code::Unstable,
             format!("the kernel has marked the TSC unstable, and keeps time with {name}"),
         )
     } else {
         Finding::slow(
-            Code::TscMissing,
+            Code::Missing,
             format!("the kernel does not offer tsc, and keeps time with {name}"),
         )
     };
@@ -231,16 +231,16 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
 /// The codes of the findings of this file, in the order of the alphabet.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
-    TscHalts,
-    TscMissing,
-    TscNotChosen,
-    TscSkew,
-    TscSwitchedOff,
-    TscUnstable,
-    TscUnsynchronised,
-    TscWarp,
-    TscWatchdog,
-    TscWatchdogDelay,
+    Halts,
+    Missing,
+    NotChosen,
+    Skew,
+    SwitchedOff,
+    Unstable,
+    Unsynchronised,
+    Warp,
+    Watchdog,
+    WatchdogDelay,
 }
 
 impl Explained for Code {
@@ -248,7 +248,7 @@ impl Explained for Code {
 
     fn explanation(&self) -> Explanation {
         match self {
-            Self::TscHalts => Explanation {
+            Self::Halts => Explanation {
                 code: "tsc_halts",
                 summary: "The TSC stops when a CPU sleeps (slow).",
                 text: "The kernel has seen that the processor's counter does not run in deep power \
@@ -257,7 +257,7 @@ impl Explained for Code {
                use more power.",
                 more: &[],
             },
-            Self::TscMissing => Explanation {
+            Self::Missing => Explanation {
                 code: "tsc_missing",
                 summary: "The kernel does not offer the TSC as a clocksource (slow).",
                 text: "Its log does not say why, or may not be read by this user. In a guest, usually the \
@@ -265,7 +265,7 @@ impl Explained for Code {
                this hypervisor. To see what the log says:",
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
-            Self::TscNotChosen => Explanation {
+            Self::NotChosen => Explanation {
                 code: "tsc_not_chosen",
                 summary: "The kernel would accept the TSC, but keeps time with a slower clock (slow).",
                 text: "An administrator or a program has chosen the slower clock, on the kernel's command \
@@ -273,7 +273,7 @@ impl Explained for Code {
                programs, and can be undone as easily. First compare the CPUs' counters:",
                 more: &[Commands(&["tickline warp", "sudo tickline doctor --fix"])],
             },
-            Self::TscSkew => Explanation {
+            Self::Skew => Explanation {
                 code: "tsc_skew",
                 summary: "The kernel's watchdog has measured that the TSC's rate differs from another \
                   clock's (slow).",
@@ -297,14 +297,14 @@ impl Explained for Code {
                     ),
                 ],
             },
-            Self::TscSwitchedOff => Explanation {
+            Self::SwitchedOff => Explanation {
                 code: "tsc_switched_off",
                 summary: "A parameter of the kernel switches the TSC off (slow).",
                 text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
                workaround. Check whether the counters are good before you remove the parameter:",
                 more: &[Commands(&["tickline warp"])],
             },
-            Self::TscUnstable => Explanation {
+            Self::Unstable => Explanation {
                 code: "tsc_unstable",
                 summary: "The kernel has marked the TSC unstable (slow).",
                 text: "The kernel's log names the reason, if it still has the message. The mark stays \
@@ -312,7 +312,7 @@ impl Explained for Code {
                tsc_watchdog`.",
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
-            Self::TscUnsynchronised => Explanation {
+            Self::Unsynchronised => Explanation {
                 code: "tsc_unsynchronised",
                 summary: "The kernel has no guarantee that the TSCs of several CPUs agree (slow).",
                 text: "This is so on a machine with more than one socket, if the processors or the \
@@ -320,7 +320,7 @@ impl Explained for Code {
                them together. In a guest, the host must offer an invariant TSC.",
                 more: &[],
             },
-            Self::TscWarp => Explanation {
+            Self::Warp => Explanation {
                 code: "tsc_warp",
                 summary: "The kernel saw the counters of two CPUs differ when they started (slow).",
                 text: "The kernel compares them pair by pair at boot, and rejects the TSC if one counter \
@@ -329,7 +329,7 @@ impl Explained for Code {
                apart. Never override this: with the TSC, threads would see time step back.",
                 more: &[],
             },
-            Self::TscWatchdog => Explanation {
+            Self::Watchdog => Explanation {
                 code: "tsc_watchdog",
                 summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
                 text: "The kernel's log no longer has the messages that state the difference; an older \
@@ -339,7 +339,7 @@ impl Explained for Code {
                     "sudo journalctl -k | grep -iE 'tsc|clocksource'",
                 ])],
             },
-            Self::TscWatchdogDelay => Explanation {
+            Self::WatchdogDelay => Explanation {
                 code: "tsc_watchdog_delay",
                 summary: "The kernel could not read its clocks fast enough to compare them (slow).",
                 text: "The reading of hpet or acpi_pm took too long, so the watchdog gave up, and marked \

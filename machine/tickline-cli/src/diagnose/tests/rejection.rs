@@ -363,18 +363,18 @@ fn each_code_about_the_tsc_has_a_machine() {
         machine_on_hpet_without_tsc().log(&[&message])
     };
     assert_each_found(|code| match code {
-        Code::TscHalts => rejected("TSC halts in idle"),
-        Code::TscMissing => machine_on_hpet_without_tsc(),
-        Code::TscNotChosen => good_machine().system_call_answers().clocksource("hpet"),
-        Code::TscSkew => {
+        Code::Halts => rejected("TSC halts in idle"),
+        Code::Missing => machine_on_hpet_without_tsc(),
+        Code::NotChosen => good_machine().system_call_answers().clocksource("hpet"),
+        Code::Skew => {
             machine_on_hpet_without_tsc().log(&["Clocksource tsc unstable (delta = -201134949 ns)"])
         }
-        Code::TscSwitchedOff => rejected("boot parameter"),
-        Code::TscUnstable => rejected("cpufreq changes"),
-        Code::TscUnsynchronised => rejected("TSCs unsynchronized"),
-        Code::TscWarp => rejected("check_tsc_sync_source failed"),
-        Code::TscWatchdog => rejected("clocksource watchdog"),
-        Code::TscWatchdogDelay => machine_on_hpet_without_tsc()
+        Code::SwitchedOff => rejected("boot parameter"),
+        Code::Unstable => rejected("cpufreq changes"),
+        Code::Unsynchronised => rejected("TSCs unsynchronized"),
+        Code::Warp => rejected("check_tsc_sync_source failed"),
+        Code::Watchdog => rejected("clocksource watchdog"),
+        Code::WatchdogDelay => machine_on_hpet_without_tsc()
             .log(&["hpet read-back delay of 162520ns, attempt 4, marking unstable"]),
     });
 }
