@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 
 /// A list of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Lane {
+pub(crate) enum Lane {
     /// For each commit: format, clippy, docs, tests, stored API
     Check,
     /// For each change: loom, Miri, simulator, guests, fuzzing, other targets
@@ -75,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     Ok(code)
 }
 
-fn steps(lanes: &[Lane]) -> Result<Vec<Step>, String> {
+/// The steps of these lanes, with commands that can be run.
+pub(crate) fn steps(lanes: &[Lane]) -> Result<Vec<Step>, String> {
     let table: Result<Lanes, _> = toml::from_str(&files::read("xtask/ci.toml")?);
     let table = table.map_err(|error| format!("ci.toml: {error}"))?;
     let mut steps = Vec::new();
@@ -165,6 +166,21 @@ mod tests {
         let steps = steps(Lane::value_variants()).unwrap();
         let names: BTreeSet<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         assert!(names.len() == steps.len() && steps.iter().all(|step| !step.command.contains('{')));
+    }
+
+    /// A step that is renamed loses its stored result.
+    #[test]
+    fn the_stored_results_are_those_of_present_steps() {
+        let steps = steps(&[Lane::Nightly]).unwrap();
+        let stored = files::block("docs/nightly.md", "nightly").unwrap();
+        let rows = stored.lines().filter(|line| line.starts_with("| "));
+        // The first row is the head of the table.
+        for row in rows.skip(1) {
+            let is_present = steps
+                .iter()
+                .any(|step| row.starts_with(&format!("| {} |", step.name)));
+            assert!(is_present, "{row}");
+        }
     }
 
     /// Without it, nobody would see which tests have skipped themselves.

@@ -91,7 +91,7 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, ValueEnum as _};
 
     use super::*;
 
@@ -103,13 +103,10 @@ mod tests {
     /// The commands in CI's list of steps and in CONTRIBUTING must exist.
     #[test]
     fn every_command_that_files_name_is_one() {
-        let list = files::read("xtask/ci.toml").unwrap().replace("\\\n", "");
-        let steps = list.lines().filter_map(|line| {
-            let (_, command) = line
-                .strip_prefix("command = ")?
-                .split_once("cargo xtask ")?;
-            Some(command.trim_matches('"'))
-        });
+        let steps = ci::steps(ci::Lane::value_variants()).unwrap();
+        let steps = steps
+            .iter()
+            .filter_map(|step| step.command.strip_prefix("cargo xtask "));
         let text = files::read("CONTRIBUTING.md").unwrap();
         let named = text.split('`').skip(1).step_by(2);
         let named = named.filter_map(|command| command.strip_prefix("cargo xtask "));

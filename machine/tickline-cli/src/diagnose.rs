@@ -11,14 +11,15 @@
 //! 1. The rule, with everything that the finding says: a function in `counter_and_process.rs`, or
 //!    in `unix_time.rs` if the rule is about Unix time. A rule that explains a slow clock is an arm
 //!    of a function in `clocksource.rs` or `tsc.rs`. The condition leads to the [`Finding`], and
-//!    beside it stand the severity (`wrong`, `slow`, `unsure`, `note`), the stable code as a
-//!    literal, one sentence without a full stop, the evidence (`seen`), and the command or setting
-//!    that mends the fault (`fix`). `fix.rs` and `hosts.rs` have fixes that several rules share. A
-//!    fix must not recommend the TSC if the counters are unsynchronised or the TSC is not
-//!    invariant. A new function also goes into the list of rules at the head of its file, and what
-//!    the code means, at more length, into the list of explanations at the end. The tests of
-//!    `commands/explain.rs` name a code without an explanation or a test.
-//! 2. The tests, in `tests/`: a good machine with the fault, and one without it.
+//!    beside it stand the severity (`wrong`, `slow`, `unsure`, `note`), the code, one sentence
+//!    without a full stop, the evidence (`seen`), and the command or setting that mends the fault
+//!    (`fix`). `fix.rs` and `hosts.rs` have fixes that several rules share. A fix must not recommend
+//!    the TSC if the counters are unsynchronised or the TSC is not invariant. A new function also
+//!    goes into the list of rules at the head of its file. A new code is a variant of `Code` at the
+//!    end of the file, with its stable name and what it means, at more length. The compiler names
+//!    what is missing.
+//! 2. The tests, in `tests/`: a good machine with the fault, and one without it. A new code needs a
+//!    machine in the test `each_code_about_...`, or that test does not compile.
 //! 3. `explain.md`, beside `src/`, which
 //!    `TICKLINE_WRITE_EXPLAIN=1 cargo test -p tickline-cli explain` writes from the explanations.
 //! 4. `CHANGELOG.md`.
@@ -37,7 +38,6 @@
 
 mod clocksource;
 mod counter_and_process;
-mod explanation;
 mod fix;
 mod health;
 mod hosts;
@@ -47,9 +47,9 @@ mod tests;
 mod tsc;
 mod unix_time;
 
-pub(crate) use explanation::{Block, Explanation};
+use clap::ValueEnum;
 
-use crate::document::{Document, Finding, Health};
+use crate::document::{Document, Explained, Explanation, Finding, Health};
 
 /// A rule: makes a finding from facts, or none.
 type Rule = fn(&Document) -> Option<Finding>;
@@ -66,14 +66,18 @@ fn rules() -> impl Iterator<Item = Rule> {
 
 /// What each code means, by code.
 pub(crate) fn explanations() -> Vec<Explanation> {
-    let mut explanations: Vec<Explanation> = counter_and_process::EXPLANATIONS
-        .into_iter()
-        .chain(clocksource::EXPLANATIONS)
-        .chain(tsc::EXPLANATIONS)
-        .chain(unix_time::EXPLANATIONS)
-        .collect();
+    let mut explanations = Vec::new();
+    explanations.extend(explanations_of::<counter_and_process::Code>());
+    explanations.extend(explanations_of::<clocksource::Code>());
+    explanations.extend(explanations_of::<tsc::Code>());
+    explanations.extend(explanations_of::<unix_time::Code>());
     explanations.sort_by_key(|explanation| explanation.code);
     explanations
+}
+
+/// What the codes of one file of rules mean. `ValueEnum` lists all variants.
+fn explanations_of<C: Explained + ValueEnum + 'static>() -> impl Iterator<Item = Explanation> {
+    C::value_variants().iter().map(Explained::explanation)
 }
 
 /// The findings, the most severe first.

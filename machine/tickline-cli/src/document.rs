@@ -6,6 +6,7 @@
 //! The comments on the fields are the descriptions in `schema/`. A test compares them
 //! (`schema.rs`).
 
+mod explanation;
 pub(crate) mod facts;
 mod finding;
 mod fix;
@@ -13,6 +14,7 @@ mod health;
 pub(crate) mod kernel_log;
 pub(crate) mod utc;
 
+pub(crate) use explanation::{Block, Explained, Explanation};
 pub(crate) use finding::{Detail, Finding, Severity, worst};
 pub(crate) use fix::{Fix, Place, Steps};
 pub(crate) use health::{Health, Level};
@@ -396,5 +398,28 @@ fn result(state: ClockState, document: &Document) -> String {
             )
         }
         state => format!("tickline reads the OS clock for now; its state is {state}."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_costs_by_a_debug_build_have_a_warning() {
+        let document = |debug_build, costs: usize| Document {
+            debug_build,
+            costs: vec![CostRow::default(); costs],
+            ..Document::default()
+        };
+        for (debug_build, costs, has_note) in [
+            (true, 1, true),
+            (true, 0, false),
+            (false, 1, false),
+            (false, 0, false),
+        ] {
+            let note = document(debug_build, costs).build_note();
+            assert_eq!(note.is_some(), has_note, "{debug_build} {costs}");
+        }
     }
 }

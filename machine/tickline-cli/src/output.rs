@@ -292,3 +292,26 @@ fn write_to(mut out: impl Write, content: &[u8]) -> io::Result<()> {
 pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_folders_of_open_descriptors_have_descriptors() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("fd");
+        fs::create_dir(&other).unwrap();
+        for (path, is_one) in [
+            (Path::new("/dev/fd/3"), true),
+            (Path::new("/proc/self/fd/1"), true),
+            (Path::new("/dev/stderr"), true),
+            (Path::new("/proc/version"), false),
+            (&other.join("3"), false),
+            (Path::new("3"), false),
+        ] {
+            assert_eq!(is_descriptor(path), is_one, "{}", path.display());
+        }
+    }
+}

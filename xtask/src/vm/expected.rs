@@ -22,86 +22,87 @@ use super::report::Phase;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Group {
-    /// In every guest except those in which the OS clock itself steps back.
-    Order,
-    /// For guests with more than one CPU.
-    Exchanges,
-    /// For a phase of a guest in which the OS clock steps back elsewhere.
-    InOrder,
-    /// For Unix time, after the clock was set.
-    Followed,
-    /// The same, for guests whose clocks run as fast as the host's.
-    Prompt,
-    /// For quiet phases in which the counter serves.
-    Counter,
-    /// For phases in which the OS clock serves. `reason` in `guests.toml` has the reason.
-    Os,
-    /// For a counter whose rate changes all the time.
-    Used,
-    /// For a counter that the kernel does not vouch for, at the first readings.
-    Untested,
-    /// The same, before the act.
-    Compared,
-    /// The same, at the end.
-    Cheap,
-    /// For a kernel that keeps time with another clocksource, but has not rejected the TSC.
-    Offered,
-    /// For the report of the program `tickline`, if the counter serves.
-    ProgramByCounter,
-    /// The same, if the OS clock serves.
-    ProgramByOs,
-    /// For an act that the clock must notice within one interval.
-    Noticed,
-    /// For a change of the kernel's rate.
-    Rate,
-    /// For an act that must be possible in the guest.
-    Done,
-    /// For a phase that waits until the counter is used again.
-    CounterAgain,
-    /// For a static program that reads the clock.
-    Caller,
-    /// The same, if a page serves it.
+    /// Readings never step back, within a thread and between threads. Every guest has this group
+    /// at its end, except those whose OS clock itself steps back.
+    ReadingsInOrder,
+    /// Threads on several CPUs exchange readings, so that their order is tested at all.
+    ThreadsExchange,
+    /// Readings never step back in this phase of a guest whose OS clock steps back elsewhere.
+    PhaseInOrder,
+    /// Unix time follows the OS clock after the clock was set.
+    UnixTimeFollows,
+    /// Unix time follows within 50 ms, in guests whose clocks run as fast as the host's.
+    UnixTimeFollowsPromptly,
+    /// The counter serves, quietly: the OS clock and Unix time are within the stated bounds.
+    CounterServes,
+    /// The OS clock serves. `reason` in `guests.toml` has the reason.
+    OsClockServes,
+    /// The counter serves now and then, because its rate changes all the time.
+    CounterServesAtTimes,
+    /// At the first readings, an untested counter does not serve.
+    CounterUntested,
+    /// The CPUs' counters were compared, and are synchronised.
+    CountersCompared,
+    /// A reading by the counter is many times cheaper than the OS clock.
+    CheaperThanOsClock,
+    /// The kernel keeps time with another clocksource, but offers the TSC.
+    TscOffered,
+    /// The program `tickline` says that the counter serves.
+    ProgramSaysCounter,
+    /// The program `tickline` says that the OS clock serves.
+    ProgramSaysOsClock,
+    /// The clock notices the act of this phase within one interval.
+    ActNoticed,
+    /// The clock notices a change of the kernel's rate within one interval.
+    RateNoticed,
+    /// The act of this phase was possible in the guest.
+    ActDone,
+    /// The counter serves again after the act.
+    CounterServesAgain,
+    /// A static program that reads the clock works, and its time is right.
+    CallerWorks,
+    /// A page serves that program.
     CallerServed,
-    /// For such a program after the server has ended in order.
+    /// The server has ended in order.
     ServerStopped,
-    /// For such a program after the OS clock has run ahead.
-    RanAhead,
-    /// For `tickline who` on a program that asks for the time.
-    Who,
-    /// For a machine that has moved to a host with another counter.
-    Moved,
-    /// For `tickline watch`.
-    Watched,
-    /// For a resume.
-    Resumed,
-    /// For threads that read UTC.
-    UtcReadings,
-    /// The same, if every interval contains the true time.
-    UtcTrue,
-    /// For UTC by chronyd, if its server keeps within its stated dispersion.
-    Utc,
-    /// For UTC by chronyd after a disruption.
-    UtcBack,
-    /// For a program on Debian in any mode.
-    Load,
-    /// For such a program without tickline.
+    /// The program's time stands still after the OS clock has run ahead, and never steps back.
+    TimeStandsStill,
+    /// `tickline who` counts the calls of a program that asks for the time.
+    WhoCounts,
+    /// The machine has moved to a host with another counter.
+    MachineMoved,
+    /// `tickline watch` has watched.
+    WatchWorks,
+    /// The machine has resumed.
+    MachineResumed,
+    /// Threads have read UTC.
+    UtcRead,
+    /// Every interval of UTC contains the true time.
+    UtcContainsTrueTime,
+    /// UTC by chronyd is right, while its server keeps within its stated dispersion.
+    UtcByChronyd,
+    /// chronyd is the source of UTC again after a disruption.
+    UtcByChronydAgain,
+    /// A program on Debian works, in any mode.
+    LoadWorks,
+    /// A program without tickline has the kernel's clock.
     LoadNative,
-    /// For such a program, served.
+    /// A program is served.
     LoadServed,
-    /// For such a program if it reads both clocks. Servers tell only the time of day.
-    LoadOfBothClocks,
-    /// For such a program under `tickline run`.
+    /// A program also reads the monotonic clock. Servers tell only the time of day.
+    LoadReadsMonotonic,
+    /// `tickline run` says that the program is served.
     LoadUnderRun,
-    /// For a program that runs while the server is killed, started and stopped.
+    /// A program runs while the server is killed, started and stopped.
     ServedExchange,
-    /// For such a program, whose page the guest looks for.
-    IsServed,
-    /// For a guest in which programs are served.
-    Serving,
-    /// For a step of the package, or of its unit.
-    Step,
-    /// For a guest that ends in order.
-    Complete,
+    /// A page serves a program, as the guest has seen by its page.
+    PageServes,
+    /// The guest finds a page only while a server lives.
+    PageOfLivingServer,
+    /// A step of the package, or of its unit, was done.
+    PackageStep,
+    /// The guest has ended in order.
+    GuestComplete,
 }
 
 /// The longest time until a thread runs in a guest whose CPUs are busy. tickline promises the same
@@ -134,48 +135,50 @@ impl Group {
 
     fn rules(self) -> Vec<Rule> {
         match self {
-            Self::Order => order(),
-            Self::Exchanges => vec![rule_of_order(
+            Self::ReadingsInOrder => order(),
+            Self::ThreadsExchange => vec![rule_of_order(
                 // There are many more if two CPUs run at once, and few if the host lets them take
                 // turns.
                 "the readers have exchanged readings",
                 |phase| at_least("readers.exchanges", phase.readers.exchanges, 10),
             )],
-            Self::InOrder => never_backward(),
-            Self::Followed => vec![rule("Unix time follows a clock that was set", |phase| {
-                is_true("work.reached", phase.work.reached)
-            })],
-            Self::Prompt => vec![rule("it does so within 50 ms", |phase| {
+            Self::PhaseInOrder => never_backward(),
+            Self::UnixTimeFollows => {
+                vec![rule("Unix time follows a clock that was set", |phase| {
+                    is_true("work.reached", phase.work.reached)
+                })]
+            }
+            Self::UnixTimeFollowsPromptly => vec![rule("it does so within 50 ms", |phase| {
                 at_most("work.after_us", phase.work.after_us, SCHEDULED_US)
             })],
-            Self::Counter => counter(),
-            Self::Os => os(),
-            Self::Used => used(),
-            Self::Untested => vec![rule("an untested counter is not used", |phase| {
+            Self::CounterServes => counter(),
+            Self::OsClockServes => os(),
+            Self::CounterServesAtTimes => used(),
+            Self::CounterUntested => vec![rule("an untested counter is not used", |phase| {
                 lists_one_of("reasons", &phase.reasons, &["untested", "kernel_rejected"])
             })],
-            Self::Compared => vec![rule("the counters were compared", |phase| {
+            Self::CountersCompared => vec![rule("the counters were compared", |phase| {
                 let found = phase.comparison.found.as_deref();
                 is_one_of("comparison.found", found, &["single", "synchronised"])
             })],
-            Self::Cheap => vec![cheap(1_200)],
-            Self::Offered => vec![rule("the kernel offers the TSC", |phase| {
+            Self::CheaperThanOsClock => vec![cheap(1_200)],
+            Self::TscOffered => vec![rule("the kernel offers the TSC", |phase| {
                 let offers = ["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
                 is_one_of("clocksources", phase.clocksources.as_deref(), &offers)
             })],
-            Self::ProgramByCounter => vec![
+            Self::ProgramSaysCounter => vec![
                 rule("the program tickline says the same", |phase| {
                     is("serves", phase.serves.as_deref(), "counter")
                 }),
                 right_exit_code(),
             ],
-            Self::ProgramByOs => vec![
+            Self::ProgramSaysOsClock => vec![
                 rule("the program tickline says the same", |phase| {
                     equals("exit_code", phase.exit_code, 1)
                 }),
                 right_exit_code(),
             ],
-            Self::Noticed => vec![
+            Self::ActNoticed => vec![
                 rule("it is noticed at all", |phase| {
                     is_true("work.reached", phase.work.reached)
                 }),
@@ -184,53 +187,55 @@ impl Group {
                     at_most("work.beyond_interval_us", beyond_us, SCHEDULED_US)
                 }),
             ],
-            Self::Rate => rate(),
-            Self::Done => vec![possible()],
-            Self::CounterAgain => vec![rule("the counter is used again", |phase| {
+            Self::RateNoticed => rate(),
+            Self::ActDone => vec![possible()],
+            Self::CounterServesAgain => vec![rule("the counter is used again", |phase| {
                 is_true("work.reached", phase.work.reached)
             })],
-            Self::Caller => caller(),
+            Self::CallerWorks => caller(),
             Self::CallerServed => caller_served(),
             Self::ServerStopped => vec![rule("the server ends in order", |phase| {
                 has("server", phase.server.as_deref(), "the leases have run out")
             })],
-            Self::RanAhead => vec![
+            Self::TimeStandsStill => vec![
                 works(),
                 rule("its time stands still where the line was ahead", |phase| {
                     equals("output.backward", phase.output.backward, 0)
                 }),
                 after_the_program_before(),
             ],
-            Self::Who => who(),
-            Self::Moved => moved(),
-            Self::Watched => vec![rule("tickline watch has watched", |phase| {
+            Self::WhoCounts => who(),
+            Self::MachineMoved => moved(),
+            Self::WatchWorks => vec![rule("tickline watch has watched", |phase| {
                 is("errors", phase.errors.as_deref(), "")
             })],
-            Self::Resumed => resumed(100),
-            Self::UtcReadings => vec![rule("the readers have read", |phase| {
+            Self::MachineResumed => resumed(100),
+            Self::UtcRead => vec![rule("the readers have read", |phase| {
                 at_least("readings", phase.readings, 10_000_000)
             })],
-            Self::UtcTrue => vec![rule("every interval contains the true time", |phase| {
-                equals("missed", phase.missed, 0)
-            })],
-            Self::Utc => utc(),
-            Self::UtcBack => vec![rule("chronyd is the source again", |phase| {
+            Self::UtcContainsTrueTime => {
+                vec![rule("every interval contains the true time", |phase| {
+                    equals("missed", phase.missed, 0)
+                })]
+            }
+            Self::UtcByChronyd => utc(),
+            Self::UtcByChronydAgain => vec![rule("chronyd is the source again", |phase| {
                 is_true("work.back.reached", phase.work.back.reached)
             })],
-            Self::Load => debian::load(),
+            Self::LoadWorks => debian::load(),
             Self::LoadNative => debian::load_native(),
             Self::LoadServed => debian::load_served(),
-            Self::LoadOfBothClocks => vec![rule("it has called the clock", |phase| {
+            Self::LoadReadsMonotonic => vec![rule("it has called the clock", |phase| {
                 at_least("monotonic.calls", phase.monotonic.calls, 1)
             })],
             Self::LoadUnderRun => vec![rule("`tickline run` says that it is served", |phase| {
                 has("messages", phase.messages.as_deref(), "has the clock of")
             })],
             Self::ServedExchange => debian::served_exchange(),
-            Self::IsServed => vec![rule("a page serves it", |phase| {
+            Self::PageServes => vec![rule("a page serves it", |phase| {
                 is_true("is_served", phase.is_served)
             })],
-            Self::Serving => vec![rule(
+            Self::PageOfLivingServer => vec![rule(
                 "a page is served after the server was started, continued and started, and not \
                  after it was killed, stopped and ended",
                 |phase| match phase.served[..] {
@@ -238,7 +243,7 @@ impl Group {
                     ref found => Err(format!("served is {found:?}")),
                 },
             )],
-            Self::Step => vec![
+            Self::PackageStep => vec![
                 rule("the command does its work", |phase| {
                     is_true("done", phase.done)
                 }),
@@ -247,7 +252,7 @@ impl Group {
                     |phase| is_true("reached", phase.reached),
                 ),
             ],
-            Self::Complete => vec![rule("the guest has done all", |_| Ok(()))],
+            Self::GuestComplete => vec![rule("the guest has done all", |_| Ok(()))],
         }
     }
 }
@@ -548,8 +553,8 @@ fn utc() -> Vec<Rule> {
             at_least("kinds.chronyd", phase.kinds.chronyd, 100_000)
         }),
     ];
-    rules.extend(Group::UtcReadings.rules());
-    rules.extend(Group::UtcTrue.rules());
+    rules.extend(Group::UtcRead.rules());
+    rules.extend(Group::UtcContainsTrueTime.rules());
     rules
 }
 

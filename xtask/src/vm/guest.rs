@@ -81,7 +81,7 @@ impl Guest {
 
     /// The steps of the act "systemd", and the programs that run during the act.
     pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
-        let groups = [Group::Step, Group::ServedExchange];
+        let groups = [Group::PackageStep, Group::ServedExchange];
         let phases = groups
             .into_iter()
             .filter_map(|group| self.expect.get(&group));
@@ -138,15 +138,15 @@ fn checks(guest: &mut Guest) -> Result<Vec<Check>, String> {
             expected::clocksource(guest.clocksource.clone()),
         ));
         if !guest.out_of_order {
-            checks.extend(Group::Order.checks("end"));
+            checks.extend(Group::ReadingsInOrder.checks("end"));
         }
         // On one CPU no threads exchange readings.
         if guest.cpus > 1 {
-            checks.extend(Group::Exchanges.checks("end"));
+            checks.extend(Group::ThreadsExchange.checks("end"));
         }
-        checks.extend(Group::Followed.checks("set_clock"));
+        checks.extend(Group::UnixTimeFollows.checks("set_clock"));
         if !guest.has_own_pace {
-            checks.extend(Group::Prompt.checks("set_clock"));
+            checks.extend(Group::UnixTimeFollowsPromptly.checks("set_clock"));
         }
     }
     if guest.act == "programs" {
@@ -255,15 +255,15 @@ mod tests {
         let error = |guest: &str| parsed(&list(), &toml::from_str(guest).unwrap()).err();
         let head = "name = 'x'\nabout = 'y'\n";
         assert_eq!(
-            error(&format!("{head}[expect]\ncounter = ['before']")),
+            error(&format!("{head}[expect]\ncounter_serves = ['before']")),
             None
         );
         for (wrong, expected) in [
             (
-                "[expect]\ncuonter = ['before']",
-                "unknown variant `cuonter`",
+                "[expect]\ncuonter_serves = ['before']",
+                "unknown variant `cuonter_serves`",
             ),
-            ("[expect]\ncounter = 'before'", "invalid type"),
+            ("[expect]\ncounter_serves = 'before'", "invalid type"),
             (
                 "checks = ['before state is fast']\n[expect]",
                 "unknown field `checks`",

@@ -62,12 +62,12 @@ impl Program {
 
     /// The phases of the report on this program, with the groups of rules for each.
     fn expect(&self) -> Vec<(String, Vec<Group>)> {
-        let mut native = vec![Group::Load, Group::LoadNative];
-        let mut run = vec![Group::Load, Group::LoadServed];
-        let mut preload = vec![Group::Load, Group::LoadServed];
+        let mut native = vec![Group::LoadWorks, Group::LoadNative];
+        let mut run = vec![Group::LoadWorks, Group::LoadServed];
+        let mut preload = vec![Group::LoadWorks, Group::LoadServed];
         if !self.is_server {
             for groups in [&mut native, &mut run, &mut preload] {
-                groups.push(Group::LoadOfBothClocks);
+                groups.push(Group::LoadReadsMonotonic);
             }
             run.push(Group::LoadUnderRun);
         }

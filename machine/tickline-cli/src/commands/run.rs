@@ -514,4 +514,15 @@ mod tests {
         }
         assert!(preload_value(Path::new("/my lib/ours.so"), None).is_err());
     }
+
+    #[test]
+    fn only_a_file_that_may_be_executed_is_a_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        assert!(is_executable(&env::current_exe().unwrap()));
+        assert!(!is_executable(&plain));
+        assert!(!is_executable(folder.path()), "a folder has the same right");
+        assert!(!is_executable(&folder.path().join("missing")));
+    }
 }

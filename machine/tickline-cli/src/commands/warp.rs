@@ -287,4 +287,21 @@ pub(crate) mod tests {
         assert!(title.contains("the worst 28 of 500"), "{title}");
         assert_eq!((rows.len(), rows[0][3].as_str()), (ROWS, "500000.0"));
     }
+
+    #[test]
+    fn as_many_pairs_as_rows_are_all_shown_in_their_order() {
+        let rows = u32::try_from(ROWS).unwrap();
+        let (title, rows) = pairs(&warp(Some(false), rows));
+        assert_eq!(title, "Pairs: the first CPU with each other");
+        assert_eq!((rows.len(), rows[0][3].as_str()), (ROWS, "1000.0"));
+    }
+
+    #[test]
+    fn untested_cpus_leave_the_result_unknown_unless_the_user_has_excluded_them() {
+        let mut warp = warp(Some(true), 1);
+        assert_eq!(exit(&warp, None), Exit::Success);
+        warp.untested_cpus = Some("2-7".to_owned());
+        assert_eq!(exit(&warp, None), Exit::Unknown);
+        assert_eq!(exit(&warp, Some(&BTreeSet::from([0, 1]))), Exit::Success);
+    }
 }

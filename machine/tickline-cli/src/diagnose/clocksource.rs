@@ -1,11 +1,12 @@
 //! Explains a slow clock by the kernel's clocksource, and by whether the vDSO can read it.
 //! `tsc.rs` explains why the kernel of an x86 machine does not use the TSC.
 
-use super::explanation::Block::{Commands, Prose};
-use super::explanation::Explanation;
+use clap::ValueEnum;
+
 use super::{Rule, fix, hosts, steps, tsc};
+use crate::document::Block::{Commands, Prose};
 use crate::document::facts::{is_counter, is_plain_counter, is_slow};
-use crate::document::{Document, Finding, Fix};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
@@ -44,7 +45,7 @@ fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     }
     facts.avoidable_cost_ns()?;
     let finding = Finding::note(
-        "paravirtual_clock_dearer",
+        Code::ParavirtualClockDearer,
         format!("the vDSO reads {name}, which takes longer than the TSC would"),
     )
     .seen(format!("current_clocksource is {name}"))
@@ -58,8 +59,6 @@ fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
 fn with_gain(finding: Finding, facts: &Document) -> Finding {
     let steps = finding.fix.steps.as_ref();
     let target = steps.and_then(|steps| steps.clocksource.as_deref());
-    // After the fix of such a finding, the kernel uses the TSC.
-    let is_about_tsc = finding.code.starts_with("tsc_");
     let reads_counter = match target.or(facts.clocksource()) {
         Some("xen") => facts.invariant() != Some(false),
         Some(name) => is_plain_counter(name),
@@ -68,7 +67,7 @@ fn with_gain(finding: Finding, facts: &Document) -> Finding {
     let Some((now_ns, then_ns)) = facts.avoidable_cost_ns() else {
         return finding;
     };
-    if !is_about_tsc && !reads_counter {
+    if !finding.leads_to_tsc && !reads_counter {
         return finding;
     }
     let mut finding = finding.seen(format!(
@@ -86,7 +85,7 @@ pub(super) fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
     let other = facts.other_for_vdso()?;
     Some(
         Finding::slow(
-            "clocksource_not_chosen",
+            Code::ClocksourceNotChosen,
             format!(
                 "the kernel keeps time with {name}, though it offers {other}, which the vDSO reads"
             ),
@@ -124,7 +123,7 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
             .into()
     };
     Finding::slow(
-        "clocksource_slow",
+        Code::ClocksourceSlow,
         format!("the kernel keeps time with {name}, which the vDSO does not read"),
     )
     .seen(format!("current_clocksource is {name}"))
@@ -138,7 +137,7 @@ fn unknown_clocksource(facts: &Document) -> Option<Finding> {
         return None;
     }
     let mut finding = Finding::note(
-        "clocksource_unknown",
+        Code::ClocksourceUnknown,
         "the name of the kernel's clocksource is unreadable",
     )
     .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
@@ -157,7 +156,7 @@ fn unreadable_and_slow(facts: &Document) -> Finding {
         "each call for the time is a system call, and the name of the kernel's clocksource is \
          unreadable"
     };
-    Finding::slow("clocksource_unknown", what)
+    Finding::slow(Code::ClocksourceUnknown, what)
         .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
         .fix(UNMASK)
 }
@@ -178,7 +177,7 @@ fn vdso_bypassed(facts: &Document) -> Option<Finding> {
     {
         return Some(
             Finding::slow(
-                "vdso_off",
+                Code::VdsoOff,
                 "the vDSO is switched off, so each call for the time is a system call",
             )
             .seen(format!("the kernel's command line has {word}"))
@@ -194,7 +193,7 @@ fn vdso_bypassed(facts: &Document) -> Option<Finding> {
     }
     Some(
         Finding::slow(
-            "vdso_unused",
+            Code::VdsoUnused,
             "this process does not use the vDSO, so each call for the time is a system call",
         )
         .seen(format!("current_clocksource is {name}"))
@@ -225,16 +224,14 @@ fn vdso_parameter(facts: &Document) -> Option<&'static str> {
 
 /// The removal of a parameter that keeps the kernel's clocks from the vDSO.
 fn without_vdso_parameter(word: &str) -> Fix {
-    Fix::new(
-        format!("take `{word}` off the kernel's command line"),
-        Some(steps::remove_parameter(word)),
-    )
+    Fix::from(format!("take `{word}` off the kernel's command line"))
+        .with_steps(steps::remove_parameter(word))
 }
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
 fn vdso_unused(name: &str, facts: &Document) -> Finding {
     let finding = Finding::slow(
-        "vdso_unused",
+        Code::VdsoUnused,
         format!("the kernel keeps time with {name}, which the vDSO can read, but does not here"),
     )
     .seen(format!("current_clocksource is {name}"));
@@ -252,7 +249,7 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     }
     finding
         .seen_all(mapping(facts))
-        .fix(format!("{LOOK_BETWEEN}; {old_kernel}"))
+        .fix(Fix::from(LOOK_BETWEEN).then(old_kernel))
 }
 
 /// Whether the kernel has mapped its vDSO, in words.
@@ -270,7 +267,7 @@ fn kvm_clock(facts: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
     if facts.has_parameter(NO_VSYSCALL) {
         return Finding::slow(
-            "vdso_off",
+            Code::VdsoOff,
             "the kernel's command line keeps kvm-clock from the vDSO",
         )
         .seen("current_clocksource is kvm-clock")
@@ -281,7 +278,7 @@ fn kvm_clock(facts: &Document) -> Finding {
     let lacks_bit = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
     let finding = if lacks_bit {
         Finding::slow(
-            "kvm_clock_unstable",
+            Code::KvmClockUnstable,
             "the vDSO cannot read kvm-clock here: the host does not guarantee a stable TSC \
              (PVCLOCK_TSC_STABLE_BIT)",
         )
@@ -289,7 +286,7 @@ fn kvm_clock(facts: &Document) -> Finding {
         .seen("the vDSO answers clock_gettime MONOTONIC_COARSE, so it is in use")
     } else {
         Finding::slow(
-            "kvm_clock_unstable",
+            Code::KvmClockUnstable,
             "the kernel keeps time with kvm-clock, which the vDSO does not read here; usually the \
              host does not guarantee a stable TSC",
         )
@@ -302,12 +299,10 @@ fn kvm_clock(facts: &Document) -> Finding {
     let host = fix::host_fix(facts)
         .or_else(|| hosts::trusted_tsc("kvm", facts))
         .unwrap_or_default();
-    finding.fix(host.reworded(|host| {
-        format!(
-            "{host}; the host's kernel must not have marked its TSC unstable; after that the \
-             guest may use tsc itself"
-        )
-    }))
+    finding.fix(
+        host.then("the host's kernel must not have marked its TSC unstable")
+            .then("after that the guest may use tsc itself"),
+    )
 }
 
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
@@ -320,14 +315,14 @@ fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
 /// The vDSO does not read Xen's clock.
 fn xen(facts: &Document) -> Finding {
     let finding = Finding::slow(
-        "xen_clocksource",
+        Code::XenClocksource,
         "the kernel keeps time with xen's clock, which the vDSO cannot read here",
     )
     .seen("current_clocksource is xen");
     if facts.are_unsynchronised() {
-        return finding.fix(Fix::none(
-            "the counters are unsynchronised; use another type of instance",
-        ));
+        return finding.fix(
+            Fix::none("the counters are unsynchronised").then("use another type of instance"),
+        );
     }
     let finding = finding.seen_all(tsc::rejection_evidence(facts));
     let accepts_tsc = facts.accepts_tsc();
@@ -341,11 +336,7 @@ fn xen(facts: &Document) -> Finding {
         return finding.fix(fix::host_fix_or(fix::trust_tsc, facts));
     }
     if accepts_tsc.is_none() {
-        let switch = fix::use_tsc(facts).text;
-        return finding.fix(format!(
-            "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, \
-             {switch}"
-        ));
+        return finding.fix(fix::see_offer().then_fix("if tsc is there, ", fix::use_tsc(facts)));
     }
     finding.fix(fix::trust_tsc(facts))
 }
@@ -353,7 +344,7 @@ fn xen(facts: &Document) -> Finding {
 /// The vDSO does not read Hyper-V's clock without the reference TSC page.
 fn hyperv(name: &str, facts: &Document) -> Finding {
     let finding = Finding::slow(
-        "hyperv_without_page",
+        Code::HypervWithoutPage,
         "each call for the time is a call of Hyper-V: the kernel does not use the page that has \
          the TSC's rate",
     )
@@ -370,97 +361,116 @@ fn hyperv(name: &str, facts: &Document) -> Finding {
     not_chosen(name, facts).unwrap_or(finding)
 }
 
-/// What the codes of this file mean.
-pub(super) const EXPLANATIONS: [Explanation; 9] = [
-    Explanation {
-        code: "clocksource_not_chosen",
-        summary: "The kernel keeps time with a slow clock, though it offers one that the vDSO \
+/// The codes of the findings of this file, in the order of the alphabet.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    ClocksourceNotChosen,
+    ClocksourceSlow,
+    ClocksourceUnknown,
+    HypervWithoutPage,
+    KvmClockUnstable,
+    ParavirtualClockDearer,
+    VdsoOff,
+    VdsoUnused,
+    XenClocksource,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::ClocksourceNotChosen => Explanation {
+                code: "clocksource_not_chosen",
+                summary: "The kernel keeps time with a slow clock, though it offers one that the vDSO \
                   reads (slow).",
-        text: "An administrator or a program has chosen the slow clock, on the kernel's command \
+                text: "An administrator or a program has chosen the slow clock, on the kernel's command \
                line or since the start. A switch to the other clock takes effect at once for all \
                programs, and can be undone as easily. To see what the kernel offers:",
-        more: &[Commands(&[
-            "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
-        ])],
-    },
-    Explanation {
-        code: "clocksource_slow",
-        summary: "The kernel keeps time with a clock that the vDSO does not read (slow).",
-        text: "Each call for the time therefore enters the kernel, which then reads a device or a \
+                more: &[Commands(&[
+                    "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
+                ])],
+            },
+            Self::ClocksourceSlow => Explanation {
+                code: "clocksource_slow",
+                summary: "The kernel keeps time with a clock that the vDSO does not read (slow).",
+                text: "Each call for the time therefore enters the kernel, which then reads a device or a \
                slow register. Either the kernel knows no faster counter on this machine, or its \
                list of clocksources could not be read.",
-        more: &[
-            Prose(
-                "On Arm and RISC-V the CPU's counter must be described in the device tree or in \
+                more: &[
+                    Prose(
+                        "On Arm and RISC-V the CPU's counter must be described in the device tree or in \
                    ACPI. To see what the kernel would accept:",
-            ),
-            Commands(&["cat /sys/devices/system/clocksource/clocksource0/available_clocksource"]),
-        ],
-    },
-    Explanation {
-        code: "clocksource_unknown",
-        summary: "The name of the kernel's clocksource is unreadable (note; slow, if calls for \
+                    ),
+                    Commands(&[
+                        "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
+                    ]),
+                ],
+            },
+            Self::ClocksourceUnknown => Explanation {
+                code: "clocksource_unknown",
+                summary: "The name of the kernel's clocksource is unreadable (note; slow, if calls for \
                   the time are system calls).",
-        text: "A container may mask /sys, and gVisor hides it. The doctor then can't say why the \
+                text: "A container may mask /sys, and gVisor hides it. The doctor then can't say why the \
                clock is slow or fast. Run the doctor on the host, or give the container the \
                host's /sys, read-only.",
-        more: &[],
-    },
-    Explanation {
-        code: "hyperv_without_page",
-        summary: "Each call for the time is a call of the hypervisor Hyper-V (slow).",
-        text: "The kernel keeps time with `hyperv_clocksource_msr`, a register that leads to the \
+                more: &[],
+            },
+            Self::HypervWithoutPage => Explanation {
+                code: "hyperv_without_page",
+                summary: "Each call for the time is a call of the hypervisor Hyper-V (slow).",
+                text: "The kernel keeps time with `hyperv_clocksource_msr`, a register that leads to the \
                host. Where the host offers the reference TSC page, and the kernel has \
                CONFIG_HYPERV_TIMER, the clocksource is `hyperv_clocksource_tsc_page`, and the \
                vDSO reads it.",
-        more: &[],
-    },
-    Explanation {
-        code: "kvm_clock_unstable",
-        summary: "The vDSO does not read kvm-clock here (slow).",
-        text: "The vDSO reads it only if the host guarantees that the parameters hold for all \
+                more: &[],
+            },
+            Self::KvmClockUnstable => Explanation {
+                code: "kvm_clock_unstable",
+                summary: "The vDSO does not read kvm-clock here (slow).",
+                text: "The vDSO reads it only if the host guarantees that the parameters hold for all \
                CPUs (PVCLOCK_TSC_STABLE_BIT). The host does not give this guarantee if its own \
                kernel has marked the TSC unstable, or keeps time with another clocksource than \
                tsc. So first check the host's clocksource, on the host:",
-        more: &[Commands(&[
-            "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
-        ])],
-    },
-    Explanation {
-        code: "paravirtual_clock_dearer",
-        summary: "The vDSO reads the hypervisor's clock, which takes longer than the TSC would \
+                more: &[Commands(&[
+                    "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+                ])],
+            },
+            Self::ParavirtualClockDearer => Explanation {
+                code: "paravirtual_clock_dearer",
+                summary: "The vDSO reads the hypervisor's clock, which takes longer than the TSC would \
                   (note).",
-        text: "After each reading the vDSO must check whether the hypervisor has changed the \
+                text: "After each reading the vDSO must check whether the hypervisor has changed the \
                parameters. The kernel accepts tsc as well. Switch only if calls for the time \
                matter, and the machine stays on its host: kvm-clock survives a move to a host \
                with another frequency, tsc does not always. Some clouds recommend one of the two; \
                the doctor then says which one.",
-        more: &[],
-    },
-    Explanation {
-        code: "vdso_off",
-        summary: "The vDSO is switched off (slow).",
-        text: "A parameter of the kernel (`vdso=0`, `vdso32=0`, `no-kvmclock-vsyscall`) takes the \
+                more: &[],
+            },
+            Self::VdsoOff => Explanation {
+                code: "vdso_off",
+                summary: "The vDSO is switched off (slow).",
+                text: "A parameter of the kernel (`vdso=0`, `vdso32=0`, `no-kvmclock-vsyscall`) takes the \
                vDSO, or its use of kvm-clock, away from all programs, so each call for the time \
                is a system call. Remove the parameter from the kernel's command line, and \
                restart.",
-        more: &[],
-    },
-    Explanation {
-        code: "vdso_unused",
-        summary: "The vDSO could answer, but the process does not use it (slow).",
-        text: "A recorder or a debugger (rr, valgrind), a sandbox, a library in LD_PRELOAD, or a \
+                more: &[],
+            },
+            Self::VdsoUnused => Explanation {
+                code: "vdso_unused",
+                summary: "The vDSO could answer, but the process does not use it (slow).",
+                text: "A recorder or a debugger (rr, valgrind), a sandbox, a library in LD_PRELOAD, or a \
                libc that knows no vDSO stands between the process and the vDSO. Other programs of \
                the machine may be fast: run the doctor as you run them, in the same container and \
                with the same environment.",
-        more: &[],
-    },
-    Explanation {
-        code: "xen_clocksource",
-        summary: "The vDSO can't read Xen's clock here (slow).",
-        text: "Each call for the time is a system call. If the kernel accepts tsc, use tsc: AWS \
+                more: &[],
+            },
+            Self::XenClocksource => Explanation {
+                code: "xen_clocksource",
+                summary: "The vDSO can't read Xen's clock here (slow).",
+                text: "Each call for the time is a system call. If the kernel accepts tsc, use tsc: AWS \
                recommends it for its instances on Xen. If Xen shows no invariant TSC, change the \
                domain's configuration (`nomigrate=1`), or take another type of instance.",
-        more: &[],
-    },
-];
+                more: &[],
+            },
+        }
+    }
+}

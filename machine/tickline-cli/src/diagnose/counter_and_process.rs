@@ -2,11 +2,12 @@
 //! its tracer, and a library that replaces its clocks. A finding about the process says nothing
 //! about other processes.
 
-use super::explanation::Block::{Commands, Prose};
-use super::explanation::Explanation;
+use clap::ValueEnum;
+
 use super::{Rule, fix, hosts};
+use crate::document::Block::{Commands, Prose};
 use crate::document::facts::is_counter;
-use crate::document::{Document, Finding, Fix};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
@@ -44,7 +45,7 @@ fn counter_denied(facts: &Document) -> Option<Finding> {
     let finding =
         if killed > 0 {
             Finding::wrong(
-            "counter_denied",
+            Code::CounterDenied,
             "this process may not read the counter, and a call of a libc clock kills the process \
              with SIGSEGV",
         )
@@ -52,15 +53,17 @@ fn counter_denied(facts: &Document) -> Option<Finding> {
         .seen(format!("calls of these clocks killed the calling process: {killed}"))
         } else {
             Finding::note(
-            "counter_denied",
+            Code::CounterDenied,
             "this process may not read the counter, so no code in this process can use the counter",
         )
         .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
         };
-    Some(finding.fix(
+    let fix = Fix::from(
         "find the parent process that calls prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children \
-         inherit; it must call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program",
-    ))
+         inherit",
+    )
+    .then("it must call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program");
+    Some(finding.fix(fix))
 }
 
 /// The counters of two CPUs differ.
@@ -77,19 +80,18 @@ fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     let host = fix::host_or_firmware_fix(facts);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(facts) {
-            Some(timer) => fix::switch_to(timer, facts)
-                .reworded(|switch| format!("{switch}; then {}", host.text)),
+            Some(timer) => fix::switch_to(timer, facts).then_fix("then ", host),
             None => host,
         };
         Finding::wrong(
-            "counters_unsynchronised",
+            Code::CountersUnsynchronised,
             "the counters of two CPUs differ, and the kernel keeps time with them: threads see \
              time step back",
         )
         .fix(fix)
     } else {
         Finding::note(
-            "counters_unsynchronised",
+            Code::CountersUnsynchronised,
             "the counters of two CPUs differ: programs that read them directly see time step back",
         )
         .fix(host)
@@ -131,16 +133,19 @@ fn counter_trapped(facts: &Document) -> Option<Finding> {
         // Linux itself may trap the instruction as a workaround for an erratum
         // (`drivers/clocksource/arm_arch_timer.c`).
         "cntvct_el0" => Finding::slow(
-            "counter_trapped",
+            Code::CounterTrapped,
             "reading the counter takes longer than a system call: kernel or hypervisor emulates \
              the instruction",
         )
         .fix(
-            "see whether the kernel works around an erratum of the counter (dmesg | grep -i \
-             erratum); if so, only another processor helps",
+            Fix::from(
+                "see whether the kernel works around an erratum of the counter (dmesg | grep -i \
+                 erratum)",
+            )
+            .then("if so, only another processor helps"),
         ),
         "rdtime" => Finding::slow(
-            "counter_trapped",
+            Code::CounterTrapped,
             "reading the counter takes longer than a system call: the firmware emulates rdtime",
         )
         .fix(Fix::none(
@@ -148,7 +153,7 @@ fn counter_trapped(facts: &Document) -> Option<Finding> {
              emulates the register",
         )),
         _ => Finding::slow(
-            "counter_trapped",
+            Code::CounterTrapped,
             "reading the counter takes longer than a system call: the hypervisor emulates the \
              instruction",
         )
@@ -176,7 +181,7 @@ fn not_invariant(facts: &Document) -> Option<Finding> {
     }
     Some(
         Finding::note(
-            "counter_not_invariant",
+            Code::CounterNotInvariant,
             "CPUID does not say that the counter runs at one rate in all power states",
         )
         .seen("CPUID 8000_0007h, EDX bit 8 is 0")
@@ -204,7 +209,7 @@ fn frequency_implausible(facts: &Document) -> Option<Finding> {
     let measured = frequency(measured_hz);
     Some(
         Finding::unsure(
-            "frequency_implausible",
+            Code::FrequencyImplausible,
             "the counter's frequency differs from the one that the processor or the hypervisor \
              reports: the kernel's clocks may run at a wrong rate",
         )
@@ -225,7 +230,7 @@ fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let first = *messages.first()?;
     Some(
         Finding::note(
-            "firmware_writes_tsc",
+            Code::FirmwareWritesTsc,
             format!(
                 "the firmware writes to the counter of a CPU; the kernel has undone such writes \
                  {} times",
@@ -244,7 +249,7 @@ fn switched_off(facts: &Document) -> Option<Finding> {
     }
     Some(
         Finding::note(
-            "switched_off",
+            Code::SwitchedOff,
             "the user has switched off the counter for tickline",
         )
         .seen("the environment variable TICKLINE is off")
@@ -259,7 +264,7 @@ fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     }
     Some(
         Finding::note(
-            "environment_unrecognised",
+            Code::EnvironmentUnrecognised,
             "the environment variable TICKLINE has a value that is ignored",
         )
         .seen("TICKLINE is neither on nor off")
@@ -294,7 +299,7 @@ fn clock_interposed(facts: &Document) -> Option<Finding> {
     let finding = if difference_ns.unsigned_abs() > FAKED_NS {
         let difference_s = difference_ns / 1_000_000_000;
         Finding::wrong(
-            "clock_interposed",
+            Code::ClockInterposed,
             format!("{name} replaces libc's clock_gettime, and gives this process another time"),
         )
         .seen(seen_file)
@@ -303,7 +308,7 @@ fn clock_interposed(facts: &Document) -> Option<Finding> {
         ))
     } else {
         Finding::note(
-            "clock_interposed",
+            Code::ClockInterposed,
             format!("{name} replaces libc's clock_gettime in this process"),
         )
         .seen(seen_file)
@@ -322,7 +327,7 @@ fn traced(facts: &Document) -> Option<Finding> {
     }
     Some(
         Finding::note(
-            "traced",
+            Code::Traced,
             "another process traces this one, so its system calls may take many times as long as \
              usual",
         )
@@ -338,7 +343,7 @@ fn no_thread(facts: &Document) -> Option<Finding> {
     let error = facts.clock.thread_error.as_ref()?;
     Some(
         Finding::note(
-            "no_thread",
+            Code::NoThread,
             "tickline's clock has no thread, so the readers renew its lines, and the CPUs' \
              counters are not compared",
         )
@@ -350,107 +355,126 @@ fn no_thread(facts: &Document) -> Option<Finding> {
     )
 }
 
-/// What the codes of this file mean.
-pub(super) const EXPLANATIONS: [Explanation; 11] = [
-    Explanation {
-        code: "clock_interposed",
-        summary: "A library stands between programs and libc's clock (note; wrong, if it fakes \
+/// The codes of the findings of this file, in the order of the alphabet.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    ClockInterposed,
+    CounterDenied,
+    CounterNotInvariant,
+    CounterTrapped,
+    CountersUnsynchronised,
+    EnvironmentUnrecognised,
+    FirmwareWritesTsc,
+    FrequencyImplausible,
+    NoThread,
+    SwitchedOff,
+    Traced,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::ClockInterposed => Explanation {
+                code: "clock_interposed",
+                summary: "A library stands between programs and libc's clock (note; wrong, if it fakes \
                   the time).",
-        text: "The dynamic linker found `clock_gettime` in a file other than libc, because of \
+                text: "The dynamic linker found `clock_gettime` in a file other than libc, because of \
                LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to change the \
                time; profilers do so to count calls. The doctor compares the library's time with \
                that of a system call. If they differ by more than a second, the time is faked.",
-        more: &[
-            Prose(
-                "Programs that are started with the same environment have the same clock. A \
+                more: &[
+                    Prose(
+                        "Programs that are started with the same environment have the same clock. A \
                    service has an environment of its own. To see the environment of a process:",
-            ),
-            Commands(&["tr '\\0' '\\n' < /proc/PID/environ | grep LD_"]),
-        ],
-    },
-    Explanation {
-        code: "counter_denied",
-        summary: "The process may not read the CPU's counter (note; wrong, if a clock ends the \
+                    ),
+                    Commands(&["tr '\\0' '\\n' < /proc/PID/environ | grep LD_"]),
+                ],
+            },
+            Self::CounterDenied => Explanation {
+                code: "counter_denied",
+                summary: "The process may not read the CPU's counter (note; wrong, if a clock ends the \
                   process).",
-        text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which \
+                text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which \
                children inherit. If the vDSO reads the counter, a call of clock_gettime then ends \
                the program by SIGSEGV. Other processes of the machine are not affected.",
-        more: &[],
-    },
-    Explanation {
-        code: "counter_not_invariant",
-        summary: "The counter may change its rate with the CPU's power states (note).",
-        text: "CPUID does not call it invariant. On a processor of the last 15 years this usually \
+                more: &[],
+            },
+            Self::CounterNotInvariant => Explanation {
+                code: "counter_not_invariant",
+                summary: "The counter may change its rate with the CPU's power states (note).",
+                text: "CPUID does not call it invariant. On a processor of the last 15 years this usually \
                means that the hypervisor hides the feature: ask its administrator to show an \
                invariant TSC. Until then, do not force the kernel to use the TSC, unless you know \
                that the host's processors keep it at one rate.",
-        more: &[],
-    },
-    Explanation {
-        code: "counter_trapped",
-        summary: "Reading the counter takes longer than a system call (slow).",
-        text: "The hypervisor emulates the instruction, or, on Arm, the kernel works around an \
+                more: &[],
+            },
+            Self::CounterTrapped => Explanation {
+                code: "counter_trapped",
+                summary: "Reading the counter takes longer than a system call (slow).",
+                text: "The hypervisor emulates the instruction, or, on Arm, the kernel works around an \
                erratum of the counter. Hypervisors emulate it after a guest was moved to a host \
                with another frequency, if the processor can't scale the counter. Even a call that \
                the vDSO answers is then slow.",
-        more: &[],
-    },
-    Explanation {
-        code: "counters_unsynchronised",
-        summary: "The counters of two CPUs differ (wrong, if the kernel keeps time with them; \
+                more: &[],
+            },
+            Self::CountersUnsynchronised => Explanation {
+                code: "counters_unsynchronised",
+                summary: "The counters of two CPUs differ (wrong, if the kernel keeps time with them; \
                   else a note).",
-        text: "A thread that moves from one CPU to the other sees time step back. Either the \
+                text: "A thread that moves from one CPU to the other sees time step back. Either the \
                firmware has set the counters to different values, or the host's own counters \
                differ, and the hypervisor moves virtual CPUs between them. If the kernel keeps \
                time with the counter, first switch to another clocksource, and then remove the \
                cause. To see which CPUs differ:",
-        more: &[Commands(&["tickline warp"])],
-    },
-    Explanation {
-        code: "environment_unrecognised",
-        summary: "The environment variable TICKLINE has a value that tickline ignores (note).",
-        text: "Only `on` and `off` mean something. tickline behaves as if the variable were not \
+                more: &[Commands(&["tickline warp"])],
+            },
+            Self::EnvironmentUnrecognised => Explanation {
+                code: "environment_unrecognised",
+                summary: "The environment variable TICKLINE has a value that tickline ignores (note).",
+                text: "Only `on` and `off` mean something. tickline behaves as if the variable were not \
                set.",
-        more: &[],
-    },
-    Explanation {
-        code: "firmware_writes_tsc",
-        summary: "The firmware writes to the counter of a CPU (note).",
-        text: "The kernel noticed the write through the register TSC_ADJUST, and undid it, as the \
+                more: &[],
+            },
+            Self::FirmwareWritesTsc => Explanation {
+                code: "firmware_writes_tsc",
+                summary: "The firmware writes to the counter of a CPU (note).",
+                text: "The kernel noticed the write through the register TSC_ADJUST, and undid it, as the \
                kernel's log says. The counter is good as long as the kernel undoes each such \
                write. A newer firmware (BIOS) may leave the counter alone.",
-        more: &[],
-    },
-    Explanation {
-        code: "frequency_implausible",
-        summary: "The counter does not run at the frequency that the processor or the hypervisor \
+                more: &[],
+            },
+            Self::FrequencyImplausible => Explanation {
+                code: "frequency_implausible",
+                summary: "The counter does not run at the frequency that the processor or the hypervisor \
                   names (unsure).",
-        text: "The measured and the named frequency differ by more than 5,000 ppm; crystals are \
+                text: "The measured and the named frequency differ by more than 5,000 ppm; crystals are \
                off by at most 100 ppm. Either the kernel has calibrated the counter wrongly, and \
                its clock gains or loses 0.5 % or more, or the guest was moved to a host with \
                another frequency. Compare the kernel's calibration before and after a restart:",
-        more: &[Commands(&["sudo dmesg | grep -i 'tsc:'"])],
-    },
-    Explanation {
-        code: "no_thread",
-        summary: "tickline's own clock could not start its thread (note).",
-        text: "The user, or the container, may have no more processes. Readers then renew the \
+                more: &[Commands(&["sudo dmesg | grep -i 'tsc:'"])],
+            },
+            Self::NoThread => Explanation {
+                code: "no_thread",
+                summary: "tickline's own clock could not start its thread (note).",
+                text: "The user, or the container, may have no more processes. Readers then renew the \
                clock themselves, and the CPUs' counters are not compared. The kernel's clocks are \
                not affected.",
-        more: &[],
-    },
-    Explanation {
-        code: "switched_off",
-        summary: "The environment variable TICKLINE is off (note).",
-        text: "tickline does not use the counter in this process: readings come from the OS \
+                more: &[],
+            },
+            Self::SwitchedOff => Explanation {
+                code: "switched_off",
+                summary: "The environment variable TICKLINE is off (note).",
+                text: "tickline does not use the counter in this process: readings come from the OS \
                clock. Everything else that the doctor says still holds.",
-        more: &[],
-    },
-    Explanation {
-        code: "traced",
-        summary: "Another process traces this one (note).",
-        text: "strace, gdb and recorders stop a program at each system call, so measured costs \
+                more: &[],
+            },
+            Self::Traced => Explanation {
+                code: "traced",
+                summary: "Another process traces this one (note).",
+                text: "strace, gdb and recorders stop a program at each system call, so measured costs \
                may be many times as high as usual. Measure without the tracer.",
-        more: &[],
-    },
-];
+                more: &[],
+            },
+        }
+    }
+}

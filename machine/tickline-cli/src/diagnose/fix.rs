@@ -3,6 +3,7 @@
 
 use super::{hosts, steps};
 use crate::document::{Document, Fix};
+use crate::machine::CLOCKSOURCE;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised.
 pub(super) const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on \
@@ -13,20 +14,27 @@ const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog
     comparison of the CPUs' counters at boot: use it only if `tickline warp` finds the counters \
     of all CPUs synchronised, and the machine stays on its host";
 
+/// The look at the clocksources that the kernel offers, if they are unknown.
+pub(super) fn see_offer() -> Fix {
+    format!("see what it would accept: cat {CLOCKSOURCE}/available_clocksource").into()
+}
+
 /// The switch of the kernel to another clocksource that it accepts, now and after a restart.
 pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
     let now = steps::switch_command(clocksource);
-    let text = match facts.parameter_of("clocksource=") {
+    let at_next_start = match facts.parameter_of("clocksource=") {
         Some(word) if word.strip_prefix("clocksource=") == Some(clocksource) => {
-            format!("{now}; the kernel's command line has `{word}` already, for the next start")
+            format!("the kernel's command line has `{word}` already, for the next start")
         }
         // Without any such parameter, the kernel would choose a clocksource by its own preferences.
         Some(word) => {
-            format!("{now}; to keep it, boot with clocksource={clocksource} instead of `{word}`")
+            format!("to keep it, boot with clocksource={clocksource} instead of `{word}`")
         }
-        None => format!("{now}; to keep it, boot with clocksource={clocksource}"),
+        None => format!("to keep it, boot with clocksource={clocksource}"),
     };
-    Fix::new(text, steps::switch(clocksource, facts))
+    Fix::from(now)
+        .then(at_next_start)
+        .with_steps(steps::switch(clocksource, facts))
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
@@ -52,7 +60,7 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
     let mut switch = switch_to("tsc", facts);
     if !checks.is_empty() {
         let checks = checks.join(", and ");
-        switch = switch.reworded(|switch| format!("check first {checks}; then: {switch}"));
+        switch = switch.after(format!("check first {checks}"), "then: ");
     }
     if is_invariant {
         return switch;
@@ -61,14 +69,12 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
     if invariant.is_none {
         return invariant;
     }
-    invariant.reworded(|text| {
-        format!(
-            "{text}; or, as CPUID does not call the TSC invariant, only where the host's \
-             processors are known to keep their TSC at one rate, `tickline warp` finds the \
-             counters synchronised, and the machine is not moved to another host: {}",
-            switch.text
-        )
-    })
+    invariant.then_fix(
+        "or, as CPUID does not call the TSC invariant, only where the host's processors are known \
+         to keep their TSC at one rate, `tickline warp` finds the counters synchronised, and the \
+         machine is not moved to another host: ",
+        switch,
+    )
 }
 
 /// The fix for a TSC that CPUID does not call invariant: the host must offer an invariant TSC.
@@ -81,7 +87,8 @@ pub(super) fn invariant_tsc(facts: &Document) -> Fix {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }
-    Fix::none("the processor has no invariant TSC; leave the choice of clocksource to the kernel")
+    Fix::none("the processor has no invariant TSC")
+        .then("leave the choice of clocksource to the kernel")
 }
 
 /// Makes the kernel trust a TSC that it doubts. If the TSC's rate depends on power states, the
@@ -108,12 +115,13 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return trust_tsc(facts);
     }
-    format!(
+    Fix::from(
         "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which leaves the \
-         kernel's comparison of the CPUs' counters at boot in force; on an older kernel, boot \
-         with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
+         kernel's comparison of the CPUs' counters at boot in force",
     )
-    .into()
+    .then(format!(
+        "on an older kernel, boot with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
+    ))
 }
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
@@ -123,14 +131,13 @@ pub(super) fn check_tsc(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return host_fix_or(trust_tsc, facts);
     }
-    let repair = host_or_firmware_fix(facts).text;
-    let override_kernel = no_watchdog(facts).text;
-    format!(
+    Fix::from(
         "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: if \
          the rates that it prints differ by 100 ppm or more, the kernel may be right (these rates \
-         do not show a single jump); {repair}; only if the rate is steady then: {override_kernel}"
+         do not show a single jump)",
     )
-    .into()
+    .then_fix("", host_or_firmware_fix(facts))
+    .then_fix("only if the rate is steady then: ", no_watchdog(facts))
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
@@ -147,10 +154,7 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
     } else {
         None
     };
-    Fix::new(
-        format!("take `{word}` off the kernel's command line"),
-        steps,
-    )
+    Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps)
 }
 
 /// The fix on the host, or the fix in the kernel. If the TSC is not invariant, only the host can
@@ -158,7 +162,7 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix {
     match host_fix(facts) {
         Some(host) if facts.invariant() == Some(false) => host,
-        Some(host) => host.reworded(|host| format!("{host}; or {}", kernel(facts).text)),
+        Some(host) => host.then_fix("or ", kernel(facts)),
         None => kernel(facts),
     }
 }

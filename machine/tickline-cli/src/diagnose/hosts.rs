@@ -15,40 +15,46 @@ use crate::document::{Document, Fix, Place, Steps};
 /// The fix that lets a guest's kernel trust the TSC, for the administrator of a host with this
 /// hypervisor.
 pub(super) fn trusted_tsc(hypervisor: &str, facts: &Document) -> Option<Fix> {
-    let text = match hypervisor {
-        "kvm" => return Some(kvm(facts)),
-        "firecracker" => "on the host: use tsc as its own clocksource",
+    Some(match hypervisor {
+        "kvm" => kvm(facts),
+        "firecracker" => "on the host: use tsc as its own clocksource".into(),
         "hyper_v" => {
             "on the host: give the machine a generation and version that offer the invariant TSC"
+                .into()
         }
-        "tcg" => {
-            "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm -cpu \
-             host,+invtsc)"
-        }
-        "virtualbox" => {
-            "on the host, with the machine off: VBoxManage modifyvm NAME --paravirtprovider kvm, \
-             and VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset"
-        }
-        "vmware" => {
+        "tcg" => "on the host: run the machine with KVM instead of QEMU's emulation (-accel kvm \
+            -cpu host,+invtsc)"
+            .into(),
+        "virtualbox" => virtualbox(facts),
+        "vmware" => Fix::from(
             "in the machine's .vmx: set monitor_control.virtual_rdtsc = \"FALSE\" (only for a \
-             machine that stays on its host: the counter's rate and value change when it is \
-             moved); and use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the \
-             TSC"
-        }
-        "xen" => {
+             machine that stays on its host: the counter's rate and value change when it is moved)",
+        )
+        .then("and use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC"),
+        "xen" => Fix::from(
             "on the host: set nomigrate=1 in the domain's configuration, so that Xen shows an \
-             invariant TSC; set tsc_mode=\"native\" only for such a domain, because the counter's \
-             rate and value change when it is moved"
-        }
+             invariant TSC",
+        )
+        .then(
+            "set tsc_mode=\"native\" only for such a domain, because the counter's rate and value \
+             change when it is moved",
+        ),
         _ => return None,
-    };
-    // In a cloud, the customer has no commands for the host.
-    let steps = if hypervisor == "virtualbox" && facts.machine.cloud.is_none() {
-        Some(virtualbox_steps())
+    })
+}
+
+/// The settings of VirtualBox, which has commands for them. In a cloud, the customer has no
+/// commands for the host.
+fn virtualbox(facts: &Document) -> Fix {
+    let fix = Fix::from(
+        "on the host, with the machine off: VBoxManage modifyvm NAME --paravirtprovider kvm, and \
+         VBoxManage setextradata NAME VBoxInternal/TM/TSCMode RealTSCOffset",
+    );
+    if facts.machine.cloud.is_none() {
+        fix.with_steps(virtualbox_steps())
     } else {
-        None
-    };
-    Some(Fix::new(text, steps))
+        fix
+    }
 }
 
 /// CPUID names KVM even if a hypervisor other than QEMU uses KVM.
@@ -56,14 +62,14 @@ fn kvm(facts: &Document) -> Fix {
     const QEMU: &str = "on the host: start QEMU with -cpu host,+invtsc (libvirt: <cpu \
         mode='host-passthrough'> with <feature policy='require' name='invtsc'/>), and use tsc as \
         the host's own clocksource";
-    const UNLESS_QEMU: &str = "; if it is not QEMU but another hypervisor on KVM (Firecracker, a \
+    const UNLESS_QEMU: &str = "if it is not QEMU but another hypervisor on KVM (Firecracker, a \
         cloud's own), ask its administrator for an invariant TSC";
     // A cloud with QEMU may put its own product name into the firmware.
     let product = facts.machine.product.as_deref().unwrap_or_default();
     if product.contains("QEMU") {
         QEMU.into()
     } else {
-        format!("{QEMU}{UNLESS_QEMU}").into()
+        Fix::from(QEMU).then(UNLESS_QEMU)
     }
 }
 

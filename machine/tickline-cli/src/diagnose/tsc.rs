@@ -1,12 +1,12 @@
 //! Explains why the kernel of an x86 machine does not use the TSC.
 
-use super::clocksource::not_chosen;
-use super::explanation::Block::{Commands, Prose};
-use super::explanation::Explanation;
+use clap::ValueEnum;
+
+use super::clocksource::{self, not_chosen};
 use super::fix;
+use crate::document::Block::{Commands, Prose};
 use crate::document::kernel_log::Cause;
-use crate::document::{Document, Finding, Fix};
-use crate::machine::CLOCKSOURCE;
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 
 /// The finding for an x86 machine whose clocksource is not the TSC, and not a hypervisor's clock.
 pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
@@ -17,7 +17,7 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
             fix::use_tsc(facts)
         };
         return Finding::slow(
-            "tsc_not_chosen",
+            Code::NotChosen,
             format!("the kernel keeps time with {name}, though it would accept tsc"),
         )
         .seen(format!("current_clocksource is {name}"))
@@ -30,7 +30,7 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
     for word in ["notsc", "tsc=unstable"] {
         if facts.has_parameter(word) {
             return Finding::slow(
-                "tsc_switched_off",
+                Code::SwitchedOff,
                 format!(
                     "the kernel's command line switches the TSC off, and the kernel keeps time \
                      with {name}"
@@ -50,51 +50,51 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
     let reason = &rejection.reason;
     let mut finding = match rejection.cause {
         Cause::Warp => Finding::slow(
-            "tsc_warp",
+            Code::Warp,
             format!("the kernel saw the counters of two CPUs differ, and keeps time with {name}"),
         ),
         Cause::Skew => Finding::slow(
-            "tsc_skew",
+            Code::Skew,
             format!(
                 "the kernel saw the TSC's rate differ from another clock's, and keeps time with \
                  {name}"
             ),
         ),
         Cause::Delay => Finding::slow(
-            "tsc_watchdog_delay",
+            Code::WatchdogDelay,
             format!(
                 "the kernel could not read its clocks fast enough to compare the TSC with another \
                  one, and keeps time with {name}"
             ),
         ),
         Cause::Watchdog => Finding::slow(
-            "tsc_watchdog",
+            Code::Watchdog,
             format!(
                 "the kernel could not confirm the TSC's rate by another clock, for a reason that \
                  its log does not give, and keeps time with {name}"
             ),
         ),
         Cause::Unsynchronised => Finding::slow(
-            "tsc_unsynchronised",
+            Code::Unsynchronised,
             format!(
                 "the kernel has no guarantee that the TSCs of several CPUs agree, and keeps time \
                  with {name}"
             ),
         ),
         Cause::Halts => Finding::slow(
-            "tsc_halts",
+            Code::Halts,
             format!(
                 "the kernel found that the TSC stops when a CPU sleeps, and keeps time with {name}"
             ),
         ),
         Cause::Parameter => Finding::slow(
-            "tsc_switched_off",
+            Code::SwitchedOff,
             format!(
                 "the kernel has a parameter that calls the TSC unstable, and keeps time with {name}"
             ),
         ),
         Cause::Other => Finding::slow(
-            "tsc_unstable",
+            Code::Unstable,
             format!("the kernel keeps time with {name}, because it rejected the TSC: {reason}"),
         ),
     }
@@ -131,23 +131,19 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
     };
     // If there is no fix, the log cannot change that.
     if !has_log && !fix.is_none {
-        fix = format!(
-            "read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}",
-            fix.text
-        )
-        .into();
+        fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
     }
     let Some(offer) = offer(facts) else {
         return offer_unknown(name, fix, facts);
     };
     let finding = if is_listed {
         Finding::slow(
-            "tsc_unstable",
+            Code::Unstable,
             format!("the kernel has marked the TSC unstable, and keeps time with {name}"),
         )
     } else {
         Finding::slow(
-            "tsc_missing",
+            Code::Missing,
             format!("the kernel does not offer tsc, and keeps time with {name}"),
         )
     };
@@ -166,18 +162,14 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
 /// `fix_for_missing` is the fix if the kernel does not accept the TSC.
 fn offer_unknown(name: &str, fix_for_missing: Fix, facts: &Document) -> Finding {
     let fix = if facts.may_have_good_tsc() {
-        let switch = fix::use_tsc(facts).text;
-        format!(
-            "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, \
-             {switch}; if not, {}",
-            fix_for_missing.text
-        )
-        .into()
+        fix::see_offer()
+            .then_fix("if tsc is there, ", fix::use_tsc(facts))
+            .then_fix("if not, ", fix_for_missing)
     } else {
         fix_for_missing
     };
     Finding::slow(
-        "clocksource_slow",
+        clocksource::Code::ClocksourceSlow,
         format!("the kernel keeps time with {name}; whether it would accept tsc is unknown"),
     )
     .seen(format!("current_clocksource is {name}"))
@@ -225,9 +217,10 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
         // Only the watchdog's measurement has failed, so the TSC may be good.
         Cause::Delay => fix::host_fix_or(fix::no_watchdog, facts),
         // The text names a parameter for each of the two idle drivers, one of which is in use.
-        Cause::Halts => "boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs \
-            power; the TSC of newer processors does not stop"
-            .into(),
+        Cause::Halts => {
+            Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
+                .then("the TSC of newer processors does not stop")
+        }
         Cause::Parameter => fix::without_parameter("tsc=unstable", facts),
         Cause::Warp | Cause::Unsynchronised | Cause::Other => {
             fix::host_fix_or(fix::trust_tsc, facts)
@@ -235,106 +228,126 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
     }
 }
 
-/// What the codes of this file mean.
-pub(super) const EXPLANATIONS: [Explanation; 10] = [
-    Explanation {
-        code: "tsc_halts",
-        summary: "The TSC stops when a CPU sleeps (slow).",
-        text: "The kernel has seen that the processor's counter does not run in deep power \
+/// The codes of the findings of this file, in the order of the alphabet.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    Halts,
+    Missing,
+    NotChosen,
+    Skew,
+    SwitchedOff,
+    Unstable,
+    Unsynchronised,
+    Warp,
+    Watchdog,
+    WatchdogDelay,
+}
+
+impl Explained for Code {
+    const LEADS_TO_TSC: bool = true;
+
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::Halts => Explanation {
+                code: "tsc_halts",
+                summary: "The TSC stops when a CPU sleeps (slow).",
+                text: "The kernel has seen that the processor's counter does not run in deep power \
                states, and keeps time with a slower clock. This happens on processors of about 15 \
                years ago. Without deep sleep states the counter would run on, but the CPU would \
                use more power.",
-        more: &[],
-    },
-    Explanation {
-        code: "tsc_missing",
-        summary: "The kernel does not offer the TSC as a clocksource (slow).",
-        text: "Its log does not say why, or may not be read by this user. In a guest, usually the \
+                more: &[],
+            },
+            Self::Missing => Explanation {
+                code: "tsc_missing",
+                summary: "The kernel does not offer the TSC as a clocksource (slow).",
+                text: "Its log does not say why, or may not be read by this user. In a guest, usually the \
                hypervisor hides an invariant TSC, or the kernel was built without support for \
                this hypervisor. To see what the log says:",
-        more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
-    },
-    Explanation {
-        code: "tsc_not_chosen",
-        summary: "The kernel would accept the TSC, but keeps time with a slower clock (slow).",
-        text: "An administrator or a program has chosen the slower clock, on the kernel's command \
+                more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
+            },
+            Self::NotChosen => Explanation {
+                code: "tsc_not_chosen",
+                summary: "The kernel would accept the TSC, but keeps time with a slower clock (slow).",
+                text: "An administrator or a program has chosen the slower clock, on the kernel's command \
                line or since the start. A switch to the TSC takes effect at once for all \
                programs, and can be undone as easily. First compare the CPUs' counters:",
-        more: &[Commands(&["tickline warp", "sudo tickline doctor --fix"])],
-    },
-    Explanation {
-        code: "tsc_skew",
-        summary: "The kernel's watchdog has measured that the TSC's rate differs from another \
+                more: &[Commands(&["tickline warp", "sudo tickline doctor --fix"])],
+            },
+            Self::Skew => Explanation {
+                code: "tsc_skew",
+                summary: "The kernel's watchdog has measured that the TSC's rate differs from another \
                   clock's (slow).",
-        text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they differ \
+                text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they differ \
                by about 100 ppm or more, it marks the TSC unstable until the machine restarts. \
                Then each call for the time is a system call.",
-        more: &[
-            Prose(
-                "The difference does not show which of the two clocks was wrong. On a busy \
+                more: &[
+                    Prose(
+                        "The difference does not show which of the two clocks was wrong. On a busy \
                    machine or in a guest, a delayed reading of the other clock looks like a skew; \
                    broken firmware causes a real skew. So first see whether the TSC keeps one \
                    rate:",
-            ),
-            Commands(&["tickline warp"]),
-            Prose(
-                "The command prints the rate. Compare the rates when the machine is idle, under \
+                    ),
+                    Commands(&["tickline warp"]),
+                    Prose(
+                        "The command prints the rate. Compare the rates when the machine is idle, under \
                    load, and hours later, while NTP slews nothing. If the rates stay within 100 \
                    ppm of each other, the TSC is good, and `tsc=nowatchdog` (Linux 5.2 or later) \
                    keeps the watchdog from marking the TSC unstable. If the rates differ by more, \
                    the kernel is right: leave the clocksource as it is.",
-            ),
-        ],
-    },
-    Explanation {
-        code: "tsc_switched_off",
-        summary: "A parameter of the kernel switches the TSC off (slow).",
-        text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
+                    ),
+                ],
+            },
+            Self::SwitchedOff => Explanation {
+                code: "tsc_switched_off",
+                summary: "A parameter of the kernel switches the TSC off (slow).",
+                text: "`notsc` and `tsc=unstable` are often left from an older machine or an old \
                workaround. Check whether the counters are good before you remove the parameter:",
-        more: &[Commands(&["tickline warp"])],
-    },
-    Explanation {
-        code: "tsc_unstable",
-        summary: "The kernel has marked the TSC unstable (slow).",
-        text: "The kernel's log names the reason, if it still has the message. The mark stays \
+                more: &[Commands(&["tickline warp"])],
+            },
+            Self::Unstable => Explanation {
+                code: "tsc_unstable",
+                summary: "The kernel has marked the TSC unstable (slow).",
+                text: "The kernel's log names the reason, if it still has the message. The mark stays \
                until the machine restarts. If the reason is the watchdog: `tickline explain \
                tsc_watchdog`.",
-        more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
-    },
-    Explanation {
-        code: "tsc_unsynchronised",
-        summary: "The kernel has no guarantee that the TSCs of several CPUs agree (slow).",
-        text: "This is so on a machine with more than one socket, if the processors or the \
+                more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
+            },
+            Self::Unsynchronised => Explanation {
+                code: "tsc_unsynchronised",
+                summary: "The kernel has no guarantee that the TSCs of several CPUs agree (slow).",
+                text: "This is so on a machine with more than one socket, if the processors or the \
                hypervisor show no invariant TSC. The counters may still agree, but nothing keeps \
                them together. In a guest, the host must offer an invariant TSC.",
-        more: &[],
-    },
-    Explanation {
-        code: "tsc_warp",
-        summary: "The kernel saw the counters of two CPUs differ when they started (slow).",
-        text: "The kernel compares them pair by pair at boot, and rejects the TSC if one counter \
+                more: &[],
+            },
+            Self::Warp => Explanation {
+                code: "tsc_warp",
+                summary: "The kernel saw the counters of two CPUs differ when they started (slow).",
+                text: "The kernel compares them pair by pair at boot, and rejects the TSC if one counter \
                is behind. On bare metal the firmware has set them apart: newer firmware may help, \
                and switching the machine off and on again helps. In a guest the host has set them \
                apart. Never override this: with the TSC, threads would see time step back.",
-        more: &[],
-    },
-    Explanation {
-        code: "tsc_watchdog",
-        summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
-        text: "The kernel's log no longer has the messages that state the difference; an older \
+                more: &[],
+            },
+            Self::Watchdog => Explanation {
+                code: "tsc_watchdog",
+                summary: "The kernel could not confirm the TSC's rate by another clock (slow).",
+                text: "The kernel's log no longer has the messages that state the difference; an older \
                log may have them. The fix is the same as for a measured difference: `tickline \
                explain tsc_skew`.",
-        more: &[Commands(&[
-            "sudo journalctl -k | grep -iE 'tsc|clocksource'",
-        ])],
-    },
-    Explanation {
-        code: "tsc_watchdog_delay",
-        summary: "The kernel could not read its clocks fast enough to compare them (slow).",
-        text: "The reading of hpet or acpi_pm took too long, so the watchdog gave up, and marked \
+                more: &[Commands(&[
+                    "sudo journalctl -k | grep -iE 'tsc|clocksource'",
+                ])],
+            },
+            Self::WatchdogDelay => Explanation {
+                code: "tsc_watchdog_delay",
+                summary: "The kernel could not read its clocks fast enough to compare them (slow).",
+                text: "The reading of hpet or acpi_pm took too long, so the watchdog gave up, and marked \
                the TSC unstable. That is no evidence against the TSC. It happens in guests, and \
                on large machines under load, where many CPUs wait for one hpet. `tsc=nowatchdog` \
                (Linux 5.2 or later) keeps the watchdog from marking the TSC unstable.",
-        more: &[],
-    },
-];
+                more: &[],
+            },
+        }
+    }
+}

@@ -1,11 +1,12 @@
 //! Findings about Unix time: whether it is known to be right, by the claim of tickline's clock, by
 //! the kernel's NTP state, and by the state that an NTP daemon reports.
 
-use super::explanation::Block::Commands;
-use super::explanation::Explanation;
+use clap::ValueEnum;
+
 use super::{Rule, steps};
+use crate::document::Block::Commands;
 use crate::document::utc::{GROWTH, UtcBound};
-use crate::document::{Document, Finding, Fix};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::signed_f64;
 use crate::machine::NtpDaemon;
 use crate::words::{rate, time};
@@ -48,7 +49,7 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
         let off = span(off_ns);
         return Some(
             Finding::wrong(
-                "ntp_slewing",
+                Code::NtpSlewing,
                 format!(
                     "Unix time is off by {off}, which an NTP daemon removes by a slew: the rate \
                      is corrected by {correction}"
@@ -64,7 +65,7 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
     }
     let finding = if rate_ppb.saturating_abs() > LOOP_PPB {
         Finding::unsure(
-            "ntp_slewing",
+            Code::NtpSlewing,
             format!(
                 "the kernel corrects the rate of its clocks by {correction}, and a duration that a \
                  program measures meanwhile is wrong by that share"
@@ -72,16 +73,20 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
         )
     } else {
         Finding::note(
-            "ntp_slewing",
+            Code::NtpSlewing,
             format!(
                 "the kernel corrects the rate of its clocks by {correction}, more than a crystal needs"
             ),
         )
     };
-    Some(finding.seen(seen_rate).fix(
-        "wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p); if the \
-         correction stays, check the kernel's frequency of the counter: dmesg | grep -i 'tsc:'",
-    ))
+    let fix = Fix::from(
+        "wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p)",
+    )
+    .then(
+        "if the correction stays, check the kernel's frequency of the counter: dmesg | grep -i \
+         'tsc:'",
+    );
+    Some(finding.seen(seen_rate).fix(fix))
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
@@ -92,7 +97,7 @@ fn time_off(facts: &Document) -> Option<Finding> {
     }
     let off = span(off_ns);
     Some(
-        Finding::wrong("time_off", format!("Unix time is off by {off}"))
+        Finding::wrong(Code::TimeOff, format!("Unix time is off by {off}"))
             .seen(format!("left to remove, by kernel or daemon: {off}"))
             .fix(
                 "see what the NTP daemon does about it (chronyc tracking, ntpq -p, timedatectl \
@@ -117,15 +122,15 @@ fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         }
         return Some(
             Finding::note(
-                "ntp_flag",
+                Code::NtpFlag,
                 "the kernel's flag says that Unix time is not synchronised to UTC, but a daemon \
                  states the error of Unix time",
             )
             .seen("adjtimex: STA_UNSYNC is set")
             .seen(format!("adjtimex: maxerror is {error}"))
             .fix(
-                "see what the daemon says: chronyc tracking; with `rtcsync` in its chrony.conf, \
-                 chronyd clears the flag",
+                Fix::from("see what the daemon says: chronyc tracking")
+                    .then("with `rtcsync` in its chrony.conf, chronyd clears the flag"),
             ),
         );
     }
@@ -135,7 +140,7 @@ fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     }
     Some(
         Finding::unsure(
-            "ntp_unsynchronised",
+            Code::NtpUnsynchronised,
             "no NTP daemon keeps Unix time near UTC",
         )
         .seen(format!("adjtimex: maxerror is {error}, the kernel's limit"))
@@ -148,7 +153,7 @@ fn lone_daemon(daemon: &NtpDaemon) -> Finding {
     let name = &daemon.name;
     let reference = daemon.reference.as_deref().unwrap_or("none");
     Finding::unsure(
-        "ntp_unsynchronised",
+        Code::NtpUnsynchronised,
         format!("{name} follows no other clock, so nothing keeps Unix time near UTC"),
     )
     .seen(format!(
@@ -165,20 +170,20 @@ fn start_of_a_daemon(facts: &Document) -> Fix {
     // Under WSL, Windows sets the guest's clock.
     let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
     if kernel.contains("microsoft") {
-        return "set the clock by that of Windows: sudo hwclock -s; to keep it right, run an NTP \
-            daemon: chronyd, with `refclock PHC /dev/ptp_hyperv` in its chrony.conf"
-            .into();
-    }
-    if facts.machine.systemd == Some(true) {
-        return Fix::new(
-            "run an NTP daemon: sudo timedatectl set-ntp true, or chronyd",
-            Some(steps::setting(
-                "sudo timedatectl set-ntp true",
-                "sudo timedatectl set-ntp false",
-            )),
+        return Fix::from("set the clock by that of Windows: sudo hwclock -s").then(
+            "to keep it right, run an NTP daemon: chronyd, with `refclock PHC /dev/ptp_hyperv` in \
+             its chrony.conf",
         );
     }
-    "run an NTP daemon, such as chronyd; for a container, on its host".into()
+    if facts.machine.systemd == Some(true) {
+        let setting = steps::setting(
+            "sudo timedatectl set-ntp true",
+            "sudo timedatectl set-ntp false",
+        );
+        return Fix::from("run an NTP daemon: sudo timedatectl set-ntp true, or chronyd")
+            .with_steps(setting);
+    }
+    Fix::from("run an NTP daemon, such as chronyd").then("for a container, on its host")
 }
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.
@@ -194,7 +199,7 @@ fn utc_error_large(facts: &Document) -> Option<Finding> {
         let most = span(most_ns);
         return Some(
             Finding::unsure(
-                "utc_error_large",
+                Code::UtcErrorLarge,
                 format!("Unix time may be off by {bound}, and --max-error asks for {most}"),
             )
             .seen(seen_bound)
@@ -207,14 +212,14 @@ fn utc_error_large(facts: &Document) -> Option<Finding> {
     let finding = if is_kernels {
         let age = span(ns.saturating_mul(GROWTH));
         Finding::unsure(
-            "utc_error_large",
+            Code::UtcErrorLarge,
             format!(
                 "Unix time may be off by {bound}: the NTP daemon may not have updated it for {age}"
             ),
         )
     } else {
         Finding::unsure(
-            "utc_error_large",
+            Code::UtcErrorLarge,
             format!(
                 "Unix time may be off by {bound}: the NTP daemon has not measured for long, or \
                  its servers are far away"
@@ -227,52 +232,65 @@ fn utc_error_large(facts: &Document) -> Option<Finding> {
     ))
 }
 
-/// What the codes of this file mean.
-pub(super) const EXPLANATIONS: [Explanation; 5] = [
-    Explanation {
-        code: "ntp_flag",
-        summary: "The kernel says that Unix time is not synchronised, but a daemon states the \
+/// The codes of the findings of this file, in the order of the alphabet.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    NtpFlag,
+    NtpSlewing,
+    NtpUnsynchronised,
+    TimeOff,
+    UtcErrorLarge,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::NtpFlag => Explanation {
+                code: "ntp_flag",
+                summary: "The kernel says that Unix time is not synchronised, but a daemon states the \
                   error (note).",
-        text: "chronyd clears the flag STA_UNSYNC only if chrony.conf has `rtcsync`. Some \
+                text: "chronyd clears the flag STA_UNSYNC only if chrony.conf has `rtcsync`. Some \
                programs, and `timedatectl`, read only that flag. To see what the daemon knows:",
-        more: &[Commands(&["chronyc tracking"])],
-    },
-    Explanation {
-        code: "ntp_slewing",
-        summary: "The kernel corrects its clocks by more than a crystal needs (note; unsure, if \
+                more: &[Commands(&["chronyc tracking"])],
+            },
+            Self::NtpSlewing => Explanation {
+                code: "ntp_slewing",
+                summary: "The kernel corrects its clocks by more than a crystal needs (note; unsure, if \
                   the correction is large; wrong, if an offset is known).",
-        text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
+                text: "A crystal is off by at most 100 ppm. Usually an NTP daemon is removing an offset, \
                and the correction ends when the offset is gone. A duration that a program \
                measures meanwhile is wrong by the correction. If the correction stays for hours, \
                the kernel uses a wrong frequency of the counter.",
-        more: &[Commands(&[
-            "chronyc tracking",
-            "sudo dmesg | grep -i 'tsc:'",
-        ])],
-    },
-    Explanation {
-        code: "ntp_unsynchronised",
-        summary: "The kernel knows of no NTP daemon that keeps Unix time right (unsure).",
-        text: "The largest error that it states is at its limit of 16 s. It starts at this limit, \
+                more: &[Commands(&[
+                    "chronyc tracking",
+                    "sudo dmesg | grep -i 'tsc:'",
+                ])],
+            },
+            Self::NtpUnsynchronised => Explanation {
+                code: "ntp_unsynchronised",
+                summary: "The kernel knows of no NTP daemon that keeps Unix time right (unsure).",
+                text: "The largest error that it states is at its limit of 16 s. It starts at this limit, \
                and reaches it again nine hours after a daemon has ended. CLOCK_MONOTONIC is not \
                affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
-        more: &[Commands(&["sudo timedatectl set-ntp true"])],
-    },
-    Explanation {
-        code: "time_off",
-        summary: "Unix time is off by a known offset (wrong).",
-        text: "The kernel or the NTP daemon still has to remove that offset. Timestamps are wrong \
+                more: &[Commands(&["sudo timedatectl set-ntp true"])],
+            },
+            Self::TimeOff => Explanation {
+                code: "time_off",
+                summary: "Unix time is off by a known offset (wrong).",
+                text: "The kernel or the NTP daemon still has to remove that offset. Timestamps are wrong \
                by it until the daemon has slewed it away or steps the clock. The daemon may be \
                forbidden to step after its start (`makestep` in chrony.conf).",
-        more: &[Commands(&["chronyc tracking"])],
-    },
-    Explanation {
-        code: "utc_error_large",
-        summary: "An NTP daemon has set the clock, but long ago, or with a wide error (unsure).",
-        text: "The kernel lets its error grow by 500 ppm, 43 s a day, until the daemon's next \
+                more: &[Commands(&["chronyc tracking"])],
+            },
+            Self::UtcErrorLarge => Explanation {
+                code: "utc_error_large",
+                summary: "An NTP daemon has set the clock, but long ago, or with a wide error (unsure).",
+                text: "The kernel lets its error grow by 500 ppm, 43 s a day, until the daemon's next \
                update. A large error of the kernel therefore means that the daemon has ended, or \
                reaches no server. Unix time may still be right, but nothing vouches for it.",
-        more: &[Commands(&["chronyc sources -v"])],
-    },
-];
+                more: &[Commands(&["chronyc sources -v"])],
+            },
+        }
+    }
+}

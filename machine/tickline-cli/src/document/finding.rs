@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::explanation::Explained;
 use super::fix::{Fix, Place};
 
 /// The severity of a finding, the most severe first.
@@ -25,6 +26,9 @@ pub(crate) enum Severity {
 pub(crate) struct Finding {
     /// The finding's stable code.
     pub(crate) code: &'static str,
+    /// Whether the kernel keeps time with the TSC after the fix.
+    #[serde(skip)]
+    pub(crate) leads_to_tsc: bool,
     /// The finding's severity.
     pub(crate) severity: Severity,
     /// The finding in one sentence, without a full stop.
@@ -51,31 +55,32 @@ pub(crate) enum Detail {
 
 impl Finding {
     /// Times are wrong: this sentence, which evidence and a fix must follow.
-    pub(crate) fn wrong(code: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Severity::Wrong, code, what.into())
+    pub(crate) fn wrong(code: impl Explained, what: impl Into<String>) -> Self {
+        Self::new(Severity::Wrong, &code, what.into())
     }
 
     /// A call costs more than necessary: this sentence, which evidence and a fix must follow.
-    pub(crate) fn slow(code: &'static str, what: impl Into<String>) -> Self {
+    pub(crate) fn slow(code: impl Explained, what: impl Into<String>) -> Self {
         Self {
             who: Some("sudo tickline who"),
-            ..Self::new(Severity::Slow, code, what.into())
+            ..Self::new(Severity::Slow, &code, what.into())
         }
     }
 
     /// Times are not known to be right: this sentence, which evidence and a fix must follow.
-    pub(crate) fn unsure(code: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Severity::Unsure, code, what.into())
+    pub(crate) fn unsure(code: impl Explained, what: impl Into<String>) -> Self {
+        Self::new(Severity::Unsure, &code, what.into())
     }
 
     /// Worth knowing: this sentence, which evidence and a fix must follow.
-    pub(crate) fn note(code: &'static str, what: impl Into<String>) -> Self {
-        Self::new(Severity::Note, code, what.into())
+    pub(crate) fn note(code: impl Explained, what: impl Into<String>) -> Self {
+        Self::new(Severity::Note, &code, what.into())
     }
 
-    fn new(severity: Severity, code: &'static str, what: String) -> Self {
+    fn new<C: Explained>(severity: Severity, code: &C, what: String) -> Self {
         Self {
-            code,
+            code: code.explanation().code,
+            leads_to_tsc: C::LEADS_TO_TSC,
             severity,
             what,
             evidence: Vec::new(),
@@ -109,8 +114,8 @@ impl Finding {
         for text in &self.evidence {
             details.push(("seen", Detail::Text(text.clone())));
         }
-        for part in self.fix.parts() {
-            details.push(("fix", Detail::Text(part)));
+        for text in self.fix.paragraphs() {
+            details.push(("fix", Detail::Text(text)));
         }
         if let Some(steps) = &self.fix.steps {
             if steps.place == Place::Host {

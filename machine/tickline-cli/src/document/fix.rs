@@ -1,14 +1,15 @@
 //! The fix for a finding, in words and as commands.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The fix for a finding.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Fix {
     /// The fix in words: the command, the kernel's parameter, the hypervisor's setting.
-    #[serde(rename = "fix")]
-    pub(crate) text: String,
+    #[serde(rename = "fix", serialize_with = "in_one_text")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    parts: Vec<String>,
     /// The fix as commands, step by step; null if an administrator must decide, or if the commands
     /// for another machine are unknown.
     pub(crate) steps: Option<Steps>,
@@ -18,66 +19,86 @@ pub(crate) struct Fix {
 }
 
 impl From<String> for Fix {
-    fn from(text: String) -> Self {
-        Self::new(text, None)
+    fn from(part: String) -> Self {
+        Self {
+            parts: vec![part],
+            ..Self::default()
+        }
     }
 }
 
 impl From<&str> for Fix {
-    fn from(text: &str) -> Self {
-        Self::new(text, None)
+    fn from(part: &str) -> Self {
+        part.to_owned().into()
     }
 }
 
 impl Fix {
-    /// The fix in words, and as commands if they are known.
-    pub(crate) fn new(text: impl Into<String>, steps: Option<Steps>) -> Self {
-        Self {
-            text: text.into(),
-            steps,
-            is_none: false,
-        }
-    }
-
     /// States that there is no fix, for this reason.
     pub(crate) fn none(why: &str) -> Self {
         Self {
-            text: format!("none: {why}"),
-            steps: None,
             is_none: true,
+            ..format!("none: {why}").into()
         }
     }
 
-    /// The fix with another text and the same commands.
-    pub(crate) fn reworded(self, words: impl FnOnce(&str) -> String) -> Self {
+    /// Sets the commands of the fix.
+    pub(crate) fn with_steps(self, steps: impl Into<Option<Steps>>) -> Self {
         Self {
-            text: words(&self.text),
+            steps: steps.into(),
             ..self
         }
     }
 
-    /// The parts of the text. A long text is split at its semicolons outside of brackets.
-    pub(crate) fn parts(&self) -> Vec<String> {
+    /// Adds a part to the text.
+    pub(crate) fn then(mut self, part: impl Into<String>) -> Self {
+        self.parts.push(part.into());
+        self
+    }
+
+    /// Adds the text of another fix, without its commands. `introduction` stands before it.
+    pub(crate) fn then_fix(mut self, introduction: &str, other: Self) -> Self {
+        self.parts.extend(other.introduced_by(introduction).parts);
+        self
+    }
+
+    /// Puts a part before the text, which `introduction` then joins to it.
+    pub(crate) fn after(self, first: String, introduction: &str) -> Self {
+        let mut fix = self.introduced_by(introduction);
+        fix.parts.insert(0, first);
+        fix
+    }
+
+    fn introduced_by(mut self, introduction: &str) -> Self {
+        if let Some(first) = self.parts.first_mut() {
+            first.insert_str(0, introduction);
+        }
+        self
+    }
+
+    /// The fix in words.
+    pub(crate) fn text(&self) -> String {
+        self.parts.join("; ")
+    }
+
+    /// The texts that a person reads. A long text is one numbered text for each part.
+    pub(crate) fn paragraphs(&self) -> Vec<String> {
         /// The length of a long text, bytes: three lines.
         const LONG: usize = 250;
-        let mut brackets = 0_u32;
-        let ends_part = |character| {
-            match character {
-                '(' => brackets += 1,
-                ')' => brackets = brackets.saturating_sub(1),
-                _ => {}
-            }
-            character == ';' && brackets == 0
-        };
-        let parts: Vec<&str> = self.text.split(ends_part).map(str::trim).collect();
-        if self.text.len() < LONG || parts.len() == 1 {
-            return vec![self.text.clone()];
+        let text = self.text();
+        if text.len() < LONG || self.parts.len() == 1 {
+            return vec![text];
         }
         (1..)
-            .zip(parts)
+            .zip(&self.parts)
             .map(|(number, part): (u32, _)| format!("{number}. {part}"))
             .collect()
     }
+}
+
+/// Other programs read the fix as one text.
+fn in_one_text<S: Serializer>(parts: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&parts.join("; "))
 }
 
 /// The machine on which the user runs the commands of a fix.
@@ -128,5 +149,40 @@ impl Steps {
         steps
             .into_iter()
             .filter_map(|(name, command)| Some((name, command.as_deref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_fix_is_one_paragraph_with_semicolons() {
+        let fix = Fix::from("boot with tsc=reliable").then("then compare");
+        assert_eq!(fix.paragraphs(), ["boot with tsc=reliable; then compare"]);
+    }
+
+    #[test]
+    fn each_part_of_a_long_fix_is_a_numbered_paragraph() {
+        let long = "x".repeat(250);
+        let fix = Fix::from(long.as_str()).then("then compare; again");
+        let numbered = [format!("1. {long}"), "2. then compare; again".to_owned()];
+        assert_eq!(fix.paragraphs(), numbered);
+        assert_eq!(Fix::from(long.as_str()).paragraphs(), [long]);
+    }
+
+    #[test]
+    fn a_fix_that_joins_others_keeps_its_own_commands_only() {
+        let own = Steps {
+            now: Some("own".to_owned()),
+            ..Steps::default()
+        };
+        let other = Fix::from("a").then("b").with_steps(Steps::default());
+        let fix = Fix::from("first").with_steps(own.clone());
+        let joined = fix
+            .then_fix("or ", other)
+            .after("check".to_owned(), "then ");
+        assert_eq!(joined.text(), "check; then first; or a; b");
+        assert_eq!(joined.steps, Some(own));
     }
 }

@@ -33,14 +33,26 @@ pub(super) fn facts() -> Machine {
 }
 
 /// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).
-const FLAGS: &str = "PLL PPSFREQ PPSTIME FLL INS DEL UNSYNC FREQHOLD PPSSIGNAL PPSJITTER PPSWANDER PPSERROR \
-                     CLOCKERR NANO MODE CLK";
+const FLAGS: [&str; 16] = [
+    "PLL",
+    "PPSFREQ",
+    "PPSTIME",
+    "FLL",
+    "INS",
+    "DEL",
+    "UNSYNC",
+    "FREQHOLD",
+    "PPSSIGNAL",
+    "PPSJITTER",
+    "PPSWANDER",
+    "PPSERROR",
+    "CLOCKERR",
+    "NANO",
+    "MODE",
+    "CLK",
+];
 
 /// The kernel's NTP state; `None` if the kernel does not tell.
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
 pub(crate) fn ntp() -> Option<Ntp> {
     // SAFETY: `timex` is plain data, for which all zeros is a valid value. Modes of 0 only read.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
@@ -49,16 +61,25 @@ pub(crate) fn ntp() -> Option<Ntp> {
     if state < 0 {
         return None;
     }
+    Some(ntp_of(state, &timex))
+}
+
+/// The NTP state by the result of adjtimex(2).
+#[allow(
+    clippy::useless_conversion,
+    reason = "long has 32 bits on some targets"
+)]
+fn ntp_of(state: libc::c_int, timex: &libc::timex) -> Ntp {
     let to_ns = if timex.status & libc::STA_NANO == 0 {
         1_000
     } else {
         1
     };
     let flags = FLAGS
-        .split(' ')
+        .iter()
         .enumerate()
         .filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
-    Some(Ntp {
+    Ntp {
         synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
         // The kernel's value is in ppm, with 16 binary places.
         frequency_ppb: i64::from(timex.freq).saturating_mul(1_000) >> 16,
@@ -67,8 +88,8 @@ pub(crate) fn ntp() -> Option<Ntp> {
         time_constant: Some(timex.constant.into()),
         maximum_error_us: timex.maxerror.into(),
         estimated_error_us: timex.esterror.into(),
-        flags: Some(flags.map(|(_, name)| name.to_owned()).collect()),
-    })
+        flags: Some(flags.map(|(_, name)| (*name).to_owned()).collect()),
+    }
 }
 
 /// Whether the calling thread may read the counter (`prctl(PR_GET_TSC)`); `None` if not x86.
@@ -157,4 +178,49 @@ fn time_namespace() -> Option<TimeNamespace> {
         boottime_offset_ns: offset_ns("boottime"),
         children_elsewhere,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What adjtimex(2) returns while a daemon keeps the clock right.
+    fn timex() -> libc::timex {
+        // SAFETY: `timex` is plain data, for which all zeros is a valid value.
+        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+        timex.status = libc::STA_PLL | libc::STA_NANO;
+        timex.freq = -20 << 16;
+        timex.tick = 10_000;
+        timex.offset = 1_500;
+        timex.maxerror = 700;
+        timex.esterror = 30;
+        timex
+    }
+
+    #[test]
+    fn the_kernels_ntp_state_is_read_in_its_units() {
+        let ntp = ntp_of(libc::TIME_OK, &timex());
+        assert!(ntp.synchronised);
+        assert_eq!((ntp.frequency_ppb, ntp.tick_us), (-20_000, 10_000));
+        assert_eq!((ntp.maximum_error_us, ntp.estimated_error_us), (700, 30));
+        assert_eq!(ntp.flags, Some(vec!["PLL".to_owned(), "NANO".to_owned()]));
+    }
+
+    #[test]
+    fn the_offset_is_in_us_unless_the_kernel_says_ns() {
+        let mut timex = timex();
+        assert_eq!(ntp_of(libc::TIME_OK, &timex).offset_ns, 1_500);
+        timex.status = libc::STA_PLL;
+        assert_eq!(ntp_of(libc::TIME_OK, &timex).offset_ns, 1_500_000);
+    }
+
+    #[test]
+    fn the_flag_or_the_state_says_that_the_clock_is_not_synchronised() {
+        let mut timex = timex();
+        assert!(!ntp_of(libc::TIME_ERROR, &timex).synchronised);
+        timex.status |= libc::STA_UNSYNC;
+        let ntp = ntp_of(libc::TIME_OK, &timex);
+        assert!(!ntp.synchronised);
+        assert!(ntp.flags.unwrap().contains(&"UNSYNC".to_owned()));
+    }
 }

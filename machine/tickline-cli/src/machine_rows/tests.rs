@@ -271,3 +271,27 @@ fn the_row_of_the_command_line_has_the_words_about_clocks() {
     assert_eq!(of(Some("quiet")), "nothing about clocks");
     assert_eq!(of(None), "unknown");
 }
+
+#[test]
+fn a_fact_without_text_is_unknown() {
+    let machine = Machine {
+        cpu: Some(String::new()),
+        ..Machine::default()
+    };
+    assert_eq!(row_of(machine, "CPU"), "unknown");
+}
+
+#[test]
+fn a_bound_of_a_clock_without_drift_or_interval_says_nothing_about_them() {
+    let mut facts = Document::default();
+    facts.clock.bound_ns = Some(40);
+    (facts.clock.max_drift_ppb, facts.clock.interval_ns) = (Some(0), Some(0));
+    assert_eq!(row(&facts, "clock"), "bound 40 ns");
+}
+
+#[test]
+fn an_event_counts_from_its_first_time() {
+    let mut facts = Document::default();
+    facts.clock.events = [("steps", 1), ("suspends", 0)].into();
+    assert_eq!(row(&facts, "clock"), "no bound, events: steps 1");
+}

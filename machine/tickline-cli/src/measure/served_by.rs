@@ -247,4 +247,13 @@ mod tests {
             assert_eq!(served_by(errno, reading_ns), expected);
         }
     }
+
+    #[test]
+    fn the_clocks_of_libc_and_std_are_tested_and_no_others() {
+        let clocks = tested_clocks();
+        let has = |name| clocks.iter().any(|call| call.name == name);
+        assert!(has(calls::MONOTONIC) && has("std::time::Instant"));
+        let mut names = clocks.iter().map(|call| call.name);
+        assert!(names.all(|name| !name.starts_with("tickline::") && name != calls::GETPPID));
+    }
 }

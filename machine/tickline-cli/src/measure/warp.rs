@@ -335,4 +335,20 @@ mod tests {
         assert_eq!(pairs(&[0, 2, 5], Pattern::Star), [(0, 2), (0, 5)]);
         assert!(pairs(&[3], Pattern::All).is_empty());
     }
+
+    /// A busy machine makes the brackets wide, but not by a tenth of the time between them.
+    #[test]
+    fn the_rate_is_that_of_the_counter_against_the_os_clock() {
+        let Some(counter) = HardwareCounter::if_present() else {
+            return;
+        };
+        let (start_ticks, start) = (counter.now_ordered(), std::time::Instant::now());
+        let found_hz = rate_hz(counter);
+        let ticks = as_f64(counter.now_ordered().wrapping_sub(start_ticks));
+        let expected_hz = ticks / start.elapsed().as_secs_f64();
+        assert!(
+            (found_hz / expected_hz - 1.0).abs() < 0.1,
+            "{found_hz} {expected_hz}"
+        );
+    }
 }

@@ -356,4 +356,28 @@ mod tests {
             ("fast", 2)
         );
     }
+
+    #[test]
+    fn the_summary_says_how_long_it_was_watched_and_why_it_ended() {
+        const AT_LEAST: Duration = Duration::from_millis(20);
+        let sampler = Sampler::new(Vec::new(), Duration::from_secs(1));
+        std::thread::sleep(AT_LEAST);
+        let watch = sampler.finish(Ending::Stopped);
+        assert!(watch.watched_s >= AT_LEAST.as_secs_f64(), "{watch:?}");
+        assert_eq!(watch.ended_by, Ending::Stopped);
+    }
+
+    /// The skew is that of the newest samples.
+    #[test]
+    fn old_samples_do_not_count_for_the_skew() {
+        let mut sampler = Sampler::new(Vec::new(), Duration::from_secs(1));
+        let old = (-2.0 * SKEW_S, 0.0);
+        sampler.recent = std::iter::repeat_n(old, 2 * MIN_SKEW_SAMPLES).collect();
+        sampler.sample();
+        assert!(
+            sampler.recent.len() <= MIN_SKEW_SAMPLES,
+            "{:?}",
+            sampler.recent
+        );
+    }
 }

@@ -6,6 +6,7 @@
 )]
 
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
 
@@ -18,20 +19,14 @@ const HEAD: [u8; 20] = [
 ];
 
 fn replies() -> impl Iterator<Item = Vec<u8>> {
-    REPLIES
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("\"reply\": \""))
-        .map(|line| {
-            let hex: String = line
-                .chars()
-                .take_while(|c| *c != '"')
-                .filter(char::is_ascii_hexdigit)
-                .collect();
-            (0..hex.len())
-                .step_by(2)
-                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-                .collect()
-        })
+    let cases: Vec<Value> = serde_json::from_str(REPLIES).unwrap();
+    cases.into_iter().map(|case| {
+        let hex = case["reply"].as_str().unwrap().replace(' ', "");
+        (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+            .collect()
+    })
 }
 
 /// Symptom: a datagram was taken that had come before the socket was connected, from anyone.

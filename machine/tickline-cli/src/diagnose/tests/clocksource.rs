@@ -1,6 +1,7 @@
 //! The kernel keeps time with a slow clocksource, or with one whose name is unreadable.
 
-use super::given::{good_machine, machine_on_hpet_without_tsc};
+use super::super::clocksource::Code;
+use super::given::{Given, assert_each_found, good_machine, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
 use crate::measure::served_by::ServedBy;
 
@@ -289,4 +290,34 @@ fn a_command_line_that_names_the_tsc_already_is_kept() {
         .command_line("clocksource=tsc")
         .first("tsc_not_chosen");
     finding.fix_has("has `clocksource=tsc` already, for the next start");
+}
+
+/// A machine on which a system call answers, whose kernel keeps time with this clocksource.
+fn on(clocksource: &str) -> Given {
+    let machine = good_machine().system_call_answers();
+    machine.clocksource(clocksource)
+}
+
+#[test]
+fn each_code_about_a_clocksource_has_a_machine() {
+    assert_each_found(|code| match code {
+        Code::ClocksourceNotChosen => on("acpi_pm").offers("kvm-clock acpi_pm"),
+        Code::ClocksourceSlow => on("timer").architecture("aarch64"),
+        Code::ClocksourceUnknown => good_machine().clocksource_unreadable(),
+        Code::HypervWithoutPage => on("hyperv_clocksource_msr").offers("hyperv_clocksource_msr"),
+        Code::KvmClockUnstable => on("kvm-clock").offers("kvm-clock"),
+        Code::ParavirtualClockDearer => good_machine()
+            .clocksource("kvm-clock")
+            .offers("kvm-clock tsc")
+            .costs_ns(45.0),
+        Code::VdsoOff => on("kvm-clock").command_line("no-kvmclock-vsyscall"),
+        Code::VdsoUnused => on("tsc"),
+        Code::XenClocksource => on("xen"),
+    });
+}
+
+/// The old timer is slow even if the vDSO answers.
+#[test]
+fn the_oldest_timer_of_a_pc_is_slow() {
+    good_machine().clocksource("pit").first("tsc_not_chosen");
 }

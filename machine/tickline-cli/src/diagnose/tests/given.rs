@@ -1,7 +1,9 @@
 //! A good machine, and the words to change it and to check its findings.
 
+use clap::ValueEnum;
+
 use super::super::diagnose;
-use crate::document::{ClockStatus, Document, Finding, Place};
+use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Machine, Ntp};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -72,6 +74,14 @@ pub(super) fn good_machine() -> Given {
         costs: costs.into(),
         ..Document::default()
     })
+}
+
+/// Checks that the machine of each code has a finding with this code. `machine` matches all codes of
+/// a file of rules, so a code without a machine does not compile.
+pub(super) fn assert_each_found<C: Explained + ValueEnum + 'static>(machine: impl Fn(&C) -> Given) {
+    for code in C::value_variants() {
+        machine(code).finding(code.explanation().code);
+    }
 }
 
 /// The good machine with 3 CPUs, after `tickline warp` has found CPU 0 and CPU 2 unsynchronised.
@@ -252,7 +262,7 @@ impl Given {
             ..
         } in &findings
         {
-            assert!(!what.is_empty() && !fix.text.is_empty(), "{findings:#?}");
+            assert!(!what.is_empty() && !fix.text().is_empty(), "{findings:#?}");
             assert!(!evidence.is_empty(), "{findings:#?}");
             assert!(
                 evidence.iter().all(|text| !text.is_empty()),
@@ -260,6 +270,12 @@ impl Given {
             );
         }
         findings
+    }
+
+    /// The sentence about the machine.
+    pub(super) fn sentence(mut self) -> String {
+        self.0.diagnose();
+        self.0.headline().expect("a diagnosis")
     }
 
     /// The codes of the findings.
@@ -340,20 +356,21 @@ impl Finding {
 
     #[track_caller]
     pub(super) fn fix_has(&self, part: &str) -> &Self {
-        assert!(self.fix.text.contains(part), "{part}: {self:#?}");
+        assert!(self.fix.text().contains(part), "{part}: {self:#?}");
         self
     }
 
     #[track_caller]
     pub(super) fn fix_begins(&self, start: &str) -> &Self {
-        assert!(self.fix.text.starts_with(start), "{start}: {self:#?}");
+        assert!(self.fix.text().starts_with(start), "{start}: {self:#?}");
         self
     }
 
     /// Checks that `then` follows `first` in the fix.
     #[track_caller]
     pub(super) fn fix_has_in_order(&self, first: &str, then: &str) -> &Self {
-        let before = self.fix.text.split_once(then).map(|(before, _)| before);
+        let text = self.fix.text();
+        let before = text.split_once(then).map(|(before, _)| before);
         assert!(
             before.is_some_and(|before| before.contains(first)),
             "{first} ... {then}: {self:#?}"
@@ -363,7 +380,7 @@ impl Finding {
 
     #[track_caller]
     pub(super) fn fix_lacks(&self, part: &str) -> &Self {
-        assert!(!self.fix.text.contains(part), "{part}: {self:#?}");
+        assert!(!self.fix.text().contains(part), "{part}: {self:#?}");
         self
     }
 

@@ -1,6 +1,7 @@
 //! The kernel has rejected the TSC. Its log says why.
 
-use super::given::{good_machine, machine_on_hpet_without_tsc};
+use super::super::tsc::Code;
+use super::given::{assert_each_found, good_machine, machine_on_hpet_without_tsc};
 use crate::document::Place;
 
 const MARKED_FOR_SKEW: &str = "clocksource: timekeeping watchdog on CPU3: \
@@ -353,4 +354,27 @@ fn a_parameter_that_only_the_log_shows_has_no_command() {
         .first("tsc_switched_off");
     finding.fix_has("take `tsc=unstable` off");
     assert_eq!(finding.place(), None);
+}
+
+#[test]
+fn each_code_about_the_tsc_has_a_machine() {
+    let rejected = |reason: &str| {
+        let message = format!("tsc: Marking TSC unstable due to {reason}");
+        machine_on_hpet_without_tsc().log(&[&message])
+    };
+    assert_each_found(|code| match code {
+        Code::Halts => rejected("TSC halts in idle"),
+        Code::Missing => machine_on_hpet_without_tsc(),
+        Code::NotChosen => good_machine().system_call_answers().clocksource("hpet"),
+        Code::Skew => {
+            machine_on_hpet_without_tsc().log(&["Clocksource tsc unstable (delta = -201134949 ns)"])
+        }
+        Code::SwitchedOff => rejected("boot parameter"),
+        Code::Unstable => rejected("cpufreq changes"),
+        Code::Unsynchronised => rejected("TSCs unsynchronized"),
+        Code::Warp => rejected("check_tsc_sync_source failed"),
+        Code::Watchdog => rejected("clocksource watchdog"),
+        Code::WatchdogDelay => machine_on_hpet_without_tsc()
+            .log(&["hpet read-back delay of 162520ns, attempt 4, marking unstable"]),
+    });
 }

@@ -1,6 +1,7 @@
 //! Unix time: whether a daemon keeps it near UTC, and whether it is off.
 
-use super::given::{Given, good_machine};
+use super::super::unix_time::Code;
+use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
 use crate::machine::NtpDaemon;
 
@@ -345,4 +346,31 @@ fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
         .clock_claims("clock_bound", 3_000_000_000)
         .finding("utc_error_large");
     finding.shows("as clock-bound claims");
+}
+
+#[test]
+fn each_code_about_unix_time_has_a_machine() {
+    assert_each_found(|code| match code {
+        Code::NtpFlag => good_machine().ntp(|ntp| ntp.synchronised = false),
+        Code::NtpSlewing => good_machine().ntp(|ntp| ntp.frequency_ppb = 120_000),
+        Code::NtpUnsynchronised => good_machine().ntp(|ntp| ntp.maximum_error_us = 16_000_000),
+        Code::TimeOff => good_machine().ntp(|ntp| ntp.offset_ns = 480_000_000),
+        Code::UtcErrorLarge => good_machine().ntp(|ntp| ntp.maximum_error_us = 3_000_000),
+    });
+}
+
+/// ntpd steps the clock only if its offset is larger.
+#[test]
+fn an_offset_that_a_working_daemon_leaves_is_no_finding() {
+    let left = |offset_ns| good_machine().ntp(|ntp| ntp.offset_ns = offset_ns);
+    assert_eq!(left(128_000_000).codes(), [""; 0]);
+    left(128_000_001).only("time_off");
+}
+
+#[test]
+fn a_slow_machine_that_is_not_known_right_says_both() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    assert!(machine.clone().sentence().starts_with("SLOW: "));
+    let machine = machine.maximum_error_us(KERNELS_LIMIT_US);
+    assert!(machine.sentence().starts_with("SLOW, NOT KNOWN RIGHT: "));
 }

@@ -1,6 +1,15 @@
 //! What a finding's code means, at more length than the finding says it. `tickline explain CODE`
 //! shows it, and `explain.md` has all of them.
 
+/// The code of a finding. Each file of rules has an enumeration of its codes, and a code without an
+/// explanation does not compile.
+pub(crate) trait Explained {
+    /// Whether the kernel keeps time with the TSC after the fix of such a finding.
+    const LEADS_TO_TSC: bool = false;
+
+    fn explanation(&self) -> Explanation;
+}
+
 /// The explanation of a code. A paragraph has no line ends: who shows it wraps it.
 #[derive(Debug)]
 pub(crate) struct Explanation {
