@@ -61,14 +61,14 @@ impl Instant {
         Self::now().duration_since(*self)
     }
 
-    /// This instant and `duration`; `None` beyond 2^64 - 1 ns.
+    /// This instant and `duration`; `None` beyond 2^63 - 1 ns.
     #[inline]
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         self.0.checked_add(duration).map(Self)
     }
 
-    /// This instant less `duration`; `None` before 0.
+    /// This instant less `duration`; `None` before -2^63 ns.
     #[inline]
     #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
@@ -79,7 +79,7 @@ impl Instant {
 /// The nanoseconds.
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_ns().fmt(f)
+        self.0.as_signed_nanos().fmt(f)
     }
 }
 
@@ -100,9 +100,7 @@ impl From<Instant> for tickline::Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// # Panics
-    ///
-    /// If the sum is beyond 2^64 - 1 ns; use [`checked_add`](Instant::checked_add) otherwise.
+    /// This instant and `duration`; at most 2^63 - 1 ns. Does not panic, where quanta's does.
     #[inline]
     fn add(self, duration: Duration) -> Self {
         Self(self.0 + duration)
@@ -112,9 +110,7 @@ impl Add<Duration> for Instant {
 impl Sub<Duration> for Instant {
     type Output = Self;
 
-    /// # Panics
-    ///
-    /// If the difference is before 0; use [`checked_sub`](Instant::checked_sub) otherwise.
+    /// This instant less `duration`; also before 0, where quanta's panics. At least -2^63 ns.
     #[inline]
     fn sub(self, duration: Duration) -> Self {
         Self(self.0 - duration)
@@ -132,8 +128,6 @@ impl Sub for Instant {
 }
 
 impl AddAssign<Duration> for Instant {
-    /// # Panics
-    ///
     /// As `+` does.
     #[inline]
     fn add_assign(&mut self, duration: Duration) {
@@ -142,8 +136,6 @@ impl AddAssign<Duration> for Instant {
 }
 
 impl SubAssign<Duration> for Instant {
-    /// # Panics
-    ///
     /// As `-` does.
     #[inline]
     fn sub_assign(&mut self, duration: Duration) {

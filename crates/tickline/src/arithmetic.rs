@@ -1,82 +1,37 @@
-//! The arithmetic and `serde` support that `Instant` and `UnixTime` share. Each type is a number of
-//! ns. Durations are added as in std, and `serde` stores the number unchanged.
+//! The operators that `Instant` and `UnixTime` share: a duration is added and subtracted as in std,
+//! but at the ends of the type's range a result stays at the end.
+//!
+//! std's types have a wider range. A program that adds `Duration::from_millis(u64::MAX)` means
+//! "never", and survives with [`MAX`](crate::Instant::MAX); a panic would end it.
 
-/// The arithmetic of `$time`, a struct with a field `ns`; `$a_time` names it in panics.
+/// The operators of `$time`, which begins with `$time::$first`, ends with `$time::MAX`, and has
+/// `checked_add` and `checked_sub`.
 macro_rules! arithmetic {
-    ($time:ident, $a_time:literal) => {
-        impl $time {
-            /// This time plus `duration`; `None` beyond 2^64 ns.
-            #[inline]
-            #[must_use]
-            pub fn checked_add(&self, duration: Duration) -> Option<Self> {
-                let ns = u64::try_from(duration.as_nanos()).ok()?;
-                Some(Self {
-                    ns: self.ns.checked_add(ns)?,
-                })
-            }
-
-            /// This time minus `duration`; `None` before 0.
-            #[inline]
-            #[must_use]
-            pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
-                let ns = u64::try_from(duration.as_nanos()).ok()?;
-                Some(Self {
-                    ns: self.ns.checked_sub(ns)?,
-                })
-            }
-        }
-
-        /// A number of ns.
-        #[cfg(feature = "serde")]
-        impl serde::Serialize for $time {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_u64(self.ns)
-            }
-        }
-
-        /// A number of ns.
-        #[cfg(feature = "serde")]
-        impl<'de> serde::Deserialize<'de> for $time {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                u64::deserialize(deserializer).map(Self::from_nanos)
-            }
-        }
-
+    ($time:ident, $first:ident) => {
         impl core::ops::Add<Duration> for $time {
             type Output = Self;
 
-            /// # Panics
-            ///
-            /// If the sum is beyond 2^64 ns (584 years), which std's type can represent.
-            /// `checked_add` does not panic.
+            /// The time `duration` later; the last time of this type, `MAX`, if it has no such
+            /// time. Does not panic.
             #[inline]
             fn add(self, duration: Duration) -> Self {
-                self.checked_add(duration)
-                    .expect(concat!("overflow when adding a duration to ", $a_time))
+                self.checked_add(duration).unwrap_or(Self::MAX)
             }
         }
 
         impl core::ops::Sub<Duration> for $time {
             type Output = Self;
 
-            /// # Panics
-            ///
-            /// If the difference is before 0, which std's type can represent on Linux.
-            /// `checked_sub` does not panic.
+            #[doc = concat!("The time `duration` earlier; the first time of this type, `", stringify!($first), "`, if it has no")]
+            /// such time. Does not panic.
             #[inline]
             fn sub(self, duration: Duration) -> Self {
-                let less = self.checked_sub(duration);
-                less.expect(concat!(
-                    "overflow when subtracting a duration from ",
-                    $a_time
-                ))
+                self.checked_sub(duration).unwrap_or(Self::$first)
             }
         }
 
         impl core::ops::AddAssign<Duration> for $time {
-            /// # Panics
-            ///
-            /// If `+` does.
+            /// As `+` does.
             #[inline]
             fn add_assign(&mut self, duration: Duration) {
                 *self = *self + duration;
@@ -84,9 +39,7 @@ macro_rules! arithmetic {
         }
 
         impl core::ops::SubAssign<Duration> for $time {
-            /// # Panics
-            ///
-            /// If `-` does.
+            /// As `-` does.
             #[inline]
             fn sub_assign(&mut self, duration: Duration) {
                 *self = *self - duration;

@@ -231,7 +231,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(self.engine().now_ns())
+        Instant::from_reading(self.engine().now_ns())
     }
 
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: if one reading was complete
@@ -241,7 +241,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
-        Instant::from_nanos(self.engine().now_ordered_ns())
+        Instant::from_reading(self.engine().now_ordered_ns())
     }
 
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
@@ -259,7 +259,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
-        Instant::from_nanos(self.engine().recent_ns())
+        Instant::from_reading(self.engine().recent_ns())
     }
 
     /// The time, in order across threads, with the bounds between which `CLOCK_MONOTONIC` must have
@@ -269,7 +269,7 @@ impl Clock {
     pub fn reading(&self) -> Reading<Instant> {
         self.engine()
             .reading(Timescale::Monotonic)
-            .map(Instant::from_nanos)
+            .map(Instant::from_reading)
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a

@@ -182,7 +182,7 @@ impl Anchor<UnixTime> {
                 bound_ns: bounded.bounds.unix_bound_ns.saturating_add(1),
             },
             None => Self::from_bracket(
-                || Instant::from_nanos(engine.now_ordered_ns()),
+                || Instant::from_reading(engine.now_ordered_ns()),
                 || UnixTime::from_nanos(engine.unix_ns()),
             ),
         }
@@ -191,23 +191,27 @@ impl Anchor<UnixTime> {
     /// `instant` as Unix time. At most [`UnixTime::MAX`], at least 1970.
     #[must_use]
     pub fn to_unix(&self, instant: Instant) -> UnixTime {
-        let (here_ns, there_ns) = (self.instant.as_nanos(), self.other.as_nanos());
-        UnixTime::from_nanos(shifted_ns(instant.as_nanos(), here_ns, there_ns))
+        let ns = i128::from(instant.as_signed_nanos()) + self.unix_minus_monotonic_ns();
+        match UnixTime::from_signed_nanos(ns) {
+            Ok(time) => time,
+            Err(_) if ns < 0 => UnixTime::UNIX_EPOCH,
+            Err(_) => UnixTime::MAX,
+        }
     }
 
-    /// The instant of a Unix time. At most [`Instant::MAX`], at least [`Instant::ZERO`].
+    /// The instant of a Unix time. At most [`Instant::MAX`], at least [`Instant::MIN`].
     #[must_use]
     pub fn to_instant(&self, time: UnixTime) -> Instant {
-        let (here_ns, there_ns) = (self.other.as_nanos(), self.instant.as_nanos());
-        Instant::from_nanos(shifted_ns(time.as_nanos(), here_ns, there_ns))
+        let ns = i128::from(time.as_nanos()) - self.unix_minus_monotonic_ns();
+        match i64::try_from(ns) {
+            Ok(ns) => Instant::from_signed_nanos(ns),
+            Err(_) if ns < 0 => Instant::MIN,
+            Err(_) => Instant::MAX,
+        }
     }
-}
 
-/// `there_ns` plus the difference from `here_ns` to `ns`; saturates.
-const fn shifted_ns(ns: u64, here_ns: u64, there_ns: u64) -> u64 {
-    match ns.checked_sub(here_ns) {
-        Some(later_ns) => there_ns.saturating_add(later_ns),
-        None => there_ns.saturating_sub(here_ns - ns),
+    fn unix_minus_monotonic_ns(&self) -> i128 {
+        i128::from(self.other.as_nanos()) - i128::from(self.instant.as_signed_nanos())
     }
 }
 
@@ -238,16 +242,36 @@ impl Anchor<StdInstant> {
         converted.unwrap_or(self.other)
     }
 
-    /// The instant of an instant of `std`. At most [`Instant::MAX`], at least [`Instant::ZERO`].
+    /// The instant of an instant of `std`. At most [`Instant::MAX`], at least [`Instant::MIN`].
     #[must_use]
     pub fn to_instant(&self, instant: StdInstant) -> Instant {
         match instant.checked_duration_since(self.other) {
-            Some(later) => self.instant.checked_add(later).unwrap_or(Instant::MAX),
-            None => self
-                .instant
-                .checked_sub(self.other - instant)
-                .unwrap_or(Instant::ZERO),
+            Some(later) => self.instant + later,
+            None => self.instant - (self.other - instant),
         }
+    }
+}
+
+/// By an [`Anchor::std`] of its own, which takes 50 ns to 1 us, and reads std's clock. To convert
+/// several instants, make one anchor.
+///
+/// # Panics
+///
+/// As [`Anchor::std`] does.
+impl From<Instant> for StdInstant {
+    fn from(instant: Instant) -> Self {
+        Anchor::std().to_std(instant)
+    }
+}
+
+/// As the conversion into std's instant: by an anchor of its own.
+///
+/// # Panics
+///
+/// As [`Anchor::std`] does.
+impl From<StdInstant> for Instant {
+    fn from(instant: StdInstant) -> Self {
+        Anchor::std().to_instant(instant)
     }
 }
 

@@ -12,41 +12,90 @@ use crate::arithmetic::arithmetic;
 /// therefore seem earlier by some nanoseconds, rarely microseconds.
 /// [`now_ordered`](Self::now_ordered) is in order across threads. Differences saturate at zero.
 ///
+/// An instant may also lie before the start of the machine: the type is a signed number of
+/// nanoseconds, and covers 292 years before [`ZERO`](Self::ZERO) and 292 years after it. At the
+/// ends of this range, `+` and `-` stay at [`MAX`](Self::MAX) and [`MIN`](Self::MIN), and never
+/// panic.
+///
 /// An [`Anchor`](crate::Anchor) converts an instant into `std::time::Instant` or into
-/// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion.
+/// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion. `into` does so
+/// with an anchor of its own, for a single instant of `std`.
 ///
 /// ```
+/// use std::time::Duration;
 /// use tickline::Instant;
+///
 /// let start = Instant::now();
 /// let spent = start.elapsed();
 /// assert!(Instant::now() >= start + spent);
+///
+/// let an_hour_ago = start - Duration::from_secs(3_600); // also in the machine's first hour
+/// assert_eq!(start - an_hour_ago, Duration::from_secs(3_600));
+/// assert_eq!(start + Duration::from_millis(u64::MAX), Instant::MAX); // never
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
-    ns: u64,
+    /// Since the zero of `CLOCK_MONOTONIC`; negative before it.
+    ns: i64,
 }
 
 const _: () = assert!(size_of::<Instant>() == 8);
 
 impl Instant {
-    /// The zero of `CLOCK_MONOTONIC`: the start of the machine, on most systems. Earlier than every
-    /// other instant, so it can stand for "never".
+    /// The zero of `CLOCK_MONOTONIC`: the start of the machine, on most systems. No reading is
+    /// earlier.
     pub const ZERO: Self = Self { ns: 0 };
 
-    /// The latest instant, 2^64 - 1 ns after [`ZERO`](Self::ZERO), about 584 years.
-    pub const MAX: Self = Self { ns: u64::MAX };
+    /// The latest instant, 2^63 - 1 ns after [`ZERO`](Self::ZERO), about 292 years.
+    pub const MAX: Self = Self { ns: i64::MAX };
 
-    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it.
+    /// The earliest instant, 2^63 ns before [`ZERO`](Self::ZERO), about 292 years. Earlier than
+    /// every reading, so it can stand for "never yet".
+    pub const MIN: Self = Self { ns: i64::MIN };
+
+    /// The instant at `ns` of `CLOCK_MONOTONIC`, as other processes and kernel traces write it. From
+    /// 2^63 ns on (292 years), it is [`MAX`](Self::MAX).
     #[inline]
     #[must_use]
     pub const fn from_nanos(ns: u64) -> Self {
-        Self { ns }
+        Self {
+            ns: 0_i64.saturating_add_unsigned(ns),
+        }
     }
 
-    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    /// The instant of a clock's reading, without the check of `from_nanos`.
+    #[inline]
+    pub(crate) const fn from_reading(ns: u64) -> Self {
+        // BOUND: a machine runs for less than 292 years, and a mock ends there.
+        Self {
+            ns: ns.cast_signed(),
+        }
+    }
+
+    /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for an instant before its zero. Every reading of a clock
+    /// keeps its value. [`as_signed_nanos`](Self::as_signed_nanos) has the others.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
+        if self.ns < 0 {
+            0
+        } else {
+            self.ns.unsigned_abs()
+        }
+    }
+
+    /// The instant `ns` nanoseconds after the zero of `CLOCK_MONOTONIC`, or before it if `ns` is
+    /// negative.
+    #[inline]
+    #[must_use]
+    pub const fn from_signed_nanos(ns: i64) -> Self {
+        Self { ns }
+    }
+
+    /// Nanoseconds of `CLOCK_MONOTONIC`; negative before its zero. Exact for every instant.
+    #[inline]
+    #[must_use]
+    pub const fn as_signed_nanos(self) -> i64 {
         self.ns
     }
 
@@ -61,9 +110,10 @@ impl Instant {
     #[inline]
     #[must_use]
     pub const fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
-        match self.ns.checked_sub(earlier.ns) {
-            Some(ns) => Some(Duration::from_nanos(ns)),
-            None => None,
+        if self.ns >= earlier.ns {
+            Some(Duration::from_nanos(self.ns.abs_diff(earlier.ns)))
+        } else {
+            None
         }
     }
 
@@ -71,11 +121,35 @@ impl Instant {
     #[inline]
     #[must_use]
     pub const fn saturating_duration_since(&self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+        if self.ns >= earlier.ns {
+            Duration::from_nanos(self.ns.abs_diff(earlier.ns))
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// This instant plus `duration`; `None` beyond [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub fn checked_add(&self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        self.ns
+            .checked_add_unsigned(ns)
+            .map(Self::from_signed_nanos)
+    }
+
+    /// This instant minus `duration`; `None` before [`MIN`](Self::MIN).
+    #[inline]
+    #[must_use]
+    pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        self.ns
+            .checked_sub_unsigned(ns)
+            .map(Self::from_signed_nanos)
     }
 }
 
-arithmetic!(Instant, "an instant");
+arithmetic!(Instant, MIN);
 
 impl core::ops::Sub for Instant {
     type Output = Duration;
@@ -89,8 +163,65 @@ impl core::ops::Sub for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since_zero = Duration::from_nanos(self.ns.unsigned_abs());
+        let sign = if self.ns < 0 { "-" } else { "" };
         f.debug_tuple("Instant")
-            .field(&Duration::from_nanos(self.ns))
+            .field(&format_args!("{sign}{since_zero:?}"))
             .finish()
+    }
+}
+
+#[cfg(feature = "serde")]
+mod serde_support {
+    use core::fmt;
+
+    use serde::de::{Deserialize, Deserializer, Error, Visitor};
+    use serde::ser::{Serialize, Serializer};
+
+    use super::Instant;
+
+    /// A number of ns. Formats that people read get a negative number for an instant before
+    /// [`ZERO`](Instant::ZERO). Binary formats get the 64 bits, as an unsigned number, because some
+    /// of them store signed numbers in another way.
+    impl Serialize for Instant {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if serializer.is_human_readable() {
+                serializer.serialize_i64(self.ns)
+            } else {
+                serializer.serialize_u64(self.ns.cast_unsigned())
+            }
+        }
+    }
+
+    /// A number of ns, as it is serialised. A positive number from 2^63 on becomes
+    /// [`MAX`](Instant::MAX) in a format that people read.
+    impl<'de> Deserialize<'de> for Instant {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            if deserializer.is_human_readable() {
+                deserializer.deserialize_i64(SignedNanos)
+            } else {
+                u64::deserialize(deserializer)
+                    .map(|bits| Self::from_signed_nanos(bits.cast_signed()))
+            }
+        }
+    }
+
+    /// Accepts each integer type by which a format may pass on a number.
+    struct SignedNanos;
+
+    impl Visitor<'_> for SignedNanos {
+        type Value = Instant;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number of nanoseconds")
+        }
+
+        fn visit_i64<E: Error>(self, ns: i64) -> Result<Instant, E> {
+            Ok(Instant::from_signed_nanos(ns))
+        }
+
+        fn visit_u64<E: Error>(self, ns: u64) -> Result<Instant, E> {
+            Ok(Instant::from_nanos(ns))
+        }
     }
 }

@@ -180,7 +180,7 @@ pub use sys::reference::OsClock;
 pub use tickline_core::cell::{Bounds, Line, Slope};
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
-pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError};
+pub use unix_time::{UnixTime, UnixTimeRangeError};
 
 /// For the program `tickline`, which is built with this version. Not part of the API, and hidden:
 /// the program repeats the comparison by which a clock judges the counters, to show its parts.

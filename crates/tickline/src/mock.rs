@@ -37,6 +37,9 @@ use crate::unix_time::UnixTime;
 /// The number of active mocks, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
+/// The monotonic time at which a mock stands still, that of [`Instant::MAX`].
+const END_NS: u64 = Instant::MAX.as_nanos();
+
 thread_local! {
     static CURRENT: RefCell<Vec<Arc<MockClock>>> = const { RefCell::new(Vec::new()) };
 }
@@ -75,7 +78,7 @@ impl MockTime {
     /// Moves both clocks forward.
     fn advance(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let later = |now_ns: u64| Some(now_ns.saturating_add(ns));
+        let later = |now_ns: u64| Some(now_ns.saturating_add(ns).min(END_NS));
         // ORDERING: Relaxed for both: a test that moves the clock on one thread and reads it on
         // another orders the two itself.
         self.monotonic_ns
@@ -90,7 +93,8 @@ impl MockTime {
         let followed = self.followed.map_or(Duration::ZERO, |(now, start)| {
             now().saturating_duration_since(start)
         });
-        by_hand_ns.saturating_add(u64::try_from(followed.as_nanos()).unwrap_or(u64::MAX))
+        let followed_ns = u64::try_from(followed.as_nanos()).unwrap_or(u64::MAX);
+        by_hand_ns.saturating_add(followed_ns).min(END_NS)
     }
 }
 
@@ -198,7 +202,7 @@ impl MockClock {
         self.clock.clone()
     }
 
-    /// Moves both clocks forward. Saturates at the end of 64-bit nanoseconds.
+    /// Moves both clocks forward, at most to [`Instant::MAX`] of monotonic time.
     pub fn advance(&self, duration: Duration) {
         self.time.advance(duration);
     }

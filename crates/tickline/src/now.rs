@@ -2,10 +2,11 @@
 //! functions, and the constructors of [`Instant`] and [`UnixTime`] that read it.
 
 use core::time::Duration;
+use std::time::SystemTimeError;
 
 use crate::engine::{Engine, GLOBAL};
 use crate::instant::Instant;
-use crate::unix_time::{NegativeDurationError, UnixTime};
+use crate::unix_time::UnixTime;
 
 /// Calls `read` with the clock behind the free functions: the global one, or a mock that is active
 /// on this thread.
@@ -63,7 +64,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        Self::from_nanos(now_ns())
+        Self::from_reading(now_ns())
     }
 
     /// The current time, in order across threads: if one call was complete before another began,
@@ -73,7 +74,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {
-        Self::from_nanos(now_ordered_ns())
+        Self::from_reading(now_ordered_ns())
     }
 
     /// The coarse time that the global clock's thread stored at its last wake-up
@@ -83,7 +84,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn recent() -> Self {
-        Self::from_nanos(recent_ns())
+        Self::from_reading(recent_ns())
     }
 
     /// Time from this instant to [`Instant::now`].
@@ -107,10 +108,9 @@ impl UnixTime {
     ///
     /// # Errors
     ///
-    /// [`NegativeDurationError`] if this time is in the future, which is possible after the clock
-    /// was set.
+    /// std's error, if this time is in the future, which is possible after the clock was set.
     #[inline]
-    pub fn elapsed(&self) -> Result<Duration, NegativeDurationError> {
+    pub fn elapsed(&self) -> Result<Duration, SystemTimeError> {
         Self::now().duration_since(*self)
     }
 }

@@ -1,8 +1,9 @@
 //! A point in Unix time.
 
-use core::fmt;
+use core::cmp::Ordering;
+use core::fmt::{self, Alignment, Write};
 use core::time::Duration;
-use std::time::SystemTime;
+use std::time::{SystemTime, SystemTimeError};
 
 use crate::arithmetic::arithmetic;
 
@@ -145,20 +146,35 @@ impl UnixTime {
         (self.ns % NS_PER_S) as u32
     }
 
-    /// Time since `earlier`.
+    /// Time since `earlier`, which may be a `SystemTime`, such as a file's time of modification or
+    /// [`std::time::UNIX_EPOCH`]. On Windows, whose `SystemTime` counts units of 100 ns, both times
+    /// are rounded down to such a unit.
     ///
     /// # Errors
     ///
-    /// [`NegativeDurationError`] if `earlier` is the later time, which is possible after the clock
-    /// was set.
+    /// std's error, if `earlier` is the later time, which is possible after the clock was set.
     #[inline]
-    pub const fn duration_since(&self, earlier: Self) -> Result<Duration, NegativeDurationError> {
-        match self.ns.checked_sub(earlier.ns) {
-            Some(ns) => Ok(Duration::from_nanos(ns)),
-            None => Err(NegativeDurationError(Duration::from_nanos(
-                earlier.ns.abs_diff(self.ns),
-            ))),
-        }
+    pub fn duration_since(
+        &self,
+        earlier: impl Into<SystemTime>,
+    ) -> Result<Duration, SystemTimeError> {
+        SystemTime::from(*self).duration_since(earlier.into())
+    }
+
+    /// This time plus `duration`; `None` beyond [`MAX`](Self::MAX).
+    #[inline]
+    #[must_use]
+    pub fn checked_add(&self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        self.ns.checked_add(ns).map(Self::from_nanos)
+    }
+
+    /// This time minus `duration`; `None` before 1970.
+    #[inline]
+    #[must_use]
+    pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
+        let ns = u64::try_from(duration.as_nanos()).ok()?;
+        self.ns.checked_sub(ns).map(Self::from_nanos)
     }
 
     /// The time `ns` nanoseconds after 1970, or before 1970 if `ns` is negative. Every conversion
@@ -170,7 +186,49 @@ impl UnixTime {
     }
 }
 
-arithmetic!(UnixTime, "a Unix time");
+arithmetic!(UnixTime, UNIX_EPOCH);
+
+/// A number of ns.
+#[cfg(feature = "serde")]
+impl serde::Serialize for UnixTime {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.ns)
+    }
+}
+
+/// A number of ns.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for UnixTime {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_nanos)
+    }
+}
+
+/// Compares with a file's time of modification, for example.
+impl PartialEq<SystemTime> for UnixTime {
+    fn eq(&self, other: &SystemTime) -> bool {
+        SystemTime::from(*self) == *other
+    }
+}
+
+/// Compares with a file's time of modification, for example.
+impl PartialOrd<SystemTime> for UnixTime {
+    fn partial_cmp(&self, other: &SystemTime) -> Option<Ordering> {
+        SystemTime::from(*self).partial_cmp(other)
+    }
+}
+
+impl PartialEq<UnixTime> for SystemTime {
+    fn eq(&self, other: &UnixTime) -> bool {
+        *self == SystemTime::from(*other)
+    }
+}
+
+impl PartialOrd<UnixTime> for SystemTime {
+    fn partial_cmp(&self, other: &UnixTime) -> Option<Ordering> {
+        self.partial_cmp(&SystemTime::from(*other))
+    }
+}
 
 impl fmt::Debug for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,60 +261,43 @@ const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
 }
 
 /// Writes RFC 3339 in UTC, with nine digits or as many as the precision says. Further digits are
-/// cut off, so that the text is never later than the time.
+/// cut off, so that the text is never later than the time. Width, fill and alignment are those of a
+/// text.
 impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_S: u64 = 86_400;
+        const LENGTH_TO_SECONDS: usize = "1970-01-01T00:00:00Z".len();
         let (days, second) = (self.as_secs() / DAY_S, self.as_secs() % DAY_S);
         let (year, month, day) = date_from_days(days);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        let digits = f.precision().unwrap_or(9).min(9);
+        let fraction_length = if digits > 0 { 1 + digits } else { 0 };
+
+        let length = LENGTH_TO_SECONDS + fraction_length;
+        let padding = f.width().unwrap_or(0).saturating_sub(length);
+        let before = match f.align() {
+            Some(Alignment::Right) => padding,
+            Some(Alignment::Center) => padding / 2,
+            Some(Alignment::Left) | None => 0,
+        };
+        write_fill(f, before)?;
         write!(
             f,
             "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
         )?;
-        let digits = f.precision().unwrap_or(9).min(9);
         if digits > 0 {
             let cut = (digits..9).fold(self.subsec_nanos(), |fraction, _| fraction / 10);
             write!(f, ".{cut:0digits$}")?;
         }
-        f.write_str("Z")
+        f.write_str("Z")?;
+        write_fill(f, padding - before)
     }
 }
 
-/// The error of a subtraction whose subtrahend is the later time; the counterpart of
-/// `std::time::SystemTimeError`.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickline::UnixTime;
-///
-/// let (early, late) = (UnixTime::from_secs(5), UnixTime::from_secs(7));
-/// let error = early.duration_since(late).unwrap_err();
-/// assert_eq!(error.duration(), Duration::from_secs(2));
-/// assert_eq!(error.to_string(), "the time to subtract is 2s later than this one");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NegativeDurationError(Duration);
-
-impl NegativeDurationError {
-    /// How much later the time to subtract was.
-    #[must_use]
-    pub const fn duration(&self) -> Duration {
-        self.0
-    }
+fn write_fill(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+    let fill = f.fill();
+    (0..count).try_for_each(|_| f.write_char(fill))
 }
-
-impl fmt::Display for NegativeDurationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the time to subtract is {:?} later than this one",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for NegativeDurationError {}
 
 /// Exact, except on Windows, whose `SystemTime` counts units of 100 ns: the time is rounded down.
 impl From<UnixTime> for SystemTime {

@@ -172,22 +172,57 @@ fn instants_have_the_arithmetic_of_std() {
     moving += SECOND;
     moving -= Duration::from_nanos(5);
     assert_eq!(moving.as_nanos(), 1_000_000_000);
-    assert_eq!(early.checked_sub(Duration::from_nanos(6)), None);
+    assert_eq!(Instant::MIN.checked_sub(Duration::from_nanos(1)), None);
     assert_eq!(early.checked_add(Duration::MAX), None);
     assert!(early < late && HashSet::from([early, late, early]).len() == 2);
     assert_eq!(format!("{late:?}"), "Instant(1.000000007s)");
 }
 
 #[test]
-#[should_panic(expected = "overflow when adding a duration to an instant")]
-fn adding_too_much_panics_as_in_std() {
-    let _ = Instant::from_nanos(1) + Duration::MAX;
+fn an_instant_may_be_before_the_zero_of_its_clock() {
+    let second_after_zero = Instant::from_nanos(1_000_000_000);
+    let an_hour_earlier = second_after_zero - Duration::from_secs(3_600);
+    assert_eq!(an_hour_earlier.as_signed_nanos(), -3_599_000_000_000);
+    assert_eq!(
+        second_after_zero - an_hour_earlier,
+        Duration::from_secs(3_600)
+    );
 }
 
 #[test]
-#[should_panic(expected = "overflow when subtracting a duration from an instant")]
-fn subtracting_too_much_panics_as_in_std() {
-    let _ = Instant::from_nanos(1) - SECOND;
+fn an_instant_before_zero_is_zero_as_an_unsigned_number() {
+    assert_eq!((Instant::ZERO - SECOND).as_nanos(), 0);
+}
+
+#[test]
+fn an_instant_before_zero_has_a_sign_in_its_text() {
+    assert_eq!(format!("{:?}", Instant::ZERO - SECOND), "Instant(-1s)");
+}
+
+#[test]
+fn adding_too_much_to_an_instant_ends_at_the_last_one() {
+    assert_eq!(Instant::from_nanos(1) + Duration::MAX, Instant::MAX);
+}
+
+#[test]
+fn subtracting_too_much_from_an_instant_ends_at_the_first_one() {
+    assert_eq!(Instant::from_nanos(1) - Duration::MAX, Instant::MIN);
+}
+
+#[test]
+fn a_number_beyond_the_last_instant_is_the_last_instant() {
+    assert_eq!(Instant::from_nanos(u64::MAX), Instant::MAX);
+}
+
+#[test]
+fn adding_too_much_to_a_unix_time_ends_at_the_last_one() {
+    assert_eq!(UnixTime::from_secs(1) + Duration::MAX, UnixTime::MAX);
+}
+
+#[test]
+fn subtracting_too_much_from_a_unix_time_ends_at_1970() {
+    let time = UnixTime::from_secs(1) - Duration::from_secs(2);
+    assert_eq!(time, UnixTime::UNIX_EPOCH);
 }
 
 #[test]

@@ -19,13 +19,15 @@ proptest! {
     fn an_anchor_adds_one_difference(ns in nanos()) {
         let (anchor, at) = (Anchor::unix(), Instant::now());
         let difference = i128::from(anchor.to_unix(at).as_nanos()) - i128::from(at.as_nanos());
-        let nearest = |ns: i128| u64::try_from(ns.clamp(0, u64::MAX.into())).expect("clamped");
-        let (later, earlier) = (i128::from(ns) + difference, i128::from(ns) - difference);
-        let (instant, time) = (Instant::from_nanos(ns), UnixTime::from_nanos(ns));
-        prop_assert_eq!(anchor.to_unix(instant).as_nanos(), nearest(later));
-        prop_assert_eq!(anchor.to_instant(time).as_nanos(), nearest(earlier));
+        let (instant, time) = (Instant::from_signed_nanos(ns.cast_signed()), UnixTime::from_nanos(ns));
+        let later = i128::from(ns.cast_signed()) + difference;
+        let earlier = i128::from(ns) - difference;
+        let nearest_unix = u64::try_from(later.clamp(0, u64::MAX.into())).expect("clamped");
+        let nearest_instant = i64::try_from(earlier.clamp(i64::MIN.into(), i64::MAX.into())).expect("clamped");
+        prop_assert_eq!(anchor.to_unix(instant).as_nanos(), nearest_unix);
+        prop_assert_eq!(anchor.to_instant(time).as_signed_nanos(), nearest_instant);
         prop_assert!(u64::try_from(later).is_err() || anchor.to_instant(anchor.to_unix(instant)) == instant);
-        prop_assert!(u64::try_from(earlier).is_err() || anchor.to_unix(anchor.to_instant(time)) == time);
+        prop_assert!(i64::try_from(earlier).is_err() || anchor.to_unix(anchor.to_instant(time)) == time);
     }
 
     #[test]
@@ -77,7 +79,7 @@ mod linux {
         #[test]
         fn std_there_and_back_loses_nothing(first in nanos(), second in nanos()) {
             let anchor = Anchor::std();
-            let [first, second] = [first, second].map(Instant::from_nanos);
+            let [first, second] = [first, second].map(|ns| Instant::from_signed_nanos(ns.cast_signed()));
             let [first_std, second_std] = [first, second].map(|instant| anchor.to_std(instant));
             prop_assert_eq!([first_std, second_std].map(|instant| anchor.to_instant(instant)), [first, second]);
             prop_assert_eq!(first_std.checked_duration_since(second_std), first.checked_duration_since(second));
@@ -88,7 +90,7 @@ mod linux {
         fn std_times_out_of_range_saturate(seconds in 18_446_744_074..1_u64 << 40) {
             let (anchor, away) = (Anchor::std(), Duration::from_secs(seconds));
             prop_assert_eq!(anchor.to_instant(StdInstant::now() + away), Instant::MAX);
-            prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::ZERO);
+            prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::MIN);
         }
 
         /// The results are those of `SystemTime` for the same numbers.
@@ -148,13 +150,30 @@ proptest! {
 proptest! {
     #[test]
     fn numbers_in_json_lose_nothing(ns in any::<u64>()) {
-        let (instant, time) = (Instant::from_nanos(ns), UnixTime::from_nanos(ns));
+        let signed_ns = ns.cast_signed();
+        let (instant, time) = (Instant::from_signed_nanos(signed_ns), UnixTime::from_nanos(ns));
         let text = serde_json::to_string(&(instant, time)).unwrap();
-        prop_assert_eq!(&text, &format!("[{ns},{ns}]"));
+        prop_assert_eq!(&text, &format!("[{signed_ns},{ns}]"));
         prop_assert_eq!(serde_json::from_str::<(Instant, UnixTime)>(&text).unwrap(), (instant, time));
         let negative = serde_json::from_str::<UnixTime>(&format!("-{}", ns.max(1)));
         prop_assert!(negative.is_err());
     }
+}
+
+/// A value that was stored when instants were unsigned.
+#[cfg(feature = "serde")]
+#[test]
+fn a_number_in_json_beyond_the_last_instant_is_the_last_instant() {
+    let instant = serde_json::from_str::<Instant>(&u64::MAX.to_string()).unwrap();
+    assert_eq!(instant, Instant::MAX);
+}
+
+#[test]
+fn the_text_of_a_unix_time_is_aligned_as_the_format_says() {
+    let time = UnixTime::from_secs(0);
+    let text = format!("[{time:<22.0}][{time:*>22.0}][{time:^22.0}][{time:5.0}]");
+    let plain = "1970-01-01T00:00:00Z";
+    assert_eq!(text, format!("[{plain}  ][**{plain}][ {plain} ][{plain}]"));
 }
 
 #[test]
