@@ -142,6 +142,11 @@ crate::named! {
             "the last line has ended, and there is no other yet: the clock's thread is late, or readings \
             are rare and the clock has no thread (tickline::start() gives the global clock one, \
             Driver::Thread another)",
+        /// There is no line, and no thread can make one: a thread has stopped in the middle of a
+        /// recalibration, or was killed there, and the system does not say which.
+        DriverStopped => "driver_stopped":
+            "a thread has stopped in the middle of a recalibration, or was killed there, and holds the \
+            clock's lock",
     }
 }
 
