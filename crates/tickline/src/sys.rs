@@ -31,8 +31,8 @@ use other as system;
 pub use system::StoppableSleep;
 pub(crate) use system::{
     CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, Thread, clocksource, comparable_cpus,
-    cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token, may_read_counter,
-    pin_this_thread, token,
+    cpu_ids, disable_fork_token, environment_at_start, forbid_reading_files, is_accepted,
+    lock_token, may_read_counter, own_thread, pin_this_thread, process_number, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

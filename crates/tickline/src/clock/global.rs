@@ -102,7 +102,7 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
         // SAFETY: the number is the same for all threads of this process, and differs from every
         // ancestor's. No signal handler calls this function.
-        let token = unsafe { LockToken::new(sys::token()) };
+        let token = unsafe { LockToken::new(sys::process_number()) };
         match GLOBAL_THREAD.try_lock(token, reset) {
             Some(slot) => break slot,
             None => sleep.wait(pause),

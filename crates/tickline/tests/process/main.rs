@@ -27,6 +27,12 @@ mod allocator;
 mod denied;
 mod environment;
 mod forks;
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+mod killed;
 mod life;
 #[cfg(any(
     target_arch = "x86_64",
