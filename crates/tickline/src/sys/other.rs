@@ -128,6 +128,33 @@ impl Thread {
     }
 }
 
+/// The wait for a lock's release: a pause before the next attempt. std has nothing to sleep on that
+/// works in a forked child. A child's copy of a std `Mutex` may be held by a thread of the parent.
+#[derive(Debug)]
+pub(crate) struct Releases;
+
+impl Releases {
+    /// The holder creates or joins a thread, which seldom takes a millisecond.
+    const PAUSE: Duration = Duration::from_millis(4);
+
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "Linux counts them")]
+    pub(crate) fn count(&self) -> u32 {
+        0
+    }
+
+    #[expect(clippy::unused_self, reason = "Linux counts them")]
+    pub(crate) fn wait(&self, _: u32) {
+        StoppableSleep::plain().wait(Self::PAUSE);
+    }
+
+    #[expect(clippy::unused_self, reason = "Linux counts them")]
+    pub(crate) fn announce(&self) {}
+}
+
 /// A stand-in: these systems do not report that a thread was killed.
 #[derive(Debug)]
 pub(crate) struct RobustFutex;
