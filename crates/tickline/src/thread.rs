@@ -15,12 +15,16 @@
 //! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
 //! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
-//!   the lock of the global clock's thread is free, and join the thread. They are not for signal
-//!   handlers.
+//!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
+//!   priority, and join the thread. There is no priority inheritance: a third thread between the two
+//!   priorities can keep the holder from its CPU. They are not for signal handlers.
 //! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the
 //!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
 //!   coarse time is the current time.
+//! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md, *Why
+//!   it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder of the
+//!   lock is only stopped, or can't be asked about, the thread doubles its pauses up to the interval.
 //! - **The environment variable** has the value of the process's start
 //!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock
