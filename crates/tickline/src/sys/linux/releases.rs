@@ -17,8 +17,9 @@ impl Releases {
 
     /// The count. Ask before an attempt to take the lock.
     pub(crate) fn count(&self) -> u32 {
-        // ORDERING: Acquire, pairs with the Release in `announce`: a thread that sees a release finds
-        // the lock free, unless another thread has it. The count is loaded before the lock's word is.
+        // ORDERING: Acquire, pairs with the Release in `announce`: the attempt on the lock comes after
+        // this load. Weaker would let the count include a release that the attempt does not see, and
+        // the thread would sleep on. No test sees a weaker one: Miri has no such futex.
         self.0.load(Ordering::Acquire)
     }
 
@@ -30,7 +31,8 @@ impl Releases {
 
     /// Announces a release, after it. Wakes one thread: the others are woken by its release.
     pub(crate) fn announce(&self) {
-        // ORDERING: Release, pairs with the Acquire in `count`.
+        // ORDERING: Release, pairs with the Acquire in `count`: the lock is free before the count
+        // changes. No test sees a weaker one, as in `count`.
         self.0.fetch_add(1, Ordering::Release);
         futex(&self.0, libc::FUTEX_WAKE, 1, None);
     }
