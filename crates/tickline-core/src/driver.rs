@@ -65,8 +65,8 @@ pub struct DriverMemory {
     control: Control,
     /// The facts of the last judgement.
     pub facts: Facts,
-    /// Whether a thread has judged since a forked child took the lock over. A child that was forked
-    /// while the lock was free goes on with its parent's judgement.
+    /// Whether a thread has judged since the lock was taken over from a holder that is gone. A child
+    /// that was forked while the lock was free goes on with its parent's judgement.
     is_judged_here: bool,
 }
 
@@ -171,8 +171,9 @@ impl<S> DrivenClock<S> {
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
-    /// a thread of its parent. The control loop may then be half changed, until a judgement begins
-    /// it anew.
+    /// a thread of its parent, and any thread takes it over from one that has ended
+    /// ([`LockToken::of_thread`]). The control loop may then be half changed, until a judgement
+    /// begins it anew.
     pub fn lock(&self, token: LockToken) -> Option<LockGuard<'_, DriverMemory>> {
         self.memory.try_lock(token, DriverMemory::discard_facts)
     }
@@ -184,6 +185,13 @@ impl<S> DrivenClock<S> {
         self.keeper.set_due(due_ns);
     }
 
+    /// Whether a thread holds the lock, for display. It holds it for microseconds, and for
+    /// milliseconds if it calibrates CPUs. If the lock stays held, its holder is stopped, or was
+    /// killed, and the token does not tell.
+    pub fn is_locked(&self) -> bool {
+        self.memory.is_held()
+    }
+
     /// Takes the lock, and returns what its holder does next. Waits for no thread.
     pub fn ask(&self, token: LockToken, reference: &impl Reference) -> Step<'_, S> {
         let Some(memory) = self.lock(token) else {
@@ -193,7 +201,7 @@ impl<S> DrivenClock<S> {
             clock: self,
             memory,
         };
-        // A forked child that has taken the lock over judges for itself.
+        // A thread that has taken the lock over judges for itself.
         if driving.memory.is_judged_here
             && let Some(kind) = self.keeper.line_kind()
         {

@@ -138,6 +138,11 @@ crate::named! {
         /// The last line has ended, and there is no other yet. Only a warning for a gate, which
         /// stays open. Also the reason why a CPU without a line of its own has the OS clock.
         LineEnded => "line_ended": "the last line has ended, and there is no other yet",
+        /// There is no line, and no thread can make one: a thread has stopped in the middle of a
+        /// recalibration, or was killed there, and the system does not say which.
+        DriverStopped => "driver_stopped":
+            "a thread has stopped in the middle of a recalibration, or was killed there, and holds the \
+            clock's lock",
     }
 }
 

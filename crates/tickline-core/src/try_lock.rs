@@ -1,9 +1,22 @@
-//! A lock that never blocks, and that a forked child can take over.
+//! A lock that never blocks, and that outlives its holder: a forked child, or another thread, can
+//! take it over.
 //!
-//! No thread waits for it, so a signal handler may try to take it. The owner is a [`LockToken`] of
-//! the process. A child that finds its parent's token knows that the holder does not exist in this
-//! process, and takes the lock over. The content may be half changed then, so each caller states
-//! how to reset it.
+//! No thread waits for it, so a signal handler may try to take it. The owner is a [`LockToken`]: the
+//! number of the process and, if the system has a way to find out that a thread has ended, the
+//! holder's thread. There are two takeovers:
+//!
+//! - A child that finds its parent's number knows that the holder does not exist in this process.
+//! - A thread that finds a holder of its own process asks the system whether that thread has ended
+//!   ([`LockToken::of_thread`]). A filter may have killed it, or it has ended by a system call in
+//!   the middle of its work. A holder that is only slow or stopped keeps the lock: it may still
+//!   write.
+//!
+//! The content may be half changed then, so each caller states how to reset it.
+//!
+//! ```text
+//! 63                      32 31                        0
+//! [ number of the process   | thread, 0 if not known   ]    all zeros: the lock is free
+//! ```
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -24,13 +37,20 @@ pub struct TryLock<T> {
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// The number by which locks tell the threads of this process from those of its ancestors. Its
-/// maker answers for all locks that are ever taken with it; to take a lock is then safe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LockToken(u64);
+/// The number by which locks tell the threads of this process from those of its ancestors, and
+/// perhaps the thread that takes them. Its maker answers for all locks that are ever taken with it;
+/// to take a lock is then safe.
+#[derive(Debug, Clone, Copy)]
+pub struct LockToken {
+    number: u32,
+    /// 0 if it is not known.
+    thread: u32,
+    has_ended: fn(u32) -> bool,
+}
 
 impl LockToken {
-    /// The token with this number. No lock can be taken with the number 0.
+    /// The token with this number. No lock can be taken with the number 0. If a thread ends while it
+    /// holds a lock, that lock stays held in this process.
     ///
     /// # Safety
     ///
@@ -44,8 +64,65 @@ impl LockToken {
     ///    get a second one.
     /// 4. A handler that interrupted the holder and forks does not return in the child.
     #[must_use]
-    pub const unsafe fn new(number: u64) -> Self {
-        Self(number)
+    pub const unsafe fn new(number: u32) -> Self {
+        Self {
+            number,
+            thread: 0,
+            has_ended: |_| false,
+        }
+    }
+
+    /// The same token, for the thread with the id `thread`. If that thread ends while it holds a
+    /// lock, another thread takes the lock over. `has_ended` says whether the thread with an id has
+    /// ended; it is asked if the holder has this token's number, and an id other than 0. It must be
+    /// safe wherever a lock is taken: a signal handler may try to take one.
+    ///
+    /// # Safety
+    ///
+    /// 1. While the thread with this id lives, `has_ended` returns `false` for the id, in all threads
+    ///    that take locks with this number.
+    /// 2. If `has_ended` returns `true`, the calling thread sees every store of the thread that had
+    ///    the id.
+    /// 3. Only this thread takes locks with the token. It outlives the guards that it gets, wherever
+    ///    they are.
+    /// 4. An id is not given to a new thread between the question and the takeover. (Systems give
+    ///    ids out in turn, so tens of thousands of threads would have to begin in these
+    ///    nanoseconds.)
+    ///
+    /// ```
+    /// use tickline_core::try_lock::{LockToken, TryLock};
+    ///
+    /// fn has_ended(thread: u32) -> bool {
+    ///     thread == 21
+    /// }
+    /// // SAFETY: one process, one number.
+    /// let token = unsafe { LockToken::new(7) };
+    /// // SAFETY: this thread plays two, and the first one's guard is not used any more.
+    /// let [first, second] = [21, 22].map(|thread| unsafe { token.of_thread(thread, has_ended) });
+    /// let lock = TryLock::new(0);
+    /// core::mem::forget(lock.try_lock(first, |_| ())); // its thread is killed
+    /// assert_eq!(*lock.try_lock(second, |content| *content = 1).unwrap(), 1);
+    /// ```
+    #[must_use]
+    pub const unsafe fn of_thread(self, thread: u32, has_ended: fn(u32) -> bool) -> Self {
+        Self {
+            thread,
+            has_ended,
+            ..self
+        }
+    }
+
+    const fn word(self) -> u64 {
+        ((self.number as u64) << 32) | self.thread as u64
+    }
+
+    /// Whether the lock with this word may be taken: it is free, or its owner is gone.
+    fn may_take_from(self, owner: u64) -> bool {
+        let (number, thread) = (owner >> 32, owner & u64::from(u32::MAX));
+        if owner == 0 || number != u64::from(self.number) {
+            return true;
+        }
+        u32::try_from(thread).is_ok_and(|thread| thread != 0 && (self.has_ended)(thread))
     }
 }
 
@@ -85,7 +162,8 @@ impl LockToken {
 #[derive(Debug)]
 pub struct LockGuard<'a, T> {
     lock: &'a TryLock<T>,
-    token: u64,
+    /// The lock's word while this guard holds it.
+    word: u64,
     /// Threads may share a `&TryLock<T>` if its content may be sent, because the lock lets one
     /// thread in at a time. A shared guard lets in every thread that has the guard.
     exclusive: PhantomData<&'a mut T>,
@@ -100,33 +178,41 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// Takes the lock if it is free, or if its owner's token is not `token`. In the second case the
-    /// holder is in another process, and has never released the lock. The content may be half
-    /// changed, and `reset` puts it right.
+    /// Takes the lock if it is free, or if its owner is gone: the owner's number is not the token's,
+    /// or its thread has ended. An owner that is gone has never released the lock. The content may be
+    /// half changed, and `reset` puts it right.
     pub fn try_lock(
         &self,
-        LockToken(token): LockToken,
+        token: LockToken,
         reset: impl FnOnce(&mut T),
     ) -> Option<LockGuard<'_, T>> {
         // ORDERING: Relaxed, a guess that the exchange below verifies.
         let owner = self.owner.load(Ordering::Relaxed);
-        if owner == token || token == 0 {
+        if token.number == 0 || !token.may_take_from(owner) {
             return None;
         }
+        let word = token.word();
         // ORDERING: Acquire, pairs with the Release exchange in `drop`: this thread sees the last
-        // holder's changes.
+        // holder's changes. Those of a thread that has ended are visible once the system has said so
+        // (`LockToken::of_thread`).
         self.owner
-            .compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(owner, word, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         let mut guard = LockGuard {
             lock: self,
-            token,
+            word,
             exclusive: PhantomData,
         };
         if owner != 0 {
             reset(&mut guard);
         }
         Some(guard)
+    }
+
+    /// Whether a thread holds the lock, or a thread that is gone has never released it.
+    pub fn is_held(&self) -> bool {
+        // ORDERING: Relaxed, for display.
+        self.owner.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -152,7 +238,7 @@ impl<T> Drop for LockGuard<'_, T> {
         // another process has taken the lock over; the lock then stays with that process.
         self.lock
             .owner
-            .compare_exchange(self.token, 0, Ordering::Release, Ordering::Relaxed)
+            .compare_exchange(self.word, 0, Ordering::Release, Ordering::Relaxed)
             .ok();
     }
 }
@@ -180,5 +266,43 @@ mod tests {
         drop(childs);
         assert!(take(0).is_none(), "0 is not a token");
         assert_eq!(*take(1).unwrap(), 6, "released content is not reset");
+    }
+
+    /// A thread that ends while it holds the lock does not take the lock along. The others ask the
+    /// system about the holder, and about nobody else.
+    #[test]
+    fn a_thread_takes_over_from_one_that_has_ended_and_from_no_other() {
+        fn only_21_has_ended(thread: u32) -> bool {
+            assert_ne!(thread, 0, "no thread has this id");
+            thread == 21
+        }
+        let lock = TryLock::new(5);
+        // SAFETY: one process, one number.
+        let process = unsafe { LockToken::new(1) };
+        // SAFETY: the test plays the threads one after the other, and uses no guard of one that has
+        // ended.
+        let token = |thread| unsafe { process.of_thread(thread, only_21_has_ended) };
+        let take = |token| lock.try_lock(token, |content| *content += 1);
+        let stopped = take(token(20)).unwrap();
+        assert!(take(token(22)).is_none(), "it may go on at any moment");
+        assert!(
+            take(token(20)).is_none(),
+            "a handler that has interrupted it"
+        );
+        drop(stopped);
+        let killed = take(token(21)).unwrap();
+        assert!(take(process).is_none(), "this token has no way to ask");
+        assert_eq!(
+            *take(token(22)).unwrap(),
+            6,
+            "half changed content is reset"
+        );
+        assert!(!lock.is_held());
+        core::mem::forget(take(process));
+        assert!(
+            take(token(22)).is_none() && lock.is_held(),
+            "whose it is, is not known"
+        );
+        core::mem::forget(killed);
     }
 }

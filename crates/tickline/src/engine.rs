@@ -14,6 +14,7 @@ use tickline_core::control::{Cadence, Iteration};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{DrivenClock, Step};
 use tickline_core::gate::{Gate, Trust};
+use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
@@ -34,6 +35,13 @@ pub(crate) use gates::learn_environment;
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
 
+/// The time of something that has not happened, ns.
+const NEVER: i64 = i64::MIN;
+
+/// The time after which a driver that holds a lock counts as stopped, ns. It holds it for
+/// microseconds, and for milliseconds while it is preempted or calibrates CPUs.
+const STOPPED_AFTER_NS: i64 = 1_000_000_000;
+
 /// The engine of one clock, which may be in static memory. The line comes first: the address of the
 /// global engine is then that of its state, and a reading adds no offset.
 #[derive(Debug)]
@@ -46,6 +54,9 @@ pub(crate) struct Engine {
     cpu_lines: OnceBox<CpuLines>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
+    /// The time since which every driver was refused an iteration, although no gate was closed, ns;
+    /// [`NEVER`] if the last one was not.
+    refused_since_ns: AtomicI64,
     /// Whether the program drives this clock while it has no thread; otherwise readers do.
     is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
@@ -80,6 +91,7 @@ impl Engine {
             clock: DrivenClock::new(SharedClock::new(LineCell::new())),
             cpu_lines: OnceBox::new(),
             collector: TryLock::new(Collector::new()),
+            refused_since_ns: AtomicI64::new(NEVER),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
             thread_futex: sys::RobustFutex::new(),
@@ -237,9 +249,10 @@ impl Engine {
             return;
         }
         sys::disable_fork_token();
+        sys::forbid_reading_files();
         OsClock::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
-        // yet the effects of the two calls above, runs before any filter that is installed later.
+        // yet the effects of the calls above, runs before any filter that is installed later.
         self.has_minimal_probes.store(true, Ordering::Relaxed);
     }
 
@@ -298,10 +311,12 @@ impl Engine {
             let os_clock = self.probed_os_clock();
             step = permit.iterate(self.interval_ns(), cadence, &COUNTER?, &os_clock);
         }
-        match step {
+        let iteration = match step {
             Step::Rest(iteration) => iteration,
             Step::Judge(_) | Step::Iterate(_) | Step::CalibrateCpus(_) => None,
-        }
+        };
+        self.record_attempt(iteration.is_some());
+        iteration
     }
 
     /// Asks what to do now. Judges the gates first, if they must be.
@@ -316,6 +331,30 @@ impl Engine {
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         self.collector
             .try_lock(sys::lock_token(), Collector::discard_facts)
+    }
+
+    /// Records whether a driver has got what it needs for an iteration. The first refusal in a row
+    /// stores the time. A closed gate is none.
+    fn record_attempt(&self, has_succeeded: bool) {
+        let is_refused = !has_succeeded && !self.clock.keeper.stage().is_closed();
+        // ORDERING: Relaxed for all, for display. The load comes first: a store each time would take
+        // the cache line from readers.
+        let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
+        if is_refused && since_ns == NEVER {
+            self.refused_since_ns
+                .store(OsClock.monotonic_ns(), Ordering::Relaxed);
+        } else if !is_refused && since_ns != NEVER {
+            self.refused_since_ns.store(NEVER, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a thread has stopped while it held a lock that every driver needs, for display.
+    fn has_stopped_driver(&self) -> bool {
+        // ORDERING: Relaxed, for display.
+        let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
+        since_ns != NEVER
+            && OsClock.monotonic_ns().saturating_sub(since_ns) > STOPPED_AFTER_NS
+            && (self.clock.is_locked() || self.collector.is_held())
     }
 }
 

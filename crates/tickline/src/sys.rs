@@ -4,7 +4,7 @@
 //! - a sleep that ends when the clock is set,
 //! - a thread that starts even in a forked child,
 //! - a thread that gets no signals, and an `errno` that stays the same,
-//! - a lock that is released when its owner ends,
+//! - whether a thread has ended, and a wait for the release of a lock,
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
 //! - the kernel's clocksource, and the environment at the start of the process.
@@ -30,9 +30,9 @@ use other as system;
 
 pub use system::StoppableSleep;
 pub(crate) use system::{
-    CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, Thread, clocksource, comparable_cpus,
-    cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token, may_read_counter,
-    pin_this_thread, token,
+    CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread, clocksource,
+    comparable_cpus, cpu_ids, disable_fork_token, environment_at_start, forbid_reading_files,
+    is_accepted, lock_token, may_read_counter, own_thread, pin_this_thread, process_number, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

@@ -15,12 +15,16 @@
 //! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
 //! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
-//!   the lock of the global clock's thread is free, and join the thread. They are not for signal
-//!   handlers.
+//!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
+//!   priority, and join the thread. There is no priority inheritance: a third thread between the two
+//!   priorities can keep the holder from its CPU. They are not for signal handlers.
 //! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the
 //!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
 //!   coarse time is the current time.
+//! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md, *Why
+//!   it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder of the
+//!   lock is only stopped, or can't be asked about, the thread doubles its pauses up to the interval.
 //! - **The environment variable** has the value of the process's start
 //!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock
@@ -130,6 +134,8 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
 struct Reviews {
     /// The time of the last review, ns.
     last_ns: Option<i64>,
+    /// Wake-ups in a row at which the thread could run no iteration, although no gate was closed.
+    refusals: u32,
     /// The comparison that a review may start.
     comparison_thread: ComparisonThread,
 }
@@ -140,11 +146,12 @@ impl Reviews {
     /// again: an iteration is due now.
     fn review_if_due(&mut self, engine: &Engine, next_ns: Option<u64>) -> Option<u64> {
         let is_gate_closed = next_ns.is_none() && engine.clock.keeper.stage().is_closed();
+        let is_refused = next_ns.is_none() && !is_gate_closed;
+        self.refusals = if is_refused { self.refusals + 1 } else { 0 };
         let wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
             None if is_gate_closed => engine.interval_ns(),
-            // Another caller runs an iteration.
-            None => MIN_INTERVAL_NS,
+            None => pause_ns(self.refusals, engine.interval_ns()),
         };
         let now_ns = OsClock.monotonic_ns();
         let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| {
@@ -170,6 +177,16 @@ impl Reviews {
     }
 }
 
+/// The pause of a thread that was refused an iteration this many times in a row, ns. Another caller
+/// runs one, which takes microseconds. But that caller may be stopped in the middle of it: so each
+/// pause is twice as long as the one before, up to the interval.
+fn pause_ns(refusals: u32, interval_ns: u64) -> u64 {
+    let doublings = refusals
+        .saturating_sub(1)
+        .min(MIN_INTERVAL_NS.leading_zeros() - 1);
+    (MIN_INTERVAL_NS << doublings).min(interval_ns)
+}
+
 /// Sleeps for `wait_ns` in steps of `step`, and stores the coarse time before each step.
 fn sleep_and_store_recent(
     engine: &Engine,
@@ -190,5 +207,46 @@ fn sleep_and_store_recent(
         if woken != WakeCause::Timeout || left.is_zero() {
             return woken;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Driver;
+    use crate::sys;
+
+    /// Symptom: a thread whose lock was held by a killed one woke 7,260 times a second.
+    #[test]
+    fn a_thread_that_is_refused_pauses_twice_as_long_each_time() {
+        let engine = Engine::new(Driver::Reader);
+        let interval_ns = engine.interval_ns();
+        let mut reviews = Reviews::default();
+        let _held = engine.clock.lock(sys::lock_token()).expect("a free lock");
+        let mut next_ns = || {
+            let iteration = engine.iterate(Cadence::Scheduled);
+            reviews.review_if_due(&engine, iteration.map(|iteration| iteration.next_in_ns))
+        };
+        for doublings in 0..100 {
+            let doubled_ns = MIN_INTERVAL_NS.saturating_mul(1 << doublings.min(20));
+            assert_eq!(next_ns(), Some(doubled_ns.min(interval_ns)));
+        }
+    }
+
+    #[test]
+    fn an_iteration_ends_a_row_of_refusals() {
+        let engine = Engine::new(Driver::Reader);
+        let mut reviews = Reviews {
+            last_ns: Some(OsClock.monotonic_ns()),
+            ..Reviews::default()
+        };
+        let mut pause_ns = |next_ns| {
+            reviews
+                .review_if_due(&engine, next_ns)
+                .expect("no judgement")
+        };
+        (0..5).for_each(|_| _ = pause_ns(None));
+        assert_eq!(pause_ns(Some(7_000)), 7_000);
+        assert_eq!(pause_ns(None), MIN_INTERVAL_NS);
     }
 }

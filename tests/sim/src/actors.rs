@@ -31,7 +31,7 @@ pub(crate) struct Clock {
     pub(crate) cpu_clocks: Box<[SharedClock<SteppedCell>]>,
     pub(crate) config: Config,
     /// The number of the process's token.
-    pub(crate) token: Cell<u64>,
+    pub(crate) token: Cell<u32>,
     pub(crate) readers_drive: Cell<bool>,
     /// The result of a judgement made now, and that of the last one.
     pub(crate) judgement: Cell<Judgement>,

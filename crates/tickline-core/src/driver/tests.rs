@@ -7,11 +7,17 @@ use crate::reference::Resolutions;
 use crate::shared::{ReadingSource, SlowReading};
 use crate::testing::{CONFIG, HookedCell, Machine, leak};
 
+/// The ids of threads: one that lives, and two that end while they hold the lock.
+const LIVING: u32 = 21;
+const ENDED: [u32; 2] = [22, 23];
+
 /// A process with its clock, and the verdict that its facts lead to. One thread plays all parts.
 struct Process {
     clock: DrivenClock<HookedCell>,
     /// The number of its token.
-    number: Cell<u64>,
+    number: Cell<u32>,
+    /// The thread that drives now.
+    thread: Cell<u32>,
     judgements: Cell<u32>,
     is_open: Cell<bool>,
     was_open: Cell<bool>,
@@ -22,6 +28,7 @@ impl Process {
         Self {
             clock: DrivenClock::new(SharedClock::new(HookedCell::new(Machine::new()))),
             number: Cell::new(1),
+            thread: Cell::new(LIVING),
             judgements: Cell::new(0),
             is_open: Cell::new(true),
             was_open: Cell::new(true),
@@ -32,10 +39,12 @@ impl Process {
         self.clock.shared.cell.machine
     }
 
-    /// The token of the process.
+    /// The token of the process, for the thread that drives now.
     fn token(&self) -> LockToken {
         // SAFETY: no guard, ticket or permit is used after the number has changed.
-        unsafe { LockToken::new(self.number.get()) }
+        let token = unsafe { LockToken::new(self.number.get()) };
+        // SAFETY: nor after a thread has ended.
+        unsafe { token.of_thread(self.thread.get(), |thread| ENDED.contains(&thread)) }
     }
 
     fn ask(&self) -> Step<'_, HookedCell> {
@@ -406,27 +415,61 @@ fn a_change_before_any_step_of_a_driver_counts() {
     }
 }
 
-/// A child is forked by another thread before any step of a driver, whose stack then never goes on.
-/// The child takes the lock over, judges for itself, and its readings are in order.
+/// The end of a driver that holds the lock, and the next one.
+#[derive(Debug, Clone, Copy)]
+enum Gone {
+    /// Another thread forks. The driver does not exist in the child, which goes on.
+    Forked,
+    /// The driver's thread is killed. Another thread goes on.
+    Killed,
+}
+
+impl Gone {
+    /// Lets the driver be gone. The next one takes the lock over, and forgets the guard: that keeps
+    /// the unwinding driver from releasing the lock.
+    fn strike(self, process: &Process) {
+        match self {
+            Self::Forked => process.number.set(2),
+            Self::Killed => process.thread.set(ENDED[1]),
+        }
+        core::mem::forget(process.clock.lock(process.token()).expect("a takeover"));
+    }
+
+    /// Plays the release of the forgotten guard, by another takeover.
+    fn release(self, process: &Process) {
+        match self {
+            Self::Forked => process.number.set(3),
+            Self::Killed => process.thread.set(LIVING),
+        }
+    }
+}
+
+/// A driver is gone before any step of a judgement, of a review and of an iteration. The next one
+/// takes the lock over, judges for itself, and its readings are in order.
 #[test]
-fn a_child_that_is_forked_before_any_step_of_a_driver_goes_on() {
-    for before in BEFORE {
+fn a_driver_that_is_gone_before_any_step_has_a_successor() {
+    for (before, gone) in BEFORE
+        .into_iter()
+        .flat_map(|before| [Gone::Forked, Gone::Killed].map(|gone| (before, gone)))
+    {
         let mut step = 0;
         loop {
             let process = leak(Process::new());
             before(process);
+            process.thread.set(ENDED[0]);
             let judgements = process.judgements.get();
             let last_ns = process.clock.shared.slow().ns;
-            // The child's guard keeps the unwinding driver from releasing the lock.
-            let fork = move || {
-                process.number.set(2);
-                core::mem::forget(process.clock.lock(process.token()).expect("a takeover"));
+            let strike = move || {
+                gone.strike(process);
                 std::panic::resume_unwind(Box::new("the driver's stack is gone"));
             };
             let taken = leak(Cell::new(false));
             let driven = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-                taken.set(act_at_step(process, step, fork, || {
+                taken.set(act_at_step(process, step, strike, || {
                     process.drive(Cadence::Scheduled);
+                    if let Some(ticket) = process.clock.ask_review(process.token()) {
+                        _ = process.settle(ticket);
+                    }
                 }));
             }));
             if driven.is_ok() {
@@ -435,20 +478,36 @@ fn a_child_that_is_forked_before_any_step_of_a_driver_goes_on() {
             }
             process.machine().hooks.clear();
             let judged = process.judgements.get() - judgements;
-            // The guard was forgotten, so another takeover plays its release.
-            process.number.set(3);
+            gone.release(process);
             assert!(process.clock.shared.slow().ns >= last_ns, "step {step}");
             process.until_published();
             assert_eq!(
                 process.judgements.get() - judgements,
                 judged + 1,
-                "step {step}"
+                "{gone:?}, step {step}"
             );
             assert!(process.clock.shared.slow().ns >= last_ns, "step {step}");
             step += 1;
         }
-        assert!(step > 10, "{step}");
+        assert!(step > 20, "{step}");
     }
+}
+
+/// A thread that is stopped may go on at any moment, and write: it keeps the lock.
+#[test]
+fn a_driver_that_is_only_stopped_keeps_the_lock() {
+    let process = Process::new();
+    process.until_published();
+    let stopped = process.ask();
+    assert!(process.clock.is_locked());
+    assert!((0..100).all(|_| {
+        process.machine().pass(CONFIG.interval_ns);
+        process.iterate().is_none()
+    }));
+    drop(stopped);
+    process.until_published();
+    assert_eq!(process.judgements.get(), 1, "the control loop goes on");
+    assert!(!process.clock.is_locked());
 }
 
 /// The collector of the facts panics: the lock is free again, and the next driver judges. A driver

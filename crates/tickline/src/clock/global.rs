@@ -1,13 +1,11 @@
 //! The global clock's thread, and the guards that keep it running.
 
-use core::time::Duration;
-
 use tickline_core::try_lock::{LockToken, TryLock};
 
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Settings};
-use crate::sys::{self, StoppableSleep};
+use crate::sys::{self, Releases};
 use crate::thread::ClockThread;
 
 /// Starts a background thread for the global clock. Readers then no longer recalibrate. When the OS
@@ -82,32 +80,41 @@ struct GlobalThread {
 /// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The pause before the second attempt to take the lock. The holder creates or joins a thread,
-/// which seldom takes a millisecond. Each further pause is twice as long, up to 16 ms: an attempt
-/// takes 30 to 50 us of CPU time, most of it to fall asleep and to wake up, so with one every
-/// millisecond, a start that waits would use 5 % of a CPU.
-const LOCK_RETRY: Duration = Duration::from_millis(1);
+/// The releases of that lock.
+static RELEASES: Releases = Releases::new();
+
+/// Announces the release of the lock when it is dropped.
+struct Announcement;
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        RELEASES.announce();
+    }
+}
 
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it
 /// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
 /// would wait forever.
+///
+/// The release wakes a sleeper, so a thread with real-time priority does not starve while others
+/// start and drop on its CPU. An attempt every few milliseconds found the lock taken for 20 s.
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
-    // It sleeps on a futex, without a read of the clock.
-    let sleep = StoppableSleep::plain();
-    let mut pause = LOCK_RETRY;
+    // Dropped after the guard.
+    let _announcement = Announcement;
     let mut slot = loop {
+        // Counted before the attempt: a release after it ends the wait.
+        let releases = RELEASES.count();
         // If the lock was held at a fork, the value may be half written: overwrite it without a
         // drop.
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
         // SAFETY: the number is the same for all threads of this process, and differs from every
         // ancestor's. No signal handler calls this function.
-        let token = unsafe { LockToken::new(sys::token()) };
+        let token = unsafe { LockToken::new(sys::process_number()) };
         match GLOBAL_THREAD.try_lock(token, reset) {
             Some(slot) => break slot,
-            None => sleep.wait(pause),
-        };
-        pause = (pause * 2).min(LOCK_RETRY * 16);
+            None => RELEASES.wait(releases),
+        }
     };
     if GLOBAL.driver() != Driver::Thread {
         drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing

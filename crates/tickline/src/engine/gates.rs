@@ -87,6 +87,7 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else {
+            self.record_attempt(false);
             return false;
         };
         collector.run_one(

@@ -25,8 +25,10 @@ impl Engine {
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
         // It is none of the CPUs if another thread has left their lines again.
         let Step::CalibrateCpus(permit) = self.next_step() else {
+            self.record_attempt(false);
             return None;
         };
+        self.record_attempt(true);
         Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
     }
 

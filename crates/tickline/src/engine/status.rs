@@ -29,7 +29,10 @@ const fn gate_closed_by(reason: Reason) -> Gate {
         | Reason::KernelUnknown => Gate::Kernel,
         Reason::Untested | Reason::Untestable | Reason::Unsynchronised => Gate::Synchronised,
         Reason::Slow | Reason::Stuck => Gate::Cost,
-        Reason::CounterTooSlow | Reason::SamplesTooOld | Reason::LineEnded => Gate::Calibration,
+        Reason::CounterTooSlow
+        | Reason::SamplesTooOld
+        | Reason::LineEnded
+        | Reason::DriverStopped => Gate::Calibration,
         // `DisabledByProgram`, `DisabledByEnvironment`, and reasons that a later core may have.
         _ => Gate::User,
     }
@@ -96,6 +99,9 @@ impl Engine {
             || self.cpu_lines().is_some_and(CpuLines::is_published);
         each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::new(gate, Some(Reason::DisabledByProgram)),
+            Gate::Calibration if !has_line && self.has_stopped_driver() => {
+                Verdict::new(gate, Some(Reason::DriverStopped))
+            }
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded(gate),
         })

@@ -21,12 +21,26 @@ pub(crate) use windows::{comparable_cpus, pin_this_thread};
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
 pub(crate) fn token() -> u64 {
+    process_number().into()
+}
+
+/// The [`token`], as a number for locks.
+pub(crate) fn process_number() -> u32 {
     if cfg!(target_family = "wasm") {
         1
     } else {
-        u64::from(std::process::id()).max(1)
+        std::process::id().max(1)
     }
 }
+
+/// Unchanged: these systems do not say whether a thread has ended. If a thread ends while it holds
+/// a lock, the lock stays held.
+pub(crate) fn own_thread(token: LockToken) -> LockToken {
+    token
+}
+
+/// Does nothing: no file is read.
+pub(crate) fn forbid_reading_files() {}
 
 /// The token for the locks in this memory. On macOS and Windows it is the [`token`], because no
 /// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
@@ -35,7 +49,7 @@ pub(crate) fn token() -> u64 {
 /// forked child does not take over a lock that was held at the fork, and reads the OS clock.
 pub(crate) fn lock_token() -> LockToken {
     let number = if cfg!(any(target_vendor = "apple", windows)) {
-        token()
+        process_number()
     } else {
         1
     };
@@ -112,6 +126,33 @@ impl Thread {
     pub(crate) fn join(self) {
         ManuallyDrop::into_inner(self.0).join().ok();
     }
+}
+
+/// The wait for a lock's release: a pause before the next attempt. std has nothing to sleep on that
+/// works in a forked child. A child's copy of a std `Mutex` may be held by a thread of the parent.
+#[derive(Debug)]
+pub(crate) struct Releases;
+
+impl Releases {
+    /// The holder creates or joins a thread, which seldom takes a millisecond.
+    const PAUSE: Duration = Duration::from_millis(4);
+
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "Linux counts them")]
+    pub(crate) fn count(&self) -> u32 {
+        0
+    }
+
+    #[expect(clippy::unused_self, reason = "Linux counts them")]
+    pub(crate) fn wait(&self, _: u32) {
+        StoppableSleep::plain().wait(Self::PAUSE);
+    }
+
+    #[expect(clippy::unused_self, reason = "Linux counts them")]
+    pub(crate) fn announce(&self) {}
 }
 
 /// A stand-in: these systems do not report that a thread was killed.

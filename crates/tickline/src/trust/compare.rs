@@ -57,6 +57,16 @@ fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
     LAST_RESULT.try_lock(sys::lock_token(), |result| *result = None)
 }
 
+/// The lock on the comparison, for the calling thread; `None` while another thread compares.
+///
+/// It has the process's number, not that of `lock_token`: a comparison takes up to seconds, and a
+/// child that is forked meanwhile must always be able to take the lock over.
+fn comparison_lock() -> Option<LockGuard<'static, ()>> {
+    // SAFETY: two processes in this memory may both hold the lock, which protects no data.
+    let token = unsafe { LockToken::new(sys::process_number()) };
+    COMPARISON_LOCK.try_lock(sys::own_thread(token), |()| ())
+}
+
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal
 /// handler may judge the gates.
 pub(crate) fn result() -> Option<CounterComparison> {
@@ -126,20 +136,19 @@ impl ComparisonThread {
         if self.is_running() || is_fresh {
             return;
         }
-        // The process's token, not `lock_token`: a comparison takes up to seconds, and a child that
-        // is forked meanwhile must always be able to take the lock over.
-        // SAFETY: two processes in this memory may both hold the lock, which protects no data.
-        let token = unsafe { LockToken::new(sys::token()) };
-        let Some(guard) = COMPARISON_LOCK.try_lock(token, |()| ()) else {
+        if comparison_lock().is_none() {
             return;
-        };
+        }
         let sleep = Arc::new(StoppableSleep::plain());
         let thread_sleep = Arc::clone(&sleep);
         let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
+            // The thread takes the lock, so that others notice if it is killed.
+            let Some(_guard) = comparison_lock() else {
+                return;
+            };
             if let Some(comparison) = compare(&thread_sleep) {
                 publish(comparison);
             }
-            drop(guard);
         });
         match spawned {
             // The drop of the former value joins its thread, which has ended.

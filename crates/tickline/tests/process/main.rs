@@ -27,7 +27,14 @@ mod allocator;
 mod denied;
 mod environment;
 mod forks;
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+mod killed;
 mod life;
+mod real_time;
 #[cfg(any(
     target_arch = "x86_64",
     target_arch = "aarch64",

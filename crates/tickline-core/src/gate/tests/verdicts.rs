@@ -246,7 +246,7 @@ fn a_single_cpu_counts_as_synchronised() {
     }
 }
 
-/// The other reasons concern lines.
+/// The other reasons concern lines, and who makes them.
 #[test]
 fn each_reason_that_a_machine_can_cause_is_tested() {
     let mut caused = Vec::new();
@@ -258,6 +258,7 @@ fn each_reason_that_a_machine_can_cause_is_tested() {
         Reason::CounterTooSlow,
         Reason::SamplesTooOld,
         Reason::LineEnded,
+        Reason::DriverStopped,
     ];
     assert!(missing.eq(&reasons_of_lines), "{caused:?}");
 }

@@ -1,12 +1,11 @@
 //! Linux: the token of a process, in memory that the kernel wipes at a `fork`.
 
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use tickline_core::reference::Reference;
 use tickline_core::try_lock::LockToken;
 
-use crate::sys::reference::OsClock;
+use super::thread_end::own_thread;
 
 /// Memory that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
 /// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such memory, so
@@ -19,18 +18,26 @@ static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 /// The length of the mapping, bytes: one atomic. The kernel rounds it up to a page.
 const MAPPED_BYTES: usize = size_of::<AtomicU64>();
 
+/// The number of the last process, among this one and its ancestors, that has a fork token. It is in
+/// ordinary memory, so a child inherits it, and takes the next one: a token's number differs from
+/// those of all ancestors.
+static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
+
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
 /// never 0. A signal handler may call this.
 pub(crate) fn token() -> u64 {
     match fork_token() {
         Some(token) => {
-            // ORDERING: Relaxed for all: the number publishes no other memory.
+            // ORDERING: Relaxed for all: the numbers publish no other memory.
             let order = Ordering::Relaxed;
             let known = token.load(order);
             if known != 0 {
                 return known;
             }
-            let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 3;
+            // The number is taken before the token is stored. A child that is forked in between has
+            // no token, and takes the next number.
+            let number = LAST_NUMBER.fetch_add(1, order).wrapping_add(1);
+            let fresh = u64::from(number) << 32 | u64::from(process_id());
             token
                 .compare_exchange(0, fresh, order, order)
                 .map_or_else(|theirs| theirs, |_| fresh)
@@ -38,38 +45,59 @@ pub(crate) fn token() -> u64 {
         // Without a fork token: before Linux 4.14, or with minimal probes. The token is wrong for a
         // child that has the id of an ancestor: the ancestor has ended, or is in another pid
         // namespace.
-        None => process_id(),
+        None => process_id().into(),
     }
 }
 
-/// The token for the locks in this memory. All processes that share the memory have the same
-/// number, also those that `clone` made with `CLONE_VM`. A forked child has a copy of the memory,
-/// and another number. So the child takes over the locks that its parent's threads hold.
+/// The number of the [`token`], for locks that a forked child must always take over.
+pub(crate) fn process_number() -> u32 {
+    let token = token();
+    match high_half(token) {
+        0 => low_half(token),
+        number => number,
+    }
+}
+
+/// The process that has this process's fork token: its id, by which the kernel also knows its first
+/// thread. A process that shares this memory (`CLONE_VM`) gets the id of the first one that asked.
+/// `None` without a fork token.
+pub(super) fn process_with_token(token: u64) -> Option<u32> {
+    (high_half(token) != 0).then(|| low_half(token))
+}
+
+const fn high_half(token: u64) -> u32 {
+    (token >> 32) as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "half of the bits")]
+const fn low_half(token: u64) -> u32 {
+    token as u32
+}
+
+/// The token for the locks in this memory, for the calling thread. All processes that share the
+/// memory have the same number, also those that `clone` made with `CLONE_VM`. A forked child has a
+/// copy of the memory, and another number. So the child takes over the locks that its parent's
+/// threads hold. It names the thread, so that another one takes over its locks if it is killed.
 ///
 /// Without the fork token (minimal probes, Linux before 4.14) nothing distinguishes a forked child
 /// from one that shares this memory: both have a process id of their own. Then the number is the
-/// same for all processes, and no lock is taken over. A lock that another thread holds at a fork
-/// stays held in the child, whose readings then come from the OS clock.
+/// same for all processes, it names no thread, and no lock is taken over. A lock that another thread
+/// holds at a fork stays held in the child, whose readings then come from the OS clock.
 pub(crate) fn lock_token() -> LockToken {
-    let number = if fork_token().is_some() {
-        token()
-    } else {
-        NO_TAKEOVER
-    };
+    let number = high_half(token()).max(NO_TAKEOVER);
     // SAFETY: processes that share this memory have the same number. A forked child has a copy of
     // the memory, and another number. If the system can't distinguish the two cases, all processes
     // have the same number, and a lock that was held at a fork stays held in the child. POSIX
     // forbids a program to fork in a signal handler and to return from it in the child.
-    unsafe { LockToken::new(number) }
+    own_thread(unsafe { LockToken::new(number) })
 }
 
-/// The number of the lock token without a fork token. It differs from every fork token, because
-/// these are at least 3.
-const NO_TAKEOVER: u64 = 1;
+/// The number of the lock token without a fork token. Those of fork tokens are greater.
+const NO_TAKEOVER: u32 = 1;
 
-fn process_id() -> u64 {
+fn process_id() -> u32 {
     // SAFETY: getpid always succeeds and touches no memory.
-    u64::from(unsafe { libc::getpid() }.unsigned_abs()).max(1)
+    unsafe { libc::getpid() }.unsigned_abs().max(1)
 }
 
 fn fork_token() -> Option<&'static AtomicU64> {

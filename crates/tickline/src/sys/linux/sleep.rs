@@ -226,7 +226,7 @@ fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
     }
 }
 
-fn futex(
+pub(super) fn futex(
     word: &AtomicU32,
     operation: libc::c_int,
     value: u32,

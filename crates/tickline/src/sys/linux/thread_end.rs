@@ -1,0 +1,198 @@
+//! Linux: whether a thread of this process has ended, by its id.
+//!
+//! A thread that holds a lock may end in the middle of its work: a seccomp filter kills it alone, or
+//! a signal handler makes the system call `exit`. It runs no more code, so other threads must ask
+//! the kernel. Each thread has a clock of its CPU time, whose id contains the thread's, and
+//! `clock_gettime` of such a clock fails with EINVAL if this process has no such thread (Linux
+//! `kernel/time/posix-cpu-timers.c`, `pid_for_clock`). Two properties make it the right call:
+//!
+//! - Every filter must allow `clock_gettime`, so the question kills nobody.
+//! - It finds only threads of the calling process. So the same call tells a thread whether an id is
+//!   its own, and whether it is in the process that has the fork token, or only shares the memory
+//!   (`CLONE_VM`).
+//!
+//! The first thread is an exception. Its id is the process's, and is known until the process ends.
+//! The state in `/proc/self/stat` tells then, with full probes only: `Z` once the thread has ended.
+//!
+//! What it can't do:
+//!
+//! - If the kernel has given the id of a thread that has ended to a new thread of this process, the
+//!   lock stays held until the new one ends, too.
+//! - Two processes that share this memory, and have the same id in two pid namespaces, can't be told
+//!   apart. A program that makes them must not use one clock in both.
+//!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | a robust futex in every driver | a thread has one robust list, which is libc's; a signal handler may have interrupted libc in the middle of a change of that list |
+//! | `tgkill` with signal 0 | one more system call that a filter may kill for; it finds a first thread that has ended, too |
+//! | an age, after which the lock is taken over | a stopped thread may go on, and write to memory that is another's by then |
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::io;
+
+use tickline_core::reference::Reference;
+use tickline_core::try_lock::LockToken;
+
+use super::file::read;
+use super::fork::{process_with_token, token};
+use crate::sys::reference::OsClock;
+
+/// Whether the state of the first thread may be read from a file.
+static MAY_READ_FILES: AtomicBool = AtomicBool::new(true);
+
+/// The least time between two reads of that file, ns. A read takes about 10 us. The first thread may
+/// be stopped in the middle of an iteration, and readings of the others must not take that long.
+const READ_EVERY_NS: i64 = 10_000_000;
+
+/// The start of `/proc/self/stat`: the id, the name of at most 15 bytes in parentheses, the state
+/// (proc_pid_stat(5)).
+const STAT_BYTES: usize = 64;
+
+/// `token`, for the calling thread. Unchanged if its id can't be found out.
+pub(crate) fn own_thread(token: LockToken) -> LockToken {
+    match own_id() {
+        // SAFETY: 1. The id is that of the calling thread, in the process that has the fork token. So
+        // are the ids of all threads that take locks with this number, and `has_ended` finds each of
+        // them while it lives: it asks only in that process. 2. A thread that the kernel does not
+        // find any more, or that is a zombie, has made its last store before the kernel took the
+        // locks under which it was asked. 3. The callers take and release locks on this thread. 4. Ids
+        // are given out in turn.
+        Some(thread) => unsafe { token.of_thread(thread, has_ended) },
+        None => token,
+    }
+}
+
+/// The id of the calling thread. libc knows it without a system call. But in a child of a bare
+/// `clone`, libc has that of a thread of the parent, so the kernel is asked whether it is this
+/// process's.
+fn own_id() -> Option<u32> {
+    let process = process_with_token(token())?;
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the call has no precondition.
+    let own = unsafe { libc::pthread_self() };
+    // SAFETY: the calling thread, and a place that is valid for a write.
+    if unsafe { libc::pthread_getcpuclockid(own, &raw mut clock) } != 0 {
+        return None;
+    }
+    let thread = u32::try_from(!(clock >> 3)).ok()?;
+    (is_here(process) == Some(true) && (thread == process || is_here(thread) == Some(true)))
+        .then_some(thread)
+}
+
+/// Whether the thread with this id has ended. It took a lock with this process's fork token.
+fn has_ended(thread: u32) -> bool {
+    let token = token();
+    let Some(process) = process_with_token(token) else {
+        return false;
+    };
+    if is_here(process) != Some(true) {
+        return false; // this process only shares the memory
+    }
+    if thread == process {
+        first_thread_has_ended(token)
+    } else {
+        is_here(thread) == Some(false)
+    }
+}
+
+/// Whether this process has a thread with this id, the first one even after its end. `None` if the
+/// kernel does not say.
+fn is_here(thread: u32) -> Option<bool> {
+    // `MAKE_THREAD_CPUCLOCK` and `CPUCLOCK_SCHED` (`include/linux/posix-timers_types.h`).
+    let clock = (!libc::clockid_t::try_from(thread).ok()?) << 3 | 0b110;
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is valid for a write.
+    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } == 0 {
+        return Some(true);
+    }
+    (io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)).then_some(false)
+}
+
+/// Whether the first thread of this process, which has this token, has ended.
+fn first_thread_has_ended(token: u64) -> bool {
+    /// The token of the process whose first thread has ended.
+    static ENDED: AtomicU64 = AtomicU64::new(0);
+    /// The time of the last read of the file, ns.
+    static LAST_READ_NS: AtomicI64 = AtomicI64::new(i64::MIN);
+    // ORDERING: Relaxed for all: each word stands for itself. What the thread has stored is visible
+    // to every thread of the process: the kernel has ended it.
+    let order = Ordering::Relaxed;
+    if ENDED.load(order) == token {
+        return true;
+    }
+    let (now_ns, last_ns) = (OsClock.monotonic_ns(), LAST_READ_NS.load(order));
+    let is_recent = (0..READ_EVERY_NS).contains(&now_ns.saturating_sub(last_ns));
+    if is_recent || !MAY_READ_FILES.load(order) {
+        return false;
+    }
+    LAST_READ_NS.store(now_ns, order);
+    let has_ended = read(c"/proc/self/stat", &mut [0; STAT_BYTES], is_ended_in);
+    if has_ended {
+        ENDED.store(token, order);
+    }
+    has_ended
+}
+
+/// Whether the state in this text of `/proc/self/stat` is that of a thread that has ended. A name may
+/// contain parentheses.
+fn is_ended_in(stat: &[u8]) -> bool {
+    let name_end = stat.iter().rposition(|byte| *byte == b')');
+    let state = name_end.and_then(|end| stat.get(end + 2));
+    matches!(state, Some(b'Z' | b'X' | b'x'))
+}
+
+/// Keeps the state of the first thread from being read from a file. If that thread ends while it
+/// holds a lock, the lock then stays held.
+pub(crate) fn forbid_reading_files() {
+    // ORDERING: Relaxed, a setting.
+    MAY_READ_FILES.store(false, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_has_ended_once_it_was_joined_and_not_before() {
+        let (send_id, id) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send_id.send(own_id()).unwrap();
+            ends.recv().ok();
+        });
+        let Some(id) = id.recv().unwrap() else {
+            return eprintln!("SKIPPED: no fork token, or no clocks of threads");
+        };
+        assert_ne!(Some(id), own_id());
+        assert!(!has_ended(id));
+        drop(end);
+        thread.join().unwrap();
+        // A join returns when the thread has cleared its id, shortly before the kernel forgets it.
+        let begun = std::time::Instant::now();
+        while !has_ended(id) {
+            assert!(begun.elapsed().as_secs() < 20, "the end is not seen");
+            std::thread::yield_now();
+        }
+        let first = process_with_token(token()).unwrap();
+        assert!(!has_ended(first), "the first thread of this process waits");
+    }
+
+    #[test]
+    fn the_state_comes_after_the_name() {
+        for (stat, ended) in [
+            ("7 (main) S 1 7 7", false),
+            ("7 (main) Z 1 7 7", true),
+            ("7 (a) Z 1) R 1 7 7", false),
+            ("7 (a) R) X 1 7 7", true),
+            ("7 (main)", false),
+            ("", false),
+        ] {
+            assert_eq!(is_ended_in(stat.as_bytes()), ended, "{stat}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Threads that end in the middle of an iteration: a seccomp filter kills them, or a signal handler
+//! makes the system call `exit`. The clock's thread, which ends while it sleeps, is in `seccomp.rs`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{env, ptr};
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
+
+use crate::common::fork::{CANNOT, code_of_fork};
+use crate::common::procfs::status_field;
+use crate::common::{handle, right_if_possible, skip, until_fast};
+
+in_processes! { in_child_of_a_kernel:
+    a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing,
+    a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing,
+    a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing,
+    a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups,
+    a_child_that_is_forked_in_an_iteration_of_another_thread_takes_the_lock_over,
+}
+
+const NO_FILTERS: &str = "this machine has no seccomp filters";
+
+/// How a thread ends at the system call that its filter does not allow.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The filter kills the thread.
+    Killed,
+    /// The filter raises SIGSYS, and the handler makes the system call `exit`.
+    ExitInHandler,
+}
+
+const ENDS: [End; 2] = [End::Killed, End::ExitInHandler];
+
+extern "C" fn exit_this_thread(_: libc::c_int) {
+    // SAFETY: ends this thread, which is in the middle of an iteration.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+}
+
+/// The calling thread ends at its next call `number`. Returns whether this machine has filters.
+fn end_at(number: libc::c_long, end: End) -> bool {
+    handle(libc::SIGSYS, exit_this_thread as *const (), 0);
+    let action = match end {
+        End::Killed => SeccompAction::KillThread,
+        End::ExitInHandler => SeccompAction::Trap,
+    };
+    let rules = BTreeMap::from([(number, vec![])]);
+    let architecture = env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).unwrap();
+    apply_filter(&BpfProgram::try_from(filter).unwrap()).is_ok()
+}
+
+/// Runs `work` on a thread that ends at its first call `number`, and waits for its end. Returns
+/// `false` if this machine has no filters, or the thread has survived.
+fn dies_at(number: libc::c_long, end: End, work: impl FnOnce() + Send + 'static) -> bool {
+    let (sender, started) = std::sync::mpsc::channel();
+    // Not joined: the thread never returns.
+    let thread = std::thread::spawn(move || {
+        let own = std::fs::canonicalize("/proc/thread-self").unwrap();
+        let has_filter = end_at(number, end);
+        sender.send(has_filter.then_some(own)).unwrap();
+        if has_filter {
+            work();
+        }
+    });
+    let Some(task) = started.recv().unwrap() else {
+        return false;
+    };
+    while task.exists() {
+        std::thread::yield_now();
+    }
+    let survived = thread.is_finished();
+    std::mem::forget(thread);
+    !survived
+}
+
+/// A clock that the program drives, and that has a line; `None`, with a message, without a counter.
+fn manual_clock() -> Option<&'static Clock> {
+    let clock = Box::leak(Box::new(unjudged_clock()));
+    let begun = Instant::now();
+    while clock.status().state != ClockState::Fast {
+        if let ClockState::Fallback(reason) = clock.status().state {
+            skip(&format!("no usable counter here: {reason}"));
+            return None;
+        }
+        clock.maintain();
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            clock.status()
+        );
+    }
+    Some(clock)
+}
+
+/// Whether the program can drive the clock: some of these calls publish a line.
+fn iterates(clock: &Clock) -> bool {
+    let lines = || {
+        let events = clock.status().events;
+        events.get(Event::Replacement) + events.get(Event::FirstPublication)
+    };
+    let before = lines();
+    (0..1_000).any(|_| {
+        clock.maintain();
+        lines() > before
+    })
+}
+
+fn unjudged_clock() -> Clock {
+    Clock::builder().driver(Driver::Manual).start().unwrap()
+}
+
+/// Symptom: no line for the rest of the process's life, whoever called.
+fn a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing() {
+    for end in ENDS {
+        let Some(clock) = manual_clock() else { return };
+        let dies = dies_at(libc::SYS_clock_adjtime, end, move || _ = clock.maintain());
+        if !dies {
+            return skip(NO_FILTERS);
+        }
+        assert!(iterates(clock), "{end:?}: the lock is lost");
+        // A forked child has the lock free, or takes it over.
+        let code = code_of_fork(|| i32::from(!iterates(clock)));
+        assert_eq!(code, 0, "{end:?}");
+    }
+}
+
+/// The judge holds both locks, that of the clock and that of the collected facts.
+fn a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing() {
+    for end in ENDS {
+        let clock = Box::leak(Box::new(unjudged_clock()));
+        let clock: &'static Clock = clock;
+        let dies = dies_at(libc::SYS_openat, end, move || _ = clock.maintain());
+        if !dies {
+            return skip(NO_FILTERS);
+        }
+        clock.maintain();
+        assert!(clock.status().is_judged, "{end:?}: a lock is lost");
+    }
+    for end in ENDS {
+        let clock = Box::leak(Box::new(
+            Clock::builder().driver(Driver::Reader).start().unwrap(),
+        ));
+        let clock: &'static Clock = clock;
+        let dies = dies_at(libc::SYS_openat, end, move || {
+            loop {
+                std::hint::black_box(clock.now());
+            }
+        });
+        if !dies {
+            return skip(NO_FILTERS);
+        }
+        until_fast(clock);
+        assert!(
+            clock.status().is_judged,
+            "{end:?}: the collector's lock is lost"
+        );
+    }
+}
+
+/// Runs `before` and then an iteration of `clock` on the first thread of a forked child, which ends
+/// there, and `after` on another thread, whose result is the child's exit code.
+fn after_the_first_thread(clock: &'static Clock, end: End, after: fn(&Clock) -> i32) -> i32 {
+    code_of_fork(|| {
+        std::thread::spawn(move || {
+            let begun = Instant::now();
+            while status_field(&PathBuf::from("/proc/self"), "State:").unwrap() != "Z (zombie)" {
+                if begun.elapsed() > Duration::from_secs(20) {
+                    exit_at_once(9);
+                }
+                std::thread::yield_now();
+            }
+            exit_at_once(after(clock));
+        });
+        if !end_at(libc::SYS_clock_adjtime, end) {
+            return CANNOT;
+        }
+        clock.maintain();
+        8
+    })
+}
+
+fn exit_at_once(code: i32) -> ! {
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(code) }
+}
+
+/// The kernel knows the id of a process's first thread until the process ends.
+fn a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing() {
+    for end in ENDS {
+        let Some(clock) = manual_clock() else { return };
+        let code = after_the_first_thread(clock, end, |clock| i32::from(!iterates(clock)));
+        right_if_possible(NO_FILTERS, code);
+    }
+}
+
+/// The text for a lock that stays held: with minimal probes, a first thread that has ended is not
+/// noticed.
+const STOPPED: &str = "fallback: readings come from the OS clock, because a thread has stopped in \
+    the middle of a recalibration, or was killed there, and holds the clock's lock";
+
+/// The clock's thread sleeps on a futex, with this interval.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Symptom: the thread woke 7,260 times a second, and the status said "until there is a line".
+fn a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups() {
+    let clock = Clock::global();
+    if until_fast(clock).is_none() {
+        return;
+    }
+    let code = after_the_first_thread(clock, End::Killed, |clock| {
+        let settings = Clock::builder().probes(Probes::Minimal).interval(INTERVAL);
+        let Ok(_guard) = settings.start_global() else {
+            return 1;
+        };
+        let others = |task: &PathBuf| {
+            let id = task
+                .file_name()
+                .and_then(|name| name.to_str()?.parse().ok());
+            // SAFETY: the call has no precondition.
+            let first = unsafe { libc::getpid() };
+            // SAFETY: the call has no precondition.
+            let known = [first, unsafe { libc::gettid() }];
+            id.is_none_or(|id: i32| !known.contains(&id))
+        };
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let [ref thread] = tasks
+            .map(|task| task.path())
+            .filter(others)
+            .collect::<Vec<_>>()[..]
+        else {
+            return 2;
+        };
+        let wake_ups = || -> u32 {
+            status_field(thread, "voluntary_ctxt_switches:")
+                .unwrap()
+                .parse()
+                .unwrap()
+        };
+        // Until the line has ended, and the lock has been held for a second.
+        let begun = Instant::now();
+        while clock.status().state.to_string() != STOPPED {
+            if begun.elapsed() > Duration::from_secs(20) {
+                println!("{:?}", clock.status());
+                return 3;
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        if clock.status().state != ClockState::Fallback(Reason::DriverStopped) {
+            return 4;
+        }
+        let (before, begun) = (wake_ups(), Instant::now());
+        std::thread::sleep(INTERVAL * 20);
+        let intervals = begun.elapsed().as_nanos() / INTERVAL.as_nanos();
+        let woken = u128::from(wake_ups() - before);
+        if woken > 2 * intervals {
+            println!("{woken} wake-ups in {intervals} intervals");
+            return 5;
+        }
+        0
+    });
+    right_if_possible(NO_FILTERS, code);
+}
+
+/// A child is forked in the handler of another thread's iteration: that thread does not exist in
+/// the child, whose lock is held by nobody.
+fn a_child_that_is_forked_in_an_iteration_of_another_thread_takes_the_lock_over() {
+    let Some(clock) = manual_clock() else { return };
+    let (begin, begun) = std::sync::mpsc::channel();
+    extern "C" fn stand_still(_: libc::c_int) {
+        // SAFETY: waits for a signal, for ever.
+        unsafe { libc::ppoll(ptr::null_mut(), 0, ptr::null(), ptr::null()) };
+    }
+    std::thread::spawn(move || {
+        let own = std::fs::canonicalize("/proc/thread-self").unwrap();
+        let has_filter = end_at(libc::SYS_clock_adjtime, End::ExitInHandler);
+        handle(libc::SIGSYS, stand_still as *const (), 0);
+        begin.send(has_filter.then_some(own)).unwrap();
+        clock.maintain();
+    });
+    let Some(thread) = begun.recv().unwrap() else {
+        return skip(NO_FILTERS);
+    };
+    while status_field(&thread, "State:").unwrap() != "S (sleeping)" || iterates(clock) {
+        std::thread::yield_now();
+    }
+    assert!(!iterates(clock), "it may go on at any moment");
+    let code = code_of_fork(|| i32::from(!iterates(clock)));
+    assert_eq!(code, 0, "the child found the lock held");
+}
