@@ -121,6 +121,18 @@
 //! CPUs a reading, even an ordered one, may step back by the sum of their bounds. With
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
+//! # Plugins
+//!
+//! A library that is loaded by `dlopen` and contains tickline has a global clock of its own, and a
+//! thread of its own if it calls [`start`].
+//!
+//! | before the library is unloaded | with glibc | on Windows |
+//! |---|---|---|
+//! | all guards, clocks and background threads are dropped | it is unmapped, and leaves nothing | the same |
+//! | a [`ClockGuard`] is forgotten, or in a static, which is never dropped; or a clock with a thread is | it stays mapped, and the thread runs on | the process crashes: the thread's code is unmapped |
+//!
+//! musl unmaps no library. No other thread may be in a call of the library while it is unloaded.
+//!
 //! # How it works
 //!
 //! A control loop samples the OS clock, and publishes the next line before the present one ends.

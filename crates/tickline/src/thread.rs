@@ -15,8 +15,8 @@
 //! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
 //! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
-//!   the lock of the global clock's thread is free, and join the thread. They are not for signal
-//!   handlers.
+//!   the lock of the global clock's thread is free. A start waits until the thread has begun, and a
+//!   drop joins it. They are not for signal handlers.
 //! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the
 //!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
