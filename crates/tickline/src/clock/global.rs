@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tickline_core::try_lock::{LockToken, TryLock};
+use tickline_core::try_lock::TryLock;
 
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
@@ -20,15 +20,18 @@ use crate::thread::ClockThread;
 /// bounds ([`LinePerCpu`](crate::LinePerCpu)). For the order on such machines, too, start the
 /// thread with [`LinePerCpu::Off`](crate::LinePerCpu::Off): readings come from the OS clock there.
 ///
-/// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
-/// the thread. This call, and the drop of a guard, may wait for another thread; neither is for
-/// signal handlers, nor for a seccomp filter that kills single threads for the calls of a start or
-/// of a thread's end: a thread that is killed there blocks later starts and drops.
+/// The thread wakes twice a second, and runs until the last guard is dropped: a plugin drops its
+/// guards before it is unloaded ([Plugins](crate#plugins)). Further calls share the thread. This
+/// call, and the drop of a guard, may wait for another thread; neither is for signal handlers, nor
+/// for a seccomp filter that kills single threads for the calls of a start or of a thread's end: if
+/// a thread is killed there, later starts fail, and later drops wait for ever.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
-/// create the thread. The clock works without it.
+/// create the thread, or if the call has waited in vain for 5 s. With
+/// [`Probes::Minimal`](crate::Probes::Minimal) it waits in vain in a child that was forked during
+/// another thread's start or drop. The clock works without the thread.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -62,6 +65,8 @@ pub struct ClockGuard {
     /// The id of the thread that this guard keeps running. Ids are never reused, so the guard of a
     /// killed or a parent's thread stops no later thread.
     thread: u64,
+    /// The token of the process that made this guard.
+    process: u64,
 }
 
 #[derive(Debug)]
@@ -75,11 +80,11 @@ struct GlobalThread {
 /// The global clock's thread, if it runs. Not a std `Mutex`: a child that is forked while another
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
-/// With minimal probes, and on systems other than Linux, the token of this lock is the process id.
-/// Two processes in one memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`; `rfork` with
-/// `RFMEM`) then look like parent and child. A start in one forgets the other's thread, which keeps
-/// running unjoined. Starts or stops in both at once are a data race, which such programs must
-/// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
+/// The lock has the token of this memory ([`sys::lock_token`]), so two processes in one memory
+/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) exclude each other, too. With minimal probes,
+/// and on some systems other than Linux, all processes have the same token. A lock that was held at
+/// a fork then stays held in the child, where a start gives up. And two processes in one memory look
+/// like parent and child: a start in one forgets the other's thread, which keeps running unjoined.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The pause before the second attempt to take the lock. The holder creates or joins a thread,
@@ -88,31 +93,39 @@ static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 /// millisecond, a start that waits would use 5 % of a CPU.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
-/// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it
-/// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
-/// would wait forever.
-fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
+/// The pauses of a start together, before it gives up. By then the holder is stopped or dead, or
+/// other threads use all of the CPU.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sleeps until the lock is free, for `patience` at most, and calls `work` with the global clock's
+/// thread; `None` there if it does not run in this process. Returns `None` if the lock stays held.
+/// Not for signal handlers: a handler that has interrupted the holder would wait in vain.
+fn with_global_thread<R>(
+    patience: Duration,
+    work: impl FnOnce(&mut Option<GlobalThread>) -> R,
+) -> Option<R> {
     // It sleeps on a futex, without a read of the clock.
     let sleep = StoppableSleep::plain();
-    let mut pause = LOCK_RETRY;
+    let (mut waited, mut pause) = (Duration::ZERO, LOCK_RETRY);
     let mut slot = loop {
         // If the lock was held at a fork, the value may be half written: overwrite it without a
         // drop.
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
-        // SAFETY: the number is the same for all threads of this process, and differs from every
-        // ancestor's. No signal handler calls this function.
-        let token = unsafe { LockToken::new(sys::token()) };
-        match GLOBAL_THREAD.try_lock(token, reset) {
-            Some(slot) => break slot,
-            None => sleep.wait(pause),
-        };
+        if let Some(slot) = GLOBAL_THREAD.try_lock(sys::lock_token(), reset) {
+            break slot;
+        }
+        if waited >= patience {
+            return None;
+        }
+        sleep.wait(pause);
+        waited += pause;
         pause = (pause * 2).min(LOCK_RETRY * 16);
     };
     if GLOBAL.driver() != Driver::Thread {
         drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
     }
-    work(&mut slot)
+    Some(work(&mut slot))
 }
 
 impl ClockGuard {
@@ -120,9 +133,9 @@ impl ClockGuard {
     /// default.
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
-        GLOBAL.restrict_probes(settings.probes); // first: the lock's token may map memory
+        GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
         learn_environment(GLOBAL.probes());
-        with_global_thread(|slot| {
+        let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) =
                     chosen.and_then(|wanted| running.settings.difference(&wanted))
@@ -145,14 +158,28 @@ impl ClockGuard {
             };
             Ok(Self {
                 thread: running.thread.id,
+                process: sys::token(),
             })
+        });
+        started.unwrap_or_else(|| {
+            let text = format!(
+                "for {START_PATIENCE:?} another thread has been starting or ending the global clock's thread; or it did so when this process was forked"
+            );
+            Err(Error::new(ErrorKind::ThreadNotStarted, text))
         })
     }
 }
 
 impl Drop for ClockGuard {
     fn drop(&mut self) {
-        with_global_thread(|slot| {
+        // A child waits for no lock: it may have been held at the fork, and the guard does nothing
+        // there. In this process the holder is a thread, which releases the lock.
+        let patience = if self.process == sys::token() {
+            Duration::MAX
+        } else {
+            Duration::ZERO
+        };
+        with_global_thread(patience, |slot| {
             let running = slot
                 .as_mut()
                 .filter(|running| running.thread.id == self.thread);
