@@ -57,11 +57,12 @@
 //!
 //! # Guarantees
 //!
-//! These hold for clocks by the counter and the OS clock. A clock with a [`Backend`] promises what
-//! its backend does.
+//! These hold for clocks by the counter and the OS clock. For mocks, pages and clocks with a
+//! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
 //!
-//! - A reading never fails, blocks, allocates or panics. A signal handler may make a reading, even
-//!   the first one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
+//! - A reading never fails, allocates or panics. It waits for no other thread, except for 2 us at
+//!   most while that thread replaces the line. A signal handler may make a reading, even the first
+//!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
 //!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides
 //!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The figure includes tickline,
 //!   libc and the vDSO. It is for Linux programs whose symbols are bound at the start, which is
