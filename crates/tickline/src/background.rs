@@ -43,11 +43,16 @@
 //! ```
 
 use core::ffi::CStr;
+use core::time::Duration;
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
+
+/// The longest time that a start waits for its thread to begin. A thread begins within 0.1 ms,
+/// unless other threads use the CPU, or a filter kills it.
+const BEGIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// A thread and its sleep, without a word on whether it was killed, which its owner has.
 #[derive(Debug)]
@@ -67,9 +72,18 @@ impl SleepingThread {
     ) -> Result<Self, Error> {
         let sleep = Arc::new(sleep);
         let sleep_inside = Arc::clone(&sleep);
+        let begun = Arc::new(StoppableSleep::plain());
+        let begun_inside = Arc::clone(&begun);
         let blocked = SignalsBlocked::new();
-        let thread = Thread::spawn(name, move || work(&sleep_inside)).map_err(Error::thread)?;
+        let thread = Thread::spawn(name, move || {
+            begun_inside.stop();
+            work(&sleep_inside);
+        })
+        .map_err(Error::thread)?;
         drop(blocked);
+        // From its beginning on, the thread keeps a library that contains this code loaded. Before,
+        // the caller does.
+        begun.wait(BEGIN_WITHIN);
         Ok(Self {
             sleep,
             thread: Some(thread),

@@ -37,13 +37,6 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// clock of somebody's own. Clones are the same clock. Dropping the last clone of a clock other
 /// than the global one stops and joins its thread.
 ///
-/// A reading never fails. What else is promised depends on where it comes from:
-///
-/// | | blocks, allocates, panics | in a signal handler | bounds |
-/// |---|---|---|---|
-/// | by the counter, or by the OS clock: [`global`](Clock::global), [`builder`](Clock::builder) | never; the OS clock may be a system call | yes ([Guarantees](crate#guarantees)) | contain the OS clock, on the conditions of [`Reading`] |
-/// | by a [`Backend`], mocks included: [`from_backend`](Clock::from_backend) | as the backend does | if the backend may be called there | as the backend states them |
-///
 /// ```
 /// use tickline::Clock;
 ///
@@ -52,6 +45,21 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// assert!(clock.now_ordered() >= first);
 /// println!("{}", clock.status().state);
 /// ```
+///
+/// # What a reading promises
+///
+/// A reading returns a time, never an error. The rest depends on the kind of clock:
+///
+/// | a reading by | waits for another thread | system calls | allocates, panics | in a signal handler | bounds |
+/// |---|---|---|---|---|---|
+/// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | for 2 us at most, while that thread replaces the line | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
+/// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
+/// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most; with full probes it yields the CPU meanwhile, so until other threads leave it the CPU | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
+/// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time itself |
+/// | a [`Backend`] of somebody's own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic ends the process | if the backend may be called there | as the backend states them |
+///
+/// The order of readings is in the table [Order](crate#order); that of a backend is its
+/// obligation; a page's has [exceptions](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md#what-is-promised).
 ///
 /// # A clock to inject
 ///

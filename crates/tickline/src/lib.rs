@@ -57,11 +57,12 @@
 //!
 //! # Guarantees
 //!
-//! These hold for clocks by the counter and the OS clock. A clock with a [`Backend`] promises what
-//! its backend does.
+//! These hold for clocks by the counter and the OS clock. For mocks, pages and clocks with a
+//! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
 //!
-//! - A reading never fails, blocks, allocates or panics. A signal handler may make a reading, even
-//!   the first one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
+//! - A reading never fails, allocates or panics. It waits for no other thread, except for 2 us at
+//!   most while that thread replaces the line. A signal handler may make a reading, even the first
+//!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
 //!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides
 //!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The figure includes tickline,
 //!   libc and the vDSO. It is for Linux programs whose symbols are bound at the start, which is
@@ -120,6 +121,18 @@
 //! the counters unsynchronised. The table in [Order](#order) then holds on each CPU. Between two
 //! CPUs a reading, even an ordered one, may step back by the sum of their bounds. With
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
+//!
+//! # Plugins
+//!
+//! A library that is loaded by `dlopen` and contains tickline has a global clock of its own, and a
+//! thread of its own if it calls [`start`].
+//!
+//! | before the library is unloaded | with glibc | on Windows |
+//! |---|---|---|
+//! | all guards, clocks and background threads are dropped | it is unmapped, and leaves nothing | the same |
+//! | a [`ClockGuard`] is forgotten, or in a static, which is never dropped; or a clock with a thread is | it stays mapped, and the thread runs on | the process crashes: the thread's code is unmapped |
+//!
+//! musl unmaps no library. No other thread may be in a call of the library while it is unloaded.
 //!
 //! # How it works
 //!

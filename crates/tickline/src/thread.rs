@@ -16,8 +16,9 @@
 //!   std's condition variable would read the clock through the vDSO.
 //! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
 //!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
-//!   priority, and join the thread. There is no priority inheritance: a third thread between the two
-//!   priorities can keep the holder from its CPU. They are not for signal handlers.
+//!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
+//!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
+//!   are not for signal handlers.
 //! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the
 //!   clock, which is in the thread's robust list. From then on readers drive the clock, and the

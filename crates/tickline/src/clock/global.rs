@@ -1,6 +1,8 @@
 //! The global clock's thread, and the guards that keep it running.
 
-use tickline_core::try_lock::{LockToken, TryLock};
+use core::time::Duration;
+
+use tickline_core::try_lock::TryLock;
 
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
@@ -18,15 +20,19 @@ use crate::thread::ClockThread;
 /// bounds ([`LinePerCpu`](crate::LinePerCpu)). For the order on such machines, too, start the
 /// thread with [`LinePerCpu::Off`](crate::LinePerCpu::Off): readings come from the OS clock there.
 ///
-/// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
-/// the thread. This call, and the drop of a guard, may wait for another thread; neither is for
-/// signal handlers, nor for a seccomp filter that kills single threads for the calls of a start or
-/// of a thread's end: a thread that is killed there blocks later starts and drops.
+/// The thread wakes twice a second, and runs until the last guard is dropped: a plugin drops its
+/// guards before it is unloaded ([Plugins](crate#plugins)). Further calls share the thread. This
+/// call, and the drop of a guard, may wait for another thread. Neither is for signal handlers. If a
+/// seccomp filter kills single threads in these calls, the filter must allow the calls: with
+/// [`Probes::Minimal`](crate::Probes::Minimal) no thread learns of such a death, so later starts
+/// fail, and later drops wait for ever.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
-/// create the thread. The clock works without it.
+/// create the thread, or if another thread's start or drop has not ended for 5 s. With
+/// [`Probes::Minimal`](crate::Probes::Minimal) that is so in a child that was forked during another
+/// thread's start or drop. The clock works without the thread.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -60,6 +66,8 @@ pub struct ClockGuard {
     /// The id of the thread that this guard keeps running. Ids are never reused, so the guard of a
     /// killed or a parent's thread stops no later thread.
     thread: u64,
+    /// The token of the process that made this guard.
+    process: u64,
 }
 
 #[derive(Debug)]
@@ -73,11 +81,11 @@ struct GlobalThread {
 /// The global clock's thread, if it runs. Not a std `Mutex`: a child that is forked while another
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
-/// With minimal probes, and on systems other than Linux, the token of this lock is the process id.
-/// Two processes in one memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`; `rfork` with
-/// `RFMEM`) then look like parent and child. A start in one forgets the other's thread, which keeps
-/// running unjoined. Starts or stops in both at once are a data race, which such programs must
-/// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
+/// The lock has the token of this memory ([`sys::lock_token`]), so two processes in one memory
+/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) exclude each other, too. With minimal probes,
+/// and on some systems other than Linux, all processes have the same token. A lock that was held at
+/// a fork then stays held in the child, where a start gives up. And two processes in one memory look
+/// like parent and child: a start in one forgets the other's thread, which keeps running unjoined.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The releases of that lock.
@@ -92,15 +100,23 @@ impl Drop for Announcement {
     }
 }
 
-/// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it
-/// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
-/// would wait forever.
+/// The time without a release after which a start gives up. By then the holder is stopped, or died
+/// where no one can tell.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` there if
+/// it does not run in this process. Returns `None` if nobody releases the lock for `patience`. Not
+/// for signal handlers: a handler that has interrupted the holder would wait in vain.
 ///
 /// The release wakes a sleeper, so a thread with real-time priority does not starve while others
 /// start and drop on its CPU. An attempt every few milliseconds found the lock taken for 20 s.
-fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
+fn with_global_thread<R>(
+    patience: Duration,
+    work: impl FnOnce(&mut Option<GlobalThread>) -> R,
+) -> Option<R> {
     // Dropped after the guard.
     let _announcement = Announcement;
+    let mut in_vain = Duration::ZERO;
     let mut slot = loop {
         // Counted before the attempt: a release after it ends the wait.
         let releases = RELEASES.count();
@@ -108,18 +124,19 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
         // drop.
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
-        // SAFETY: the number is the same for all threads of this process, and differs from every
-        // ancestor's. No signal handler calls this function.
-        let token = unsafe { LockToken::new(sys::process_number()) };
-        match GLOBAL_THREAD.try_lock(token, reset) {
-            Some(slot) => break slot,
-            None => RELEASES.wait(releases),
+        if let Some(slot) = GLOBAL_THREAD.try_lock(sys::lock_token(), reset) {
+            break slot;
         }
+        if in_vain >= patience {
+            return None;
+        }
+        let waited = RELEASES.wait(releases);
+        in_vain = waited.map_or(Duration::ZERO, |time| in_vain.saturating_add(time));
     };
     if GLOBAL.driver() != Driver::Thread {
         drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
     }
-    work(&mut slot)
+    Some(work(&mut slot))
 }
 
 impl ClockGuard {
@@ -127,9 +144,9 @@ impl ClockGuard {
     /// default.
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
-        GLOBAL.restrict_probes(settings.probes); // first: the lock's token may map memory
+        GLOBAL.restrict_probes(settings.probes); // first: the token of a process may be a system call
         learn_environment(GLOBAL.probes());
-        with_global_thread(|slot| {
+        let started = with_global_thread(START_PATIENCE, |slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) =
                     chosen.and_then(|wanted| running.settings.difference(&wanted))
@@ -152,14 +169,28 @@ impl ClockGuard {
             };
             Ok(Self {
                 thread: running.thread.id,
+                process: sys::token(),
             })
+        });
+        started.unwrap_or_else(|| {
+            let text = format!(
+                "for {START_PATIENCE:?} another thread has been starting or ending the global clock's thread; or it did so when this process was forked"
+            );
+            Err(Error::new(ErrorKind::ThreadNotStarted, text))
         })
     }
 }
 
 impl Drop for ClockGuard {
     fn drop(&mut self) {
-        with_global_thread(|slot| {
+        // A child waits for no lock: it may have been held at the fork, and the guard does nothing
+        // there. In this process the holder is a thread, which releases the lock.
+        let patience = if self.process == sys::token() {
+            Duration::MAX
+        } else {
+            Duration::ZERO
+        };
+        with_global_thread(patience, |slot| {
             let running = slot
                 .as_mut()
                 .filter(|running| running.thread.id == self.thread);

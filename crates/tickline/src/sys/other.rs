@@ -146,9 +146,11 @@ impl Releases {
         0
     }
 
+    /// Returns the time of the pause: a release in it is not noticed.
     #[expect(clippy::unused_self, reason = "Linux counts them")]
-    pub(crate) fn wait(&self, _: u32) {
+    pub(crate) fn wait(&self, _: u32) -> Option<Duration> {
         StoppableSleep::plain().wait(Self::PAUSE);
+        Some(Self::PAUSE)
     }
 
     #[expect(clippy::unused_self, reason = "Linux counts them")]

@@ -13,11 +13,9 @@ struct Watched;
 static ALLOCATOR: Watched = Watched;
 
 thread_local! {
-    /// Whether this thread's next allocation takes [`HELD`].
-    pub(crate) static SLEEPS: Cell<bool> = const { Cell::new(false) };
+    /// The time that this thread's next allocation takes.
+    pub(crate) static SLEEPS_FOR: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
-
-pub(crate) const HELD: Duration = Duration::from_millis(1_500);
 
 /// Whether a thread sleeps in the allocator.
 pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
@@ -25,9 +23,10 @@ pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if SLEEPS.replace(false) {
+        let time = SLEEPS_FOR.replace(Duration::ZERO);
+        if !time.is_zero() {
             ASLEEP.store(true, Ordering::Release);
-            std::thread::sleep(HELD);
+            std::thread::sleep(time);
             ASLEEP.store(false, Ordering::Release);
         }
         read_in_the_allocator();

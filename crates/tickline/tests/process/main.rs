@@ -44,3 +44,5 @@ mod seccomp;
 mod shared_memory;
 mod signal;
 mod threads;
+#[cfg(target_env = "gnu")] // musl unloads no library
+mod unload;

@@ -4,13 +4,15 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickline::{Clock, ClockState, Driver, Event, Probes};
+use tickline::{Clock, ClockState, Driver, ErrorKind, Event, Probes};
 use tickline_observe::{Bracket, monotonic_ns};
 
 use crate::common::{skip, until};
+use crate::threads::while_a_start_takes;
 
 in_processes! { in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
+    two_processes_in_one_memory_do_not_start_at_once,
 }
 
 /// Readings further than this from `CLOCK_MONOTONIC` are wrong, ns.
@@ -108,4 +110,36 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
         farthest_ns < MAX_OFF_NS,
         "a reading was {farthest_ns} ns off"
     );
+}
+
+/// Starts the global clock's thread, and ends the process with the result.
+extern "C" fn start_and_exit(_: *mut libc::c_void) -> libc::c_int {
+    let code = match tickline::start() {
+        Err(error) if error.kind() == ErrorKind::ThreadNotStarted => 0,
+        Err(_) => 1,
+        Ok(_) => 2,
+    };
+    // SAFETY: ends the process, with the thread that it may have.
+    unsafe { libc::_exit(code) }
+}
+
+/// Symptom: with minimal probes, a start in one process took the lock from a start in the other,
+/// and both changed the same data.
+fn two_processes_in_one_memory_do_not_start_at_once() {
+    drop(Clock::builder().probes(Probes::Minimal).start_global());
+    while_a_start_takes(Duration::from_secs(8), || {
+        let child = clone_in_this_memory(start_and_exit, std::ptr::null_mut());
+        if child < 0 {
+            return skip("this machine has no clone(CLONE_VM)");
+        }
+        let mut status = 0;
+        // SAFETY: `status` is valid for a write. This thread shares its thread-local data with the
+        // child, and does nothing else meanwhile.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(
+            libc::WIFEXITED(status),
+            "the second one ended with {status:#x}"
+        );
+        assert_eq!(libc::WEXITSTATUS(status), 0, "the second one started");
+    });
 }

@@ -1,15 +1,16 @@
 //! The clock's thread: when it runs, what it does not change, and concurrent starts.
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tickline::{
-    Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Gate, Reason, Trust,
+    Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Gate, Probes, Reason, Trust,
 };
 use tickline_observe::{clock_ns, monotonic_ns};
 
-use crate::allocator::{ASLEEP, SLEEPS};
+use crate::allocator::{ASLEEP, SLEEPS_FOR};
 use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickline_threads};
 use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
 
@@ -27,6 +28,8 @@ in_processes! { in_child:
 in_processes! { in_child_of_a_kernel:
     the_thread_blocks_all_signals_and_leaves_the_callers_alone,
     a_child_that_is_forked_during_a_start_can_start,
+    with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one,
+    with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait,
     a_child_that_is_forked_while_a_thread_begins_can_start,
 }
 
@@ -242,12 +245,12 @@ fn the_counters_are_compared_if_the_result_matters() {
 
 // ---- starts that meet others ------------------------------------------------------------------
 
-/// Runs `body` while another thread is in the middle of a start, and holds the start's lock. The
-/// first thing that a start does under the lock is to allocate.
-fn while_a_start_takes_long(body: impl FnOnce()) {
+/// Runs `body` while another thread is in the middle of a start, and holds the start's lock for
+/// `time`. The first thing that a start does under the lock is to allocate.
+pub(crate) fn while_a_start_takes(time: Duration, body: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            SLEEPS.set(true);
+            SLEEPS_FOR.set(time);
             drop(tickline::start().expect("a thread"));
         });
         while !ASLEEP.load(Ordering::Acquire) {
@@ -260,7 +263,7 @@ fn while_a_start_takes_long(body: impl FnOnce()) {
 /// Symptom: a thread with real-time priority spun for 40 s while a thread without, on the same CPU,
 /// held the lock.
 fn a_start_that_waits_for_another_one_sleeps() {
-    while_a_start_takes_long(|| {
+    while_a_start_takes(Duration::from_millis(1_500), || {
         let (start_ns, start_cpu_ns) = (monotonic_ns(), clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
         let guard = tickline::start().unwrap();
         let waited_ns = monotonic_ns() - start_ns;
@@ -281,7 +284,7 @@ fn a_start_that_waits_for_another_one_sleeps() {
 /// A child that is forked while another thread holds the lock takes it over, with a thread of its
 /// own. The drop of the guard in the child does not wait either.
 fn a_child_that_is_forked_during_a_start_can_start() {
-    while_a_start_takes_long(|| {
+    while_a_start_takes(Duration::from_millis(1_500), || {
         in_fork(|| {
             let guard = tickline::start().unwrap();
             assert_eq!(Clock::global().status().driver, Driver::Thread);
@@ -292,6 +295,39 @@ fn a_child_that_is_forked_during_a_start_can_start() {
             ASLEEP.load(Ordering::Acquire),
             "the lock was free before the child had ended"
         );
+    });
+}
+
+/// With minimal probes a child can't take the lock over, because the holder may be a process in the
+/// same memory. So a start in the child gives up.
+fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
+    drop(Clock::builder().probes(Probes::Minimal).start_global());
+    while_a_start_takes(Duration::from_secs(8), || {
+        in_fork(|| {
+            let error = tickline::start().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
+            assert!(error.to_string().contains("was forked"), "{error}");
+            assert_eq!(Clock::global().status().driver, Driver::Reader);
+        });
+        assert!(ASLEEP.load(Ordering::Acquire), "the lock was free");
+    });
+}
+
+/// The drop of an inherited guard, which has no effect in a child, does not wait for the lock.
+fn with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait() {
+    let guard = Clock::builder().probes(Probes::Minimal).start_global();
+    let guard = RefCell::new(Some(guard.unwrap()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            SLEEPS_FOR.set(Duration::from_secs(2));
+            // The text of the error is made under the lock.
+            Clock::builder().start_global().unwrap_err();
+        });
+        while !ASLEEP.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        in_fork(|| drop(guard.take()));
+        assert!(ASLEEP.load(Ordering::Acquire), "the lock was free");
     });
 }
 

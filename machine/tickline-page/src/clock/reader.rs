@@ -51,11 +51,13 @@ struct PageReader {
 /// [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
 /// the exceptions. Unix time comes from the page, too.
 ///
-/// | what a [`Clock`] promises elsewhere | with a page |
+/// A table of [`Clock`](Clock#what-a-reading-promises) compares all kinds of clocks. Of a page:
+///
+/// | promise | with a page |
 /// |---|---|
 /// | the bounds contain the OS clock | yes: each reading with bounds reads that clock twice. Readings may be ahead of it by the page's lead, which `tickline serve status` shows |
-/// | a reading never blocks | while the server publishes its first line, a reading may wait for up to 1 ms, or until other threads leave it the CPU |
-/// | a reading never fails | if the owner of the page truncates its file, the next reading raises SIGBUS |
+/// | a reading waits for no other thread | no: while the server publishes its first line, a reading may wait for up to 1 ms, or until other threads leave it the CPU |
+/// | a reading never fails | no: if somebody truncates the page's file, the next reading raises SIGBUS. Only the file's owner can do that, and root: this call refuses a file that other users may write to, or that is too short already |
 /// | a signal handler may read | yes |
 /// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order |
 /// | without a line readings come from the OS clock | yes, in order: the server has ended, or the counter can't be trusted |

@@ -1,22 +1,30 @@
 //! Linux: the token of a process, in memory that the kernel wipes at a `fork`.
 
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::try_lock::LockToken;
 
 use super::thread_end::own_thread;
 
-/// Memory that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
-/// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such memory, so
-/// that the answer stays the same for the whole process.
-static TOKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+/// Whole pages, whatever the kernel's page size, because the kernel wipes whole pages. They are a
+/// part of the program or library that contains tickline, so they go when the library is unloaded.
+/// Linux has pages of 4 KiB on x86_64, and of up to 64 KiB on other processors.
+#[derive(Debug)]
+#[cfg_attr(target_arch = "x86_64", repr(align(4_096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(65_536)))]
+struct WholePages(AtomicU64);
 
-/// Stands for memory that the kernel did not give. Nothing reads or writes it.
-static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
+/// The token of this process; 0 before its first use. The kernel fills the pages with zeros in
+/// every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14).
+static TOKEN: WholePages = WholePages(AtomicU64::new(0));
 
-/// The length of the mapping, bytes: one atomic. The kernel rounds it up to a page.
-const MAPPED_BYTES: usize = size_of::<AtomicU64>();
+/// Whether [`TOKEN`] is wiped at a fork: [`UNKNOWN`], [`WIPED`] or [`NOT_WIPED`]. The answer stays
+/// the same for the whole process, and for its forked children.
+static IS_WIPED: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+const UNKNOWN: u8 = 0;
+const WIPED: u8 = 1;
+const NOT_WIPED: u8 = 2;
 
 /// The number of the last process, among this one and its ancestors, that has a fork token. It is in
 /// ordinary memory, so a child inherits it, and takes the next one: a token's number differs from
@@ -101,66 +109,35 @@ fn process_id() -> u32 {
 }
 
 fn fork_token() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange in `map_fork_token`: the memory is mapped.
-    // No test sees a weaker one: the kernel has filled it, and processors know an address before
-    // they load from it.
-    let mut known = TOKEN.load(Ordering::Acquire);
-    if known.is_null() {
-        known = map_fork_token();
-    }
-    if ptr::eq(known, &raw const UNAVAILABLE) {
-        return None;
-    }
-    // SAFETY: the pointer is not null here. Installed memory is never unmapped; zeros are a valid
-    // `AtomicU64`.
-    unsafe { known.as_ref() }
+    // ORDERING: Relaxed, the answer publishes no other memory.
+    let known = match IS_WIPED.load(Ordering::Relaxed) {
+        UNKNOWN => set_wiped(ask_to_wipe()),
+        known => known,
+    };
+    (known == WIPED).then_some(&TOKEN.0)
 }
 
-/// Keeps [`token`] from mapping memory (`mmap`, `madvise`): it then asks for the process id each
-/// time. Memory that is mapped already stays in use, because it costs no system call.
+/// Keeps [`token`] from calling `madvise`: it then asks for the process id each time. A token that
+/// is in use stays in use, because it costs no system call.
 pub(crate) fn disable_fork_token() {
-    let none = (&raw const UNAVAILABLE).cast_mut();
-    // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
-    TOKEN
-        .compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed)
-        .ok();
+    set_wiped(NOT_WIPED);
 }
 
-/// Maps the memory, unless another thread was faster. Returns the installed pointer. The memory
-/// stays mapped when a library that contains tickline is unloaded.
+/// Sets the answer, unless another thread was faster. Returns the answer.
+fn set_wiped(answer: u8) -> u8 {
+    // ORDERING: Relaxed, as in `fork_token`.
+    let order = Ordering::Relaxed;
+    IS_WIPED
+        .compare_exchange(UNKNOWN, answer, order, order)
+        .map_or_else(|theirs| theirs, |_| answer)
+}
+
+/// Asks the kernel to wipe the token's memory at a fork. Two threads may ask at once.
 #[cold]
-fn map_fork_token() -> *mut AtomicU64 {
-    // SAFETY: the mapping is new and private, and overlaps no existing memory.
-    let fresh = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            MAPPED_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    let is_mapped = fresh != libc::MAP_FAILED;
-    // SAFETY: the mapping is this function's own. The kernel rounds its length up to whole pages.
-    let is_wiped =
-        is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
-    let wanted = if is_wiped {
-        fresh.cast()
-    } else {
-        (&raw const UNAVAILABLE).cast_mut()
-    };
-    // ORDERING: Release, pairs with the Acquire load in `fork_token`; Acquire on failure, because
-    // the winner's memory is used. No test sees weaker ones: see `fork_token`.
-    let installed = TOKEN.compare_exchange(
-        ptr::null_mut(),
-        wanted,
-        Ordering::Release,
-        Ordering::Acquire,
-    );
-    if is_mapped && !(is_wiped && installed.is_ok()) {
-        // SAFETY: the mapping is this function's own, and no other thread has its address.
-        unsafe { libc::munmap(fresh, MAPPED_BYTES) };
-    }
-    installed.map_or_else(|theirs| theirs, |_| wanted)
+fn ask_to_wipe() -> u8 {
+    let start = (&raw const TOKEN).cast_mut().cast();
+    // SAFETY: the range is the static's own whole pages, which hold nothing but the token, and the
+    // token may become 0 in a child. The kernel refuses pages that a file backs.
+    let asked = unsafe { libc::madvise(start, size_of_val(&TOKEN), libc::MADV_WIPEONFORK) };
+    if asked == 0 { WIPED } else { NOT_WIPED }
 }

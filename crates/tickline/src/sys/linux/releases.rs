@@ -1,8 +1,9 @@
 //! Linux: a futex on which threads sleep until another one releases a lock.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 
-use super::sleep::futex;
+use super::sleep::{FutexEnd, futex};
 
 /// A count of the releases of a lock. A thread that finds the lock taken sleeps until the count
 /// changes. The kernel wakes the waiting thread with the highest priority at the release, before
@@ -23,10 +24,18 @@ impl Releases {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Sleeps until there is a release that `count` does not include, or until a signal. Returns at
-    /// once if there was one.
-    pub(crate) fn wait(&self, count: u32) {
-        futex(&self.0, libc::FUTEX_WAIT, count, None);
+    /// The longest sleep, ns. A holder that was killed announces nothing: a sleeper finds out when it
+    /// tries again.
+    const LONGEST_NS: u32 = 16_000_000;
+
+    /// Sleeps until there is a release that `count` does not include, or until a signal, for 16 ms at
+    /// most. Returns the time if there was no release in it.
+    pub(crate) fn wait(&self, count: u32) -> Option<Duration> {
+        let timeout = [0, Self::LONGEST_NS.cast_signed().into()];
+        match futex(&self.0, libc::FUTEX_WAIT, count, Some(&timeout)) {
+            FutexEnd::TimedOut => Some(Duration::from_nanos(Self::LONGEST_NS.into())),
+            FutexEnd::Other => None,
+        }
     }
 
     /// Announces a release, after it. Wakes one thread: the others are woken by its release.
@@ -43,6 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_wait_without_a_release_says_how_long_it_was() {
+        let releases = Releases::new();
+        let waited = releases.wait(releases.count());
+        assert_eq!(waited, Some(Duration::from_millis(16)));
+    }
+
+    #[test]
     fn a_release_before_or_during_a_wait_ends_it() {
         let releases = Releases::new();
         let before = releases.count();
@@ -55,7 +71,7 @@ mod tests {
                     releases.wait(before);
                 }
             });
-            std::thread::sleep(core::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
             releases.announce();
         });
     }

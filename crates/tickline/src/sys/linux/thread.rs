@@ -93,7 +93,26 @@ fn min_stack_bytes(attributes: &libc::pthread_attr_t) -> usize {
     BYTES.load(Ordering::Relaxed)
 }
 
+/// A value whose drop does work at the end of its thread.
+struct DroppedAtTheEnd;
+
+impl Drop for DroppedAtTheEnd {
+    fn drop(&mut self) {}
+}
+
+thread_local! {
+    /// Keeps a library that contains tickline loaded while this thread runs its code. glibc counts
+    /// the thread-local values that have a destructor in a library, and does not unmap the library
+    /// before they are dropped (`__cxa_thread_atexit_impl`, which std calls;
+    /// `l_tls_dtor_count` in `elf/dl-close.c`). musl never unmaps a library.
+    ///
+    /// Symptom: SIGSEGV in a program that unloaded a plugin whose [`ClockGuard`](crate::ClockGuard)
+    /// was forgotten.
+    static KEEPS_LIBRARY_LOADED: DroppedAtTheEnd = const { DroppedAtTheEnd };
+}
+
 extern "C" fn begin(work: *mut c_void) -> *mut c_void {
+    KEEPS_LIBRARY_LOADED.with(|_| ());
     // This frees the outer box now. At the thread's first call of the allocator, glibc maps memory,
     // which a filter that is installed later need not allow.
     // SAFETY: from `into_raw` in `spawn`, for this thread only.
