@@ -364,4 +364,27 @@ mod tests {
         assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
         assert_eq!(sleep.timer(), Some(timer));
     }
+
+    /// As in a program that has closed its standard input.
+    #[test]
+    fn a_timer_may_have_the_descriptor_0() {
+        let original = StoppableSleep::notifying_clock_set();
+        let timer = original.timer().expect("a timer");
+        let with_0 = StoppableSleep {
+            timer: AtomicI32::new(0),
+            stopped: AtomicU32::new(0),
+        };
+        // SAFETY: copies the standard input, which the tests do not read.
+        let input = unsafe { libc::dup(0) };
+        assert!(input >= 0, "no standard input");
+        // SAFETY: replaces the standard input by a timer, which stays open.
+        assert_eq!(unsafe { libc::dup2(timer, 0) }, 0);
+        let found = with_0.timer();
+        // SAFETY: puts the standard input back.
+        assert_eq!(unsafe { libc::dup2(input, 0) }, 0);
+        // SAFETY: closes the copy, which only this test has.
+        unsafe { libc::close(input) };
+        core::mem::forget(with_0); // it would close the standard input
+        assert_eq!(found, Some(0));
+    }
 }
