@@ -335,4 +335,11 @@ mod tests {
         assert_eq!(pairs(&[0, 2, 5], Pattern::Star), [(0, 2), (0, 5)]);
         assert!(pairs(&[3], Pattern::All).is_empty());
     }
+
+    #[test]
+    fn a_comparison_names_its_cpus_and_its_pattern() {
+        let cpus = &exchange::cpus()[..1];
+        let warp = measure(cpus, Pattern::Star, |_| {});
+        assert_eq!((&warp.cpus[..], warp.pattern), (cpus, Pattern::Star));
+    }
 }
