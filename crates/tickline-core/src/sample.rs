@@ -487,29 +487,37 @@ mod tests {
         );
     }
 
+    /// Updates `track`, whose interval must then contain the truth, and returns whether Unix time
+    /// has stepped, and the bound, ns.
+    fn updated(track: &mut UnixTrack, machine: &Machine) -> (bool, u64) {
+        let is_stepped = track.update(machine);
+        let (offset_ns, bound_ns) = track.offset();
+        let error_ns = offset_ns.abs_diff(machine.unix_offset_ns.get());
+        assert!(error_ns <= bound_ns, "{error_ns} ns off, +- {bound_ns}");
+        (is_stepped, bound_ns)
+    }
+
     #[test]
-    fn the_interval_of_unix_time_narrows_and_a_step_is_followed_at_once() {
+    fn the_interval_of_unix_time_narrows_with_the_reads() {
         let machine = Machine::new();
-        machine.reference_ticks.set((0, 90));
         let mut track = UnixTrack::UNKNOWN;
-        let mut is_stepped = |most_ns| {
-            let is_stepped = track.update(machine);
-            let (offset, bound) = track.offset();
-            let truth = machine.unix_offset_ns.get();
-            assert!(
-                offset.abs_diff(truth) <= bound && bound <= most_ns,
-                "{offset} +- {bound}"
-            );
-            is_stepped
-        };
-        assert!(!is_stepped(92));
-        machine.reference_ticks.set((0, 20));
-        assert!(!is_stepped(22));
+        for read_ns in [90, 20] {
+            machine.reference_ticks.set((0, read_ns));
+            let (is_stepped, bound_ns) = updated(&mut track, machine);
+            assert!(!is_stepped && bound_ns <= read_ns + 2, "+- {bound_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_step_of_unix_time_is_followed_at_once() {
+        let machine = Machine::new();
+        let mut track = UnixTrack::UNKNOWN;
+        updated(&mut track, machine);
         for step_ns in [3_600_000_000_000, -3_600_000_000_000, 1_000] {
-            machine
-                .unix_offset_ns
-                .set(machine.unix_offset_ns.get() + step_ns);
-            assert!(is_stepped(22) && !is_stepped(22), "{step_ns}");
+            let before_ns = machine.unix_offset_ns.get();
+            machine.unix_offset_ns.set(before_ns + step_ns);
+            assert!(updated(&mut track, machine).0, "{step_ns} ns");
+            assert!(!updated(&mut track, machine).0, "{step_ns} ns, again");
         }
     }
 }

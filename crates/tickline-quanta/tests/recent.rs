@@ -28,29 +28,56 @@ fn without_a_stored_time_instants_read_the_clock() {
     assert!(Instant::recent() >= before);
 }
 
+fn recents() -> (Instant, Instant) {
+    (Instant::recent(), Clock::new().recent())
+}
+
 #[test]
-fn a_stored_time_stands_for_all_threads_until_the_next() {
+fn a_stored_time_stands_for_all_threads() {
     let _turn = turn();
-    for stored in [at(7), at(3)] {
-        set_recent(stored);
-        let there = thread::spawn(|| (Instant::recent(), Clock::new().recent()));
-        assert_eq!((Instant::recent(), Clock::new().recent()), (stored, stored));
-        assert_eq!(there.join().unwrap(), (stored, stored));
+    set_recent(at(7));
+    assert_eq!(recents(), (at(7), at(7)));
+    assert_eq!(thread::spawn(recents).join().unwrap(), (at(7), at(7)));
+}
+
+#[test]
+fn the_next_stored_time_replaces_one_that_is_later() {
+    let _turn = turn();
+    set_recent(at(7));
+    set_recent(at(3));
+    assert_eq!(recents(), (at(3), at(3)));
+}
+
+fn upkeep() -> Upkeep {
+    Upkeep::new(Duration::from_micros(100))
+}
+
+#[test]
+fn an_upkeep_stores_the_time_before_its_start_returns() {
+    let _turn = turn();
+    let before = Instant::now();
+    let _upkeep = Upkeep::new(Duration::MAX).start().unwrap();
+    let recent = Clock::new().recent();
+    assert!((before..=Instant::now()).contains(&recent), "{recent:?}");
+}
+
+#[test]
+fn an_upkeep_stores_the_time_again_and_again() {
+    let _turn = turn();
+    let _upkeep = upkeep().start().unwrap();
+    for _ in 0..3 {
+        let last = Clock::new().recent();
+        while Clock::new().recent() <= last {
+            thread::yield_now();
+        }
+        assert!(Instant::recent() <= Instant::now());
     }
 }
 
 #[test]
-fn an_upkeep_stores_the_time_at_once_and_again_and_no_more_when_it_is_dropped() {
+fn an_upkeep_stores_no_time_after_its_drop() {
     let _turn = turn();
-    let before = Instant::now();
-    let upkeep = Upkeep::new(Duration::from_micros(100)).start().unwrap();
-    let first = Clock::new().recent();
-    assert!(first >= before);
-    while Clock::new().recent() == first {
-        thread::yield_now();
-    }
-    assert!(Instant::recent() <= Instant::now());
-    drop(upkeep);
+    drop(upkeep().start().unwrap());
     let last = Instant::recent();
     thread::sleep(Duration::from_millis(5));
     assert_eq!(Instant::recent(), last);

@@ -363,3 +363,37 @@ impl TryFrom<SystemTime> for UnixTime {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The date after this one, by the rules of the Gregorian calendar.
+    fn next_date((year, month, day): (u64, u64, u64)) -> (u64, u64, u64) {
+        let is_leap_year =
+            year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+        let days = match month {
+            2 if is_leap_year => 29,
+            2 => 28,
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        match (month, day) {
+            (12, 31) => (year + 1, 1, 1),
+            (_, day) if day == days => (year, month + 1, 1),
+            (_, day) => (year, month, day + 1),
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn every_day_that_a_unix_time_can_have_has_its_date() {
+        let last_day = u64::MAX / 1_000_000_000 / 86_400;
+        let mut date = (1970, 1, 1);
+        for day in 0..=last_day {
+            assert_eq!(date_from_days(day), date, "day {day}");
+            date = next_date(date);
+        }
+        assert_eq!(date, (2554, 7, 22));
+    }
+}

@@ -28,41 +28,79 @@ fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedStat
 }
 
 #[test]
-fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
+fn a_new_cell_has_no_line_and_the_high_water_mark_0() {
+    assert_eq!(LineCell::new().load(), LineState::default());
+}
+
+/// A first line.
+fn first_line() -> WindowedState {
+    let slope = Slope::from_hz(1_000_000_000).unwrap();
+    line(LineState::default(), 1 << 20, -5_000, slope)
+}
+
+/// A cell with the first line, whose bounds are `bounds(1 << 20, 4)`.
+fn cell_with_first_line() -> LineCell {
     let cell = LineCell::new();
-    let zero = cell.load();
-    assert_eq!(
-        zero,
-        LineState::default(),
-        "a new cell has no line, and the high-water mark 0"
-    );
-    let first = line(
-        zero,
-        1 << 20,
-        -5_000,
-        Slope::from_hz(1_000_000_000).unwrap(),
-    );
-    assert!(cell.publish(zero, &first, &bounds(1 << 20, 4).into(), Some(7)));
-    let slot = cell.slot(first.state);
-    assert_eq!(
-        (slot.bounds(-5_000), slot.unix_b()),
-        (bounds(1 << 20, 4), -5_000 + 12)
-    );
+    let bounds = bounds(1 << 20, 4).into();
+    assert!(cell.publish(LineState::default(), &first_line(), &bounds, Some(7)));
+    cell
+}
+
+#[test]
+fn a_line_is_published_with_its_window() {
+    assert_eq!(cell_with_first_line().snapshot(), first_line());
+}
+
+#[test]
+fn a_line_is_published_with_its_bounds() {
+    let cell = cell_with_first_line();
+    let slot = cell.slot(first_line().state);
+    assert_eq!(slot.bounds(-5_000), bounds(1 << 20, 4));
+}
+
+#[test]
+fn a_line_is_published_with_the_offset_of_unix_time() {
+    let cell = cell_with_first_line();
+    let slot = cell.slot(first_line().state);
+    assert_eq!(slot.unix_b(), -5_000 + 12);
+}
+
+#[test]
+fn a_line_is_published_with_its_evidence() {
+    let cell = cell_with_first_line();
+    let slot = cell.slot(first_line().state);
     let proven = Point {
         ticks: 1 << 20,
         ns: 4,
     };
-    assert_eq!(
-        slot.evidence(),
-        Evidence {
-            proven,
-            suspended_ns: Some(7)
-        }
-    );
-    assert!(!cell.try_swap(zero, zero.barred()));
-    assert!(!cell.publish(zero, &first, &bounds(1 << 20, 4).into(), None));
-    assert_eq!(cell.snapshot(), first);
-    assert!(cell.is_still(first.state) && !cell.is_still(zero));
+    let evidence = Evidence {
+        proven,
+        suspended_ns: Some(7),
+    };
+    assert_eq!(slot.evidence(), evidence);
+}
+
+#[test]
+fn an_old_state_is_not_swapped() {
+    let (cell, old) = (cell_with_first_line(), LineState::default());
+    assert!(!cell.try_swap(old, old.barred()));
+    assert_eq!(cell.snapshot(), first_line());
+}
+
+#[test]
+fn a_line_that_follows_an_old_state_is_not_published() {
+    let (cell, old) = (cell_with_first_line(), LineState::default());
+    // It would have the slot of the present line.
+    let again = first_line();
+    assert!(!cell.publish(old, &again, &bounds(1 << 20, 4).into(), None));
+    assert_eq!(cell.snapshot(), first_line());
+}
+
+#[test]
+fn only_the_present_state_is_still_there() {
+    let cell = cell_with_first_line();
+    assert!(cell.is_still(first_line().state));
+    assert!(!cell.is_still(LineState::default()));
 }
 
 /// Every part of a line is derived from the line's number, so the test recognises a mixture of two.

@@ -138,33 +138,45 @@ mod tests {
         schedule.wants_iteration(&Keeper::new(), &reading, INTERVAL_NS)
     }
 
+    /// A schedule that has begun an iteration for a reader of the reference, and the time then, ns.
+    fn started() -> (ReaderSchedule, i64) {
+        let schedule = ReaderSchedule::new();
+        let ns = (0..).find(|ns| by_reference(&schedule, *ns));
+        (schedule, ns.expect("a streak starts the clock"))
+    }
+
     #[test]
     fn readers_start_a_clock_after_a_streak_of_frequent_calls() {
         let schedule = ReaderSchedule::new();
-        let mut ns = 0;
         for call in 0..20 {
-            assert_eq!(by_reference(&schedule, ns), call >= 8, "call {call}");
-            ns += MAX_GAP_NS;
+            let wants_iteration = by_reference(&schedule, call * MAX_GAP_NS);
+            assert_eq!(wants_iteration, call >= 8, "call {call}");
         }
-        ns += 1;
-        assert!(
-            !by_reference(&schedule, ns),
-            "a pause that is too long begins a new streak"
-        );
-        for _ in 0..7 {
-            ns += 1;
-            assert!(!by_reference(&schedule, ns));
+    }
+
+    #[test]
+    fn a_pause_that_is_too_long_begins_a_new_streak() {
+        let (schedule, ns) = started();
+        let pause_end_ns = ns + MAX_GAP_NS + 1;
+        for call in 0..8 {
+            assert!(!by_reference(&schedule, pause_end_ns + call), "call {call}");
         }
-        assert!(by_reference(&schedule, ns + 1));
-        assert!(
-            !by_reference(&schedule, ns - 5),
-            "a time before the last one proves nothing"
-        );
-        for _ in 0..100 {
-            ns += MAX_GAP_NS + 1;
+        assert!(by_reference(&schedule, pause_end_ns + 8));
+    }
+
+    #[test]
+    fn a_time_before_the_last_one_proves_no_streak() {
+        let (schedule, ns) = started();
+        assert!(!by_reference(&schedule, ns - 5));
+    }
+
+    #[test]
+    fn calls_that_are_too_rare_start_no_clock() {
+        let schedule = ReaderSchedule::new();
+        for call in 0..100 {
             assert!(
-                !by_reference(&schedule, ns),
-                "calls that are too rare never pay"
+                !by_reference(&schedule, call * (MAX_GAP_NS + 1)),
+                "call {call}"
             );
         }
     }
@@ -186,17 +198,25 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_renewed_at_once_by_a_frequent_reader_and_by_others_after_a_streak() {
+    fn a_line_inside_its_window_is_not_renewed() {
+        assert!(!by_line(&ReaderSchedule::new(), 0, 0));
+    }
+
+    #[test]
+    fn a_frequent_reader_renews_a_line_at_once() {
+        for overdue_ns in [1, MAX_GAP_NS.unsigned_abs()] {
+            let schedule = ReaderSchedule::new();
+            assert!(by_line(&schedule, 0, overdue_ns), "{overdue_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_late_reader_renews_a_line_after_a_streak() {
         let schedule = ReaderSchedule::new();
-        assert!(!by_line(&schedule, 0, 0), "inside its window");
-        assert!(by_line(&schedule, 1, 1) && by_line(&schedule, 2, MAX_GAP_NS.unsigned_abs()));
         let late_ns = MAX_GAP_NS.unsigned_abs() + 1;
         for call in 0..9 {
-            assert_eq!(
-                by_line(&schedule, 10 + call, late_ns),
-                call >= 8,
-                "call {call}"
-            );
+            let wants_iteration = by_line(&schedule, call, late_ns);
+            assert_eq!(wants_iteration, call >= 8, "call {call}");
         }
     }
 }

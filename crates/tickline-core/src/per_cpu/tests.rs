@@ -474,3 +474,61 @@ fn a_cpu_whose_writer_was_moved_away_gets_a_line_again() {
     board.on.set(0);
     assert!(READINGS[1](clocks, board).is_some());
 }
+
+/// A calibration that has begun, of a clock with this interval.
+fn begun_calibration(interval_ns: u64) -> CpuControl {
+    let config = Config {
+        interval_ns,
+        ..CONFIG
+    };
+    let mut calibration = CpuControl::new(config);
+    calibration.begin(&config);
+    calibration
+}
+
+/// What the thread does after an iteration that is followed by another one in `next_in_ns`.
+fn stay_after(calibration: &mut CpuControl, next_in_ns: u64) -> Stay {
+    let iteration = Iteration {
+        outcome: crate::control::Outcome::Published,
+        next_in_ns,
+    };
+    calibration.after(Some(iteration), &FnClock(|| 0)).1
+}
+
+#[test]
+fn a_thread_waits_on_the_cpu_for_an_iteration_that_is_due_soon() {
+    let mut calibration = begun_calibration(INTERVAL_NS);
+    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+}
+
+#[test]
+fn a_thread_leaves_a_cpu_whose_next_iteration_is_not_due_soon() {
+    let mut calibration = begun_calibration(INTERVAL_NS);
+    assert_eq!(stay_after(&mut calibration, STAY_NS + 1), Stay::Leave);
+}
+
+/// Else a clock with a short interval would never leave its first CPU.
+#[test]
+fn a_thread_waits_on_the_cpu_for_at_most_half_of_the_interval() {
+    let mut calibration = begun_calibration(STAY_NS);
+    let half_ns = STAY_NS / 2;
+    assert_eq!(stay_after(&mut calibration, half_ns), Stay::Wait(half_ns));
+    assert_eq!(stay_after(&mut calibration, half_ns + 1), Stay::Leave);
+}
+
+#[test]
+fn a_thread_leaves_a_cpu_after_fifteen_waits() {
+    let mut calibration = begun_calibration(INTERVAL_NS);
+    for _ in 0..STAY_WAITS {
+        assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+    }
+    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Leave);
+}
+
+#[test]
+fn a_calibration_counts_its_waits_anew() {
+    let mut calibration = begun_calibration(INTERVAL_NS);
+    (0..=STAY_WAITS).for_each(|_| _ = stay_after(&mut calibration, STAY_NS));
+    calibration.begin(&CONFIG);
+    assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
+}

@@ -319,34 +319,64 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
-        // Symptom if each pair was clamped to 0: with a resolution of 26 ticks, pairs of 40 ticks
-        // read as 26 or 52. An empty routine then took (52 - 40) / 2 ticks on average.
-        let coarse = pair(0, 26) + pair(26, 78);
-        assert_eq!(coarse.to_ns(&scale(1.0, 39.0)), 0.0);
-        assert_eq!(coarse.to_ns(&scale(1.0, 50.0)), 0.0);
+    fn a_sum_smaller_than_its_pairs_cost_is_zero() {
+        let sum = pair(0, 26) + pair(26, 78);
+        assert_eq!(sum.to_ns(&scale(1.0, 50.0)), 0.0);
     }
 
+    /// Symptom if each pair was clamped to 0: with a resolution of 26 ticks, pairs of 40 ticks read
+    /// as 26 or 52. An empty routine then took (52 - 40) / 2 ticks on average.
     #[test]
-    fn a_counter_that_ran_backwards_is_counted_and_adds_nothing() {
-        let moved = Elapsed::from_pair(PairReads {
+    fn a_pair_shorter_than_its_cost_counts_against_a_longer_one() {
+        let coarse = pair(0, 26) + pair(26, 78);
+        assert_eq!(coarse.to_ns(&scale(1.0, 38.0)), 2.0);
+    }
+
+    fn backward_pair() -> Elapsed {
+        Elapsed::from_pair(PairReads {
             start_ticks: 100,
             end_ticks: 40,
             cpus: Some((0, 1)),
-        });
-        let sum = moved + pair(40, 50);
-        assert_eq!(
-            (sum.ticks, sum.pairs, sum.backwards, sum.moved),
-            (10, 2, 1, 1)
-        );
+        })
+    }
+
+    #[test]
+    fn a_pair_that_ran_backwards_adds_no_ticks() {
+        let sum = backward_pair() + pair(40, 50);
+        assert_eq!((sum.ticks, sum.pairs), (10, 2));
+    }
+
+    #[test]
+    fn a_pair_that_ran_backwards_is_counted() {
+        let sum = backward_pair() + pair(40, 50) + backward_pair();
+        assert_eq!(sum.backwards, 2);
+    }
+
+    #[test]
+    fn a_pair_whose_ends_are_on_two_cpus_is_counted() {
+        let sum = backward_pair() + pair(40, 50) + backward_pair();
+        assert_eq!(sum.moved, 2);
     }
 
     #[test]
     fn a_duration_is_added_without_the_cost_of_a_pair() {
         let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
         assert_eq!(sum.to_ns(&scale(2.0, 4.0)), 82.0);
+    }
+
+    #[test]
+    fn the_cost_of_a_pair_takes_nothing_off_a_duration() {
+        let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
         assert_eq!(sum.to_ns(&scale(2.0, 40.0)), 70.0);
+    }
+
+    #[test]
+    fn a_part_of_a_nanosecond_is_kept() {
         assert_eq!(Elapsed::from_ns(0.275).to_ns(&scale(2.0, 40.0)), 0.275);
+    }
+
+    #[test]
+    fn a_negative_time_counts_as_none() {
         assert_eq!(Elapsed::from_ns(-3.0), Elapsed::default());
     }
 }

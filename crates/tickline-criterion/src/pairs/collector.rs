@@ -441,4 +441,49 @@ mod tests {
         (collector.collected.cost_ticks, collector.collected.groups) = (4e9, 4);
         assert_eq!(collector.scale().cost_ticks, 1e9);
     }
+
+    fn collector(interleaving: Option<Interleaving>) -> Collector<1> {
+        let time = CounterTime::builder().quiet().start_or_wall_time();
+        _ = time.zero();
+        Collector::new(interleaving)
+    }
+
+    /// criterion warms up by another bencher.
+    #[test]
+    fn the_groups_of_the_warm_up_are_not_results() {
+        let mut collector = collector(None);
+        collector.collected.groups = 4;
+        BENCHERS.set(BENCHERS.get().wrapping_add(1));
+        collector.begin_sample(1);
+        assert_eq!(collector.collected.groups, 0);
+    }
+
+    #[test]
+    fn the_groups_of_earlier_samples_are_kept() {
+        let mut collector = collector(None);
+        collector.collected.groups = 4;
+        collector.begin_sample(1);
+        assert_eq!(collector.collected.groups, 4);
+    }
+
+    #[test]
+    fn a_build_that_serves_takes_the_sample_that_is_requested() {
+        let request = Request {
+            sample: 9,
+            iterations: 100,
+            iterations_per_pair: 5,
+        };
+        let mut collector = collector(Some(Interleaving::Serves(request)));
+        assert_eq!(collector.begin_sample(100).request, request);
+    }
+
+    #[test]
+    fn a_build_that_does_not_serve_numbers_its_samples() {
+        let mut collector = collector(None);
+        collector.begin_sample(3);
+        let Request {
+            sample, iterations, ..
+        } = collector.begin_sample(7).request;
+        assert_eq!((sample, iterations), (2, 7));
+    }
 }

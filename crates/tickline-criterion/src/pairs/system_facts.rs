@@ -127,37 +127,55 @@ mod tests {
     }
 
     #[test]
-    fn one_stolen_tick_disturbs_and_two_percent_of_the_frequency_do_not() {
+    fn one_stolen_tick_disturbs() {
         let now = SystemFacts {
             stolen: Some(8),
             ..known()
         };
         assert_eq!(now.disturbed_since(&known()), Some(Disturbance::Stolen));
-        for (khz, disturbance) in [
-            (2_040_000, None),
-            (1_960_000, None),
-            (2_041_000, Some(Disturbance::Frequency)),
-            (1_959_000, Some(Disturbance::Frequency)),
-        ] {
-            let now = SystemFacts {
-                frequency_khz: Some(khz),
-                ..known()
-            };
-            assert_eq!(now.disturbed_since(&known()), disturbance, "{khz}");
+    }
+
+    /// The disturbance after the frequency has changed from 2 GHz.
+    fn by_frequency(khz: u64) -> Option<Disturbance> {
+        let now = SystemFacts {
+            frequency_khz: Some(khz),
+            ..known()
+        };
+        now.disturbed_since(&known())
+    }
+
+    #[test]
+    fn two_percent_of_the_frequency_disturb_nothing() {
+        assert_eq!([1_960_000, 2_040_000].map(by_frequency), [None; 2]);
+    }
+
+    #[test]
+    fn more_than_two_percent_of_the_frequency_disturb() {
+        let disturbance = Some(Disturbance::Frequency);
+        assert_eq!([1_959_000, 2_041_000].map(by_frequency), [disturbance; 2]);
+    }
+
+    fn facts_of(clock: &Clock, state: ClockState) -> SystemFacts {
+        SystemFacts {
+            clock: Some((clock.status().events, state)),
+            ..SystemFacts::default()
         }
     }
 
     #[test]
-    fn an_event_or_a_gate_closed_at_either_end_disturbs() {
-        let (clock, closed) = (clock(), ClockState::Fallback(Reason::DisabledByProgram));
-        let facts = |state| SystemFacts {
-            clock: Some((clock.status().events, state)),
-            ..SystemFacts::default()
-        };
-        let before = facts(ClockState::Fast);
-        for (now, before) in [(facts(closed), before), (before, facts(closed))] {
+    fn a_gate_that_is_closed_at_either_end_disturbs() {
+        let clock = clock();
+        let open = facts_of(&clock, ClockState::Fast);
+        let closed = facts_of(&clock, ClockState::Fallback(Reason::DisabledByProgram));
+        for (now, before) in [(closed, open), (open, closed)] {
             assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock));
         }
+    }
+
+    #[test]
+    fn an_event_disturbs() {
+        let clock = clock();
+        let before = facts_of(&clock, ClockState::Fast);
         clock.maintain();
         clock.disable();
         if clock.status().events.get(Event::GateClosed) == 0 {
@@ -165,7 +183,7 @@ mod tests {
                 .print(&"SKIPPED: the counter does not serve here, so no gate closes");
         }
         assert_eq!(
-            facts(ClockState::Fast).disturbed_since(&before),
+            facts_of(&clock, ClockState::Fast).disturbed_since(&before),
             Some(Disturbance::Clock)
         );
     }

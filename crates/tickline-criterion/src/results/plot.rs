@@ -170,4 +170,29 @@ mod tests {
             );
         }
     }
+
+    /// The horizontal position of the only mark, a circle, in a plot of two times.
+    fn mark_x(ns: f64) -> f64 {
+        let series = Series {
+            name: "a",
+            histogram: &[(40.0, 9), (50.0, 1)],
+            marks: &[("mark", 0.5, ns)],
+        };
+        let svg = draw("title", "", &[series]).expect("a plot");
+        let (_, after) = svg.split_once("cx=\"").expect("a circle");
+        let (x, _) = after.split_once('"').expect("a number");
+        x.parse().expect("a number")
+    }
+
+    #[test]
+    fn the_fastest_time_is_right_of_the_axis() {
+        let axis_x = 12.0 + 62.0; // the margin and the labels
+        assert!(mark_x(40.0) > axis_x, "{}", mark_x(40.0));
+    }
+
+    #[test]
+    fn the_slowest_time_is_left_of_the_margin() {
+        let end_x = f64::from(SIZE.0) - 12.0;
+        assert!(mark_x(50.0) < end_x, "{}", mark_x(50.0));
+    }
 }

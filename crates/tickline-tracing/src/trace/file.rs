@@ -196,3 +196,34 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
     }
     Ok(memory)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a file whose head says that its rings have so many words.
+    fn error_of(capacity: u64) -> String {
+        let mut head = vec![0; FILE_HEAD];
+        (head[0], head[CAPACITY]) = (MAGIC, capacity);
+        let bytes: Vec<u8> = head.into_iter().flat_map(u64::to_ne_bytes).collect();
+        let result = read(&bytes[..]).map(drop);
+        result.expect_err("no file of a recorder").to_string()
+    }
+
+    #[test]
+    fn a_capacity_below_four_blocks_is_refused() {
+        assert_eq!(error_of(1), "no recorder has rings of 1 words");
+    }
+
+    #[test]
+    fn a_capacity_that_is_no_power_of_two_is_refused() {
+        let capacity = ring::capacity(0) as u64 * 3;
+        let expected = format!("no recorder has rings of {capacity} words");
+        assert_eq!(error_of(capacity), expected);
+    }
+
+    #[test]
+    fn a_capacity_of_zero_is_refused() {
+        assert_eq!(error_of(0), "no recorder has rings of 0 words");
+    }
+}

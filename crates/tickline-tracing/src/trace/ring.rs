@@ -590,4 +590,19 @@ mod tests {
             });
         }
     }
+
+    #[test]
+    fn a_ring_has_at_least_four_blocks() {
+        assert_eq!(capacity(0), index(BLOCK) * 4);
+    }
+
+    #[test]
+    fn a_ring_has_a_power_of_two_of_blocks() {
+        assert_eq!(capacity(index(BLOCK) * 8 * 5), index(BLOCK) * 8);
+    }
+
+    #[test]
+    fn a_ring_has_at_most_a_quarter_of_the_address_space() {
+        assert_eq!(capacity(usize::MAX) * 8, usize::MAX / 4 + 1);
+    }
 }

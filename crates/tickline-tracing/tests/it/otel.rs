@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::{Closed, Hand, UNIX_START_NS, spawn};
 use opentelemetry::trace::{
-    Link, SpanKind, TraceContextExt, TraceId, TraceState, Tracer, TracerProvider,
+    Link, Span as _, SpanKind, Status, TraceContextExt, TraceId, TraceState, Tracer, TracerProvider,
 };
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_sdk::trace::{
@@ -309,4 +309,83 @@ fn a_clock_that_is_set_changes_no_duration() {
         5_000_000_000,
     );
     check(span(&spans, "second"), 2_000_000_000, &[], 2_000_000_000);
+}
+
+/// The one span that a program makes by the tracer itself, and changes by `change`.
+fn changed_by(change: impl FnOnce(&mut <TimedTracer<SdkTracer> as Tracer>::Span)) -> SpanData {
+    let spans = exported(&Hand::default(), None, true, |tracer| {
+        let mut changed = tracer.start("work");
+        change(&mut changed);
+        changed.end();
+    });
+    let [changed] = &spans[..] else {
+        panic!("{spans:?}")
+    };
+    changed.clone()
+}
+
+#[test]
+fn a_span_passes_its_status_on() {
+    let status = Status::error("no room");
+    assert_eq!(
+        changed_by(|span| span.set_status(status.clone())).status,
+        status
+    );
+}
+
+#[test]
+fn a_span_passes_its_new_name_on() {
+    assert_eq!(
+        changed_by(|span| span.update_name("renamed")).name,
+        "renamed"
+    );
+}
+
+#[test]
+fn a_span_passes_its_links_on() {
+    let linked = changed_by(|span| {
+        let own = span.span_context().clone();
+        span.add_link(own, vec![KeyValue::new("why", "cause")]);
+    });
+    let [link] = &linked.links.links[..] else {
+        panic!("{linked:?}")
+    };
+    assert_eq!(link.span_context, linked.span_context);
+    assert_eq!(link.attributes, [KeyValue::new("why", "cause")]);
+}
+
+#[test]
+fn a_span_passes_its_attributes_on() {
+    let user = KeyValue::new("user", 7);
+    let changed = changed_by(|span| span.set_attribute(user.clone()));
+    assert_eq!(changed.attributes, [user]);
+}
+
+#[test]
+fn a_span_passes_its_events_and_their_attributes_on() {
+    let attributes = [KeyValue::new("user", 7)];
+    let changed = changed_by(|span| {
+        span.add_event_with_timestamp("told", at(3), attributes.to_vec());
+    });
+    check_event(&changed, "told", at(3), &attributes);
+}
+
+#[track_caller]
+fn check_event(span: &SpanData, name: &str, at: SystemTime, attributes: &[KeyValue]) {
+    let [event] = &span.events.events[..] else {
+        panic!("{span:?}")
+    };
+    assert_eq!((&*event.name, event.timestamp), (name, at));
+    assert_eq!(event.attributes, attributes);
+}
+
+#[test]
+fn a_span_is_recording_until_it_ends() {
+    let mut is_recording = Vec::new();
+    changed_by(|span| {
+        is_recording.push(span.is_recording());
+        span.end();
+        is_recording.push(span.is_recording());
+    });
+    assert_eq!(is_recording, [true, false]);
 }

@@ -15,7 +15,7 @@ use crate::sys::{self, CpuMask, StoppableSleep, WakeCause};
 /// The control loops of the CPUs that the thread calibrates.
 #[derive(Debug, Default)]
 pub(crate) struct CpuCalibrations {
-    cpus: Vec<Option<Box<CpuControl>>>,
+    pub(super) cpus: Vec<Option<Box<CpuControl>>>,
     /// Whether a calibration of this pass was woken because the OS clock was set.
     pub(super) was_clock_set: bool,
 }

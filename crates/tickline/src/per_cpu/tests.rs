@@ -286,3 +286,24 @@ fn auto_follows_the_comparison_and_the_builder_overrules_it() {
         assert_eq!(wanted, [by_auto, true, false], "{comparison:?}");
     }
 }
+
+/// The clock's own config has the interval of the common line's last iteration.
+#[test]
+fn the_cpus_loops_have_the_interval_of_the_clock() {
+    let engine = Engine::new(Driver::Manual);
+    engine.apply(&Settings {
+        line_per_cpu: LinePerCpu::On,
+        interval: Duration::from_millis(70),
+        ..Settings::DEFAULT
+    });
+    let mut calibrations = CpuCalibrations::default();
+    let sleep = StoppableSleep::plain();
+    let next_in_ns = engine.calibrate_cpus(&mut calibrations, &sleep);
+    let controls: Vec<_> = calibrations.cpus.iter().flatten().collect();
+    if next_in_ns.is_none() || controls.is_empty() {
+        return eprintln!("SKIPPED: there can be no line for each CPU here");
+    }
+    for control in controls {
+        assert_eq!(control.control().config.interval_ns, 70_000_000);
+    }
+}

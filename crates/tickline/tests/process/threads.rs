@@ -15,8 +15,14 @@ use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickli
 use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
 
 in_processes! { in_child:
-    there_is_a_thread_only_between_start_and_drop,
+    a_reading_starts_no_thread,
+    guards_share_the_thread_until_the_last_is_dropped,
+    a_driver_is_the_thread_only_between_start_and_drop,
+    a_start_with_another_interval_beside_a_thread_fails,
+    a_clock_of_its_own_ends_its_thread,
     clones_share_the_clock,
+    clones_share_the_thread_until_the_last_is_dropped,
+    disabling_the_global_clock_counts_for_the_default_one,
     starts_and_drops_that_meet_keep_one_thread_at_most,
     the_coarse_clock_follows_the_thread_and_falls_back_without_one,
     the_coarse_time_is_stored_between_recalibrations,
@@ -33,31 +39,43 @@ in_processes! { in_child_of_a_kernel:
     a_child_that_is_forked_while_a_thread_begins_can_start,
 }
 
-fn there_is_a_thread_only_between_start_and_drop() {
+fn a_reading_starts_no_thread() {
     until_fast(Clock::global());
-    await_tickline_threads(0); // reading must not start one
+    await_tickline_threads(0);
+}
+
+fn guards_share_the_thread_until_the_last_is_dropped() {
     let (first, second) = (tickline::start().unwrap(), tickline::start().unwrap());
-    assert_eq!(Clock::global().status().driver, Driver::Thread);
-    await_tickline_threads(1); // guards share it
+    await_tickline_threads(1);
     drop(first);
     await_tickline_threads(1);
     drop(second);
-    await_tickline_threads(0); // the last guard takes it along
-    assert_eq!(Clock::global().status().driver, Driver::Reader);
-    let other = Clock::builder()
+    await_tickline_threads(0);
+}
+
+fn a_driver_is_the_thread_only_between_start_and_drop() {
+    let driver = || Clock::global().status().driver;
+    let guard = tickline::start().unwrap();
+    assert_eq!(driver(), Driver::Thread);
+    drop(guard);
+    assert_eq!(driver(), Driver::Reader);
+}
+
+fn a_start_with_another_interval_beside_a_thread_fails() {
+    let _guard = Clock::builder()
         .interval(Duration::from_millis(2))
         .start_global()
         .unwrap();
     let error = Clock::builder().start_global().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyRunning, "{error}");
-    assert!(
-        error
-            .to_string()
-            .ends_with("its interval is 2ms, not 500ms"),
-        "{error}"
-    );
-    drop(other);
-    drop(Clock::builder().start().unwrap());
+    let text = error.to_string();
+    assert!(text.ends_with("its interval is 2ms, not 500ms"), "{text}");
+}
+
+fn a_clock_of_its_own_ends_its_thread() {
+    let clock = Clock::builder().start().unwrap();
+    await_tickline_threads(1);
+    drop(clock);
     await_tickline_threads(0);
 }
 
@@ -78,27 +96,33 @@ fn starts_and_drops_that_meet_keep_one_thread_at_most() {
     await_tickline_threads(0);
 }
 
-/// Clones are one clock. The thread runs until the last of them is dropped.
+/// Clones are one clock, on every thread.
 fn clones_share_the_clock() {
+    let clock = Clock::builder().start().unwrap();
+    let clone = clock.clone();
+    let disable = move || {
+        let start_ns = clone.now_ordered().as_nanos();
+        assert!(clone.now_ordered().as_nanos() >= start_ns);
+        clone.disable();
+    };
+    std::thread::spawn(disable).join().unwrap();
+    assert_eq!(
+        clock.status().state,
+        ClockState::Fallback(Reason::DisabledByProgram)
+    );
+}
+
+fn clones_share_the_thread_until_the_last_is_dropped() {
     let clock = Clock::builder().start().unwrap();
     let clone = clock.clone();
     await_tickline_threads(1);
     drop(clock);
     assert_eq!(clone.status().driver, Driver::Thread);
-    let elsewhere = std::thread::spawn(move || {
-        let start_ns = clone.now_ordered().as_nanos();
-        assert!(clone.now_ordered().as_nanos() >= start_ns);
-        clone.disable();
-        clone
-    });
-    let clone = elsewhere.join().unwrap();
-    assert_eq!(
-        clone.clone().status().state,
-        ClockState::Fallback(Reason::DisabledByProgram)
-    );
     drop(clone);
     await_tickline_threads(0);
+}
 
+fn disabling_the_global_clock_counts_for_the_default_one() {
     let global = Clock::default();
     Clock::global().disable();
     assert_eq!(

@@ -7,10 +7,11 @@ mod server;
 mod status;
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tickline_page::LeasePhase;
 use tickline_page::page_file::{self, PageError};
@@ -30,8 +31,10 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     let page = &match (&args.page, args.action) {
         (Some(page), _) => page.clone(),
         (None, Some(ServeAction::Status)) => page::find()?,
-        _ if rustix::process::geteuid().is_root() => page::of_machine().to_owned(),
-        _ => page::of_user(env::var_os("XDG_RUNTIME_DIR"))?,
+        _ => {
+            let is_root = rustix::process::geteuid().is_root();
+            default_page(is_root, env::var_os("XDG_RUNTIME_DIR"))?
+        }
     };
     match args.action {
         None => {
@@ -53,6 +56,15 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         }
         Some(ServeAction::Off) => off(page),
         Some(ServeAction::On) => on(page),
+    }
+}
+
+/// The page that root, or another user with this `XDG_RUNTIME_DIR`, serves.
+fn default_page(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    if is_root {
+        Ok(page::of_machine().to_owned())
+    } else {
+        page::of_user(runtime_folder)
     }
 }
 
@@ -103,4 +115,23 @@ fn make_folder(page: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     };
     result.map_err(|error| output::with_path(folder, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page_of(is_root: bool) -> PathBuf {
+        default_page(is_root, Some("/run/user/7".into())).expect("a page")
+    }
+
+    #[test]
+    fn root_serves_the_machines_page() {
+        assert_eq!(page_of(true), page::of_machine());
+    }
+
+    #[test]
+    fn another_user_serves_a_page_in_the_runtime_folder() {
+        assert_eq!(page_of(false), Path::new("/run/user/7/tickline/page.v1"));
+    }
 }

@@ -223,4 +223,27 @@ mod tests {
         assert!(!ntp.synchronised);
         assert!(ntp.flags.unwrap().contains(&"UNSYNC".to_owned()));
     }
+
+    /// The kernel is asked after libc, so its time is a little later.
+    #[test]
+    fn the_time_of_libc_is_compared_with_that_of_the_kernel() {
+        let difference_ns = || clock_gettime_difference_ns().expect("both times");
+        let differences_ns: Vec<_> = (0..100).map(|_| difference_ns()).collect();
+        let least_ns = *differences_ns.iter().max().expect("some");
+        assert!(
+            (-1_000_000_000..=0).contains(&least_ns),
+            "{least_ns} ns, although libc is not faked"
+        );
+        assert!(differences_ns.iter().any(|ns| *ns < 0), "read once only");
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_kernel_says_whether_this_thread_may_read_the_counter() {
+        let mut readability: libc::c_int = 0;
+        // SAFETY: the call writes an int to a valid address.
+        let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut readability) };
+        let expected = (result == 0).then_some(readability == libc::PR_TSC_ENABLE);
+        assert_eq!(kernel_admits_counter(), expected);
+    }
 }

@@ -351,4 +351,11 @@ mod tests {
             "{found_hz} {expected_hz}"
         );
     }
+
+    #[test]
+    fn a_comparison_names_its_cpus_and_its_pattern() {
+        let cpus = &exchange::cpus()[..1];
+        let warp = measure(cpus, Pattern::Star, |_| {});
+        assert_eq!((&warp.cpus[..], warp.pattern), (cpus, Pattern::Star));
+    }
 }

@@ -101,3 +101,40 @@ fn an_attach_error_states_what_the_header_has() {
         assert!(error.to_string().starts_with(text), "{error}");
     }
 }
+
+/// Unix time is the same in every time namespace.
+#[test]
+fn a_reader_in_another_namespace_gets_the_coarse_unix_time() {
+    let scene = Scene::published();
+    scene.has_coarse.set(true);
+    let in_page = InPageTime {
+        os: &scene,
+        page_offset_ns: 7_000_000_000,
+    };
+    let coarse_ns = in_page.coarse_unix_ns();
+    assert!(coarse_ns.is_some());
+    assert_eq!(coarse_ns, (&scene).coarse_unix_ns());
+}
+
+#[test]
+fn a_reader_in_another_namespace_gets_the_unix_time() {
+    let scene = Scene::published();
+    let in_page = InPageTime {
+        os: &scene,
+        page_offset_ns: 7_000_000_000,
+    };
+    let before_ns = (&scene).unix_ns();
+    let passed_ns = in_page.unix_ns() - before_ns;
+    assert!((0..1_000).contains(&passed_ns), "{passed_ns} ns");
+}
+
+#[test]
+fn a_reader_in_another_namespace_pauses() {
+    let scene = Scene::published();
+    let in_page = InPageTime {
+        os: &scene,
+        page_offset_ns: 7_000_000_000,
+    };
+    in_page.pause();
+    assert_eq!(scene.pauses.get(), 1);
+}

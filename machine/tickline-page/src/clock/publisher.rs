@@ -296,4 +296,42 @@ mod tests {
         clock.disable();
         assert!(!serves_unix(&clock.status()));
     }
+
+    /// A publisher of a page in `folder`; `None`, with a message, if there can be none here.
+    fn publisher_in(folder: &Path) -> Option<Publisher> {
+        let clock = Clock::builder()
+            .driver(tickline::Driver::Manual)
+            .start()
+            .unwrap();
+        match Publisher::start(clock, folder.join("page")) {
+            Ok(publisher) => Some(publisher),
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                None
+            }
+        }
+    }
+
+    /// It is no page that was switched off, so the server must not go on.
+    #[test]
+    fn another_writer_ends_the_publisher() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        publisher.maintain().expect("the only writer");
+        Writer::start(&publisher.page, WriterConfig::DEFAULT).expect("a second writer");
+        assert!(publisher.maintain().is_err());
+    }
+
+    #[test]
+    fn a_page_that_is_switched_off_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        crate::page_file::switch_off(&folder.path().join("page")).expect("a page");
+        publisher.maintain().expect("no error");
+        assert_eq!(publisher.phase(), LeasePhase::Off);
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tickline_core::cell::{StateCell, WindowedState};
 use tickline_core::control::Cadence;
-use tickline_core::gate::Cost;
+use tickline_core::gate::{Cost, CounterComparison};
 use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 
@@ -12,6 +12,8 @@ use super::*;
 use crate::options::{Driver, Settings};
 use crate::status::{ClockState, Status};
 use crate::trust::facts::injected;
+
+mod reviews;
 
 /// Injects these costs, ns: the counter; the OS clock's monotonic and Unix time.
 fn inject(costs: (u64, u64, u64)) {

@@ -315,34 +315,90 @@ mod tests {
         }
     }
 
+    const LAST_S: i64 = i32::MAX as i64;
+
+    /// The expiry where `time_t` has 32 bits, at this time.
+    fn narrow_expiry_s(now_s: i64) -> u64 {
+        far_expiry_s(LAST_32_BIT_S, || now_s)
+    }
+
     #[test]
-    fn a_timer_is_disarmed_where_its_far_expiry_would_have_come() {
-        let narrow = |now_s| far_expiry_s(LAST_32_BIT_S, || now_s);
-        let last_s = i64::from(i32::MAX);
-        assert_eq!([1, last_s - 1].map(narrow), [LAST_32_BIT_S; 2]);
-        // The present, if libc tells it; a wrapped one; none.
-        assert_eq!(
-            [last_s, last_s + 1, i64::from(i32::MIN), 0].map(narrow),
-            [DISARMED; 4]
-        );
+    fn a_narrow_timer_expires_in_its_last_second() {
+        assert_eq!([1, LAST_S - 1].map(narrow_expiry_s), [LAST_32_BIT_S; 2]);
+    }
+
+    #[test]
+    fn a_narrow_timer_is_disarmed_from_its_last_second_on() {
+        // As libc tells it; wrapped.
+        let present_s = [LAST_S, LAST_S + 1, i64::from(i32::MIN)];
+        assert_eq!(present_s.map(narrow_expiry_s), [DISARMED; 3]);
+    }
+
+    #[test]
+    fn a_narrow_timer_is_disarmed_if_the_present_is_unknown() {
+        assert_eq!(narrow_expiry_s(0), DISARMED);
+    }
+
+    #[test]
+    fn a_wide_timer_expires_in_the_far_future_whatever_the_present_is() {
         let never = || unreachable!("the clock is not read");
         assert_eq!(far_expiry_s(u64::MAX, never), FAR_S);
     }
 
-    #[test]
-    fn a_disarmed_timer_is_still_the_sleeps_and_a_stop_ends_its_wait() {
+    /// A sleep whose timer is disarmed, and this timer.
+    fn disarmed() -> (StoppableSleep, libc::c_int) {
         let sleep = StoppableSleep::notifying_clock_set();
         let timer = sleep.timer().expect("a timer");
         arm(timer, DISARMED).unwrap();
+        (sleep, timer)
+    }
+
+    #[test]
+    fn a_wait_with_a_disarmed_timer_ends_by_itself() {
+        let (sleep, _) = disarmed();
         let start = Instant::now();
         assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
         assert!(start.elapsed() >= Duration::from_millis(3));
+    }
+
+    #[test]
+    fn a_stop_ends_a_wait_with_a_disarmed_timer() {
+        let (sleep, _) = disarmed();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| sleep.wait(Duration::from_secs(3_600)));
             std::thread::sleep(Duration::from_millis(20));
-            assert_eq!(sleep.timer(), Some(timer));
             sleep.stop();
             assert_eq!(waiter.join().unwrap(), WakeCause::Stopped);
         });
+    }
+
+    #[test]
+    fn a_sleep_keeps_its_disarmed_timer() {
+        let (sleep, timer) = disarmed();
+        assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
+        assert_eq!(sleep.timer(), Some(timer));
+    }
+
+    /// As in a program that has closed its standard input.
+    #[test]
+    fn a_timer_may_have_the_descriptor_0() {
+        let original = StoppableSleep::notifying_clock_set();
+        let timer = original.timer().expect("a timer");
+        let with_0 = StoppableSleep {
+            timer: AtomicI32::new(0),
+            stopped: AtomicU32::new(0),
+        };
+        // SAFETY: copies the standard input, which the tests do not read.
+        let input = unsafe { libc::dup(0) };
+        assert!(input >= 0, "no standard input");
+        // SAFETY: replaces the standard input by a timer, which stays open.
+        assert_eq!(unsafe { libc::dup2(timer, 0) }, 0);
+        let found = with_0.timer();
+        // SAFETY: puts the standard input back.
+        assert_eq!(unsafe { libc::dup2(input, 0) }, 0);
+        // SAFETY: closes the copy, which only this test has.
+        unsafe { libc::close(input) };
+        core::mem::forget(with_0); // it would close the standard input
+        assert_eq!(found, Some(0));
     }
 }

@@ -405,3 +405,24 @@ fn a_reading_of_any_content_ends_in_time() {
         assert!(took_ticks < 5_000_000, "{took_ticks} for {word:?}");
     }
 }
+
+/// An operating system without a coarse clock.
+struct WithoutCoarse;
+
+impl Reference for WithoutCoarse {
+    fn monotonic_ns(&self) -> i64 {
+        1
+    }
+    fn unix_ns(&self) -> i64 {
+        2
+    }
+}
+
+impl ReaderOs for WithoutCoarse {
+    fn pause(&self) {}
+}
+
+#[test]
+fn a_system_has_no_coarse_unix_time_unless_it_says_so() {
+    assert_eq!(WithoutCoarse.coarse_unix_ns(), None);
+}

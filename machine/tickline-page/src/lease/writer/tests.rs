@@ -490,3 +490,42 @@ fn a_writer_takes_over_any_content_of_a_page() {
         }
     }
 }
+
+/// `tickline serve` says so.
+#[test]
+fn rule_w10_a_writer_says_that_it_waits_for_a_slew() {
+    let scene = Scene::without_line();
+    scene.kernel_rate_ppb.set(80_000_000);
+    scene.does(Waited);
+    assert!(scene.writer().waits_for_slew());
+}
+
+#[test]
+fn rule_w10_a_writer_does_not_wait_without_a_slew() {
+    let scene = Scene::without_line();
+    scene.does(PublishedFirst);
+    assert!(!scene.writer().waits_for_slew());
+}
+
+/// Rule W2. A line that is above the upper bound by exactly the limit still has a successor.
+#[test]
+fn rule_w2_the_limit_of_an_excess_is_ten_milliseconds() {
+    let action_at_excess = |excess_ns| {
+        let scene = Scene::published();
+        scene.pass_until_current();
+        let (bounds, last) = (scene.bounds(), scene.last());
+        let lowered_ns = excess_ns - bounds.above_upper_ns(&last);
+        let lowered = |line: Line| Line {
+            base_ns: line.base_ns - lowered_ns,
+            ..line
+        };
+        let lowered_bounds = OsBounds {
+            lower: lowered(bounds.lower),
+            upper: lowered(bounds.upper),
+            ..bounds
+        };
+        scene.iterate_by(&lowered_bounds).action
+    };
+    assert_eq!(action_at_excess(10_000_000), PublishedNext);
+    assert_eq!(action_at_excess(10_000_001), Doubted);
+}
