@@ -149,7 +149,7 @@ impl EventCounts {
 ///
 /// ```
 /// let status = tickline::Clock::global().status();
-/// println!("{}", status.state);
+/// println!("{status}"); // one line for a log
 /// for verdict in status.verdicts() {
 ///     println!("{}: {}", verdict.gate.code(), verdict.closed_by.map_or("open", |reason| reason.code()));
 /// }
@@ -232,6 +232,27 @@ impl Status {
     }
 }
 
+/// One line for a log: the state, the figures that there are, and why Unix time is the OS clock's if
+/// only Unix time is.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.state)?;
+        if let Some(bound_ns) = self.bound_ns {
+            write!(f, "; bound {bound_ns} ns")?;
+        }
+        if let Some(offset_ns) = self.offset_ns {
+            write!(f, "; offset {offset_ns} ns")?;
+        }
+        if let Some(frequency_hz) = self.frequency_hz {
+            write!(f, "; counter {frequency_hz} Hz")?;
+        }
+        if let (None, Some(reason)) = (self.reason(), self.unix_reason()) {
+            write!(f, "; Unix time comes from the OS clock, because {reason}")?;
+        }
+        Ok(())
+    }
+}
+
 /// The status of one CPU, in a clock with a line for each CPU.
 ///
 /// ```
@@ -261,6 +282,44 @@ pub struct CpuStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Clock;
+
+    #[test]
+    fn a_status_without_figures_is_its_state() {
+        let mut status = Clock::default().status();
+        status.state = ClockState::Fast;
+        (status.bound_ns, status.offset_ns, status.frequency_hz) = (None, None, None);
+        status.verdicts[Gate::UnixCost as usize].closed_by = None;
+        assert_eq!(status.to_string(), ClockState::Fast.to_string());
+    }
+
+    #[test]
+    fn a_status_shows_its_figures_with_their_units() {
+        let mut status = Clock::default().status();
+        status.state = ClockState::Fast;
+        status.bound_ns = Some(12);
+        status.offset_ns = Some(-3);
+        status.frequency_hz = Some(2_600_000_000);
+        status.verdicts[Gate::UnixCost as usize].closed_by = None;
+        assert_eq!(
+            status.to_string(),
+            "fast: readings come from the counter; bound 12 ns; offset -3 ns; counter 2600000000 Hz"
+        );
+    }
+
+    #[test]
+    fn a_status_says_why_only_unix_time_is_the_os_clocks() {
+        let mut status = Clock::default().status();
+        for verdict in &mut status.verdicts {
+            verdict.closed_by = None;
+        }
+        status.verdicts[Gate::UnixCost as usize].closed_by = Some(Reason::Slow);
+        let text = format!(
+            "Unix time comes from the OS clock, because {}",
+            Reason::Slow
+        );
+        assert!(status.to_string().ends_with(&text), "{status}");
+    }
 
     /// Core's texts say the fact; a program that reads the OS clock wants to know what to change.
     #[test]
