@@ -31,11 +31,7 @@ fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedStat
 fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     let cell = LineCell::new();
     let zero = cell.load();
-    assert_eq!(
-        zero,
-        LineState::default(),
-        "a new cell has no line, and the high-water mark 0"
-    );
+    assert_eq!(zero, LineState::default(), "a new cell has no line");
     let first = line(
         zero,
         1 << 20,
