@@ -143,6 +143,8 @@ pub(crate) mod native;
 )]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
+mod portable_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub(crate) use native::{AtomicState, has_atomics};

@@ -59,7 +59,7 @@ const _: () = assert!(cfg!(loom) || size_of::<Pair>() == 1 << PAIR_SHIFT);
 pub(crate) struct AtomicState {
     word: AtomicU64,
     pairs: [Pair; 2],
-    high_water_ns: AtomicI64,
+    pub(super) high_water_ns: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl AtomicState {
             .is_some_and(|(word, next)| self.end_swap(word, next))
     }
 
-    fn end_swap(&self, word: u64, next: u64) -> bool {
+    pub(super) fn end_swap(&self, word: u64, next: u64) -> bool {
         // ORDERING: acquire and release, pairs with the loads of the word. No test sees Release
         // without Acquire, as in `modelled.rs`. Relaxed on failure: the caller uses nothing then.
         self.word
@@ -140,7 +140,7 @@ impl AtomicState {
 
     /// Everything before the swap of the word. Returns the word, and the next one; `None` if the
     /// state is not `from`.
-    fn begin_swap(&self, from: LineState, to: LineState) -> Option<(u64, u64)> {
+    pub(super) fn begin_swap(&self, from: LineState, to: LineState) -> Option<(u64, u64)> {
         // ORDERING: Acquire, pairs with the swap of the word.
         let word = self.word.load(Ordering::Acquire);
         if self.state_of(word) != from {
@@ -221,6 +221,3 @@ impl Pair {
         }
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;

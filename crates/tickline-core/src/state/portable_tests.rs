@@ -2,12 +2,12 @@
 
 use core::cell::Cell;
 
-use super::AtomicState;
+use super::portable::AtomicState;
 use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
+use crate::line::Slope;
 use crate::primitive::Ordering;
 use crate::state::{LineState, Phase};
 use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine};
-use crate::line::Slope;
 use crate::{Control, Counter, LineCell, SharedClock};
 
 /// A cell whose state is the portable one.
@@ -44,10 +44,13 @@ impl StateCell for PortableCell {
 
 /// A machine, and a clock with a line.
 fn clock_with_line() -> (&'static Machine, SharedClock<PortableCell>) {
-    let (machine, clock) = (Machine::new(), SharedClock::new(PortableCell {
+    let (machine, clock) = (
+        Machine::new(),
+        SharedClock::new(PortableCell {
             state: AtomicState::new(i64::MIN),
             slots: LineCell::new(),
-        }));
+        }),
+    );
     let mut control = Control::new(CONFIG);
     for _ in 0..200 {
         let iteration = control.iterate(&clock, machine, machine);
@@ -82,12 +85,20 @@ fn rule_3_threads_that_are_stopped_within_a_swap_stop_no_reading() {
     let last_ns = line.at(machine.now());
     let state = &clock.cell.state;
     for _ in 0..STOPPED {
-        assert!(state.begin_swap(line.state, line.state.replacing()).is_some());
+        assert!(
+            state
+                .begin_swap(line.state, line.state.replacing())
+                .is_some()
+        );
     }
     let replacing = clock.announce(&line).expect("no other thread swaps").state;
     for _ in 0..STOPPED {
         let mark_ns = line.at(machine.now());
-        assert!(state.begin_swap(replacing, replacing.without_line(mark_ns)).is_some());
+        assert!(
+            state
+                .begin_swap(replacing, replacing.without_line(mark_ns))
+                .is_some()
+        );
     }
     let reading = clock.read_slow(&impatient(machine), machine);
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
@@ -101,17 +112,28 @@ fn rule_8_threads_that_are_stopped_within_a_swap_leave_no_gate_open() {
     let line = clock.cell.snapshot();
     let state = &clock.cell.state;
     for _ in 0..STOPPED {
-        assert!(state.begin_swap(line.state, line.state.with_gate_closed()).is_some());
+        assert!(
+            state
+                .begin_swap(line.state, line.state.with_gate_closed())
+                .is_some()
+        );
     }
     let closed = line.state.with_gate_closed();
     assert!(state.try_swap(line.state, closed));
     for _ in 0..STOPPED {
         let mark_ns = line.at(machine.now());
-        assert!(state.begin_swap(closed, closed.without_line(mark_ns)).is_some());
+        assert!(
+            state
+                .begin_swap(closed, closed.without_line(mark_ns))
+                .is_some()
+        );
     }
     clock.close_gate(&impatient(machine), machine);
     let state = clock.cell.load();
-    assert_eq!((state.phase(), state.is_gate_closed()), (Phase::NoLine, true));
+    assert_eq!(
+        (state.phase(), state.is_gate_closed()),
+        (Phase::NoLine, true)
+    );
     assert_eq!(clock.read_ordered_ns(machine), None);
     assert!(clock.open_gate(&impatient(machine), machine));
 }
