@@ -1,17 +1,14 @@
 //! A state made of 64-bit atomics, for targets without an atomic of 128 bits, and for Miri.
 //!
 //! ```text
-//! 63        21 20       5     4    1      0
-//! [ swaps     | tag      | pair | line | in pair ]   the word, which a swap replaces
-//! [ m | b ] [ m | b ]                                two pairs, one for each slot: the line
-//! [ high-water mark, ns ]                            it only rises
+//! 63   48 47      6 5      4 3  0
+//! [ tag  | swaps   | entry  |    ]      the word, which a swap replaces
+//! [ 0 | high-water mark, ns ]           entry 0: the mark, which only rises
+//! [ m | b ] [ m | b ]                   entries 1 and 2: the line of each slot, `m` without a tag
 //! ```
 //!
-//! | state | `in pair` | `line` | `m` | `b` |
-//! |---|---|---|---|---|
-//! | a published line | 1 | 1 | the pair's | the pair's |
-//! | a line that is being replaced | 0 | 1 | the pair's slope, the word's tag | the pair's |
-//! | no line | 0 | 0 | the word's tag | the high-water mark |
+//! The state's `m` is the entry's with the word's tag, and its `b` is the entry's. Without a line
+//! the word names entry 0.
 //!
 //! A word of all zeros is a clock without a line. The word counts the swaps, so no value of it
 //! recurs.
@@ -42,24 +39,23 @@
 use super::{LineState, TAG_BITS, TAG_MASK};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering, fence};
 
-/// The pair that the word names is the state.
-const IN_PAIR: u64 = 1;
-/// The state has a line.
-const HAS_LINE: u64 = 1 << 1;
-/// The pair, and its distance in memory, bytes, so that a reader computes its address by one mask.
-const PAIR_SHIFT: u32 = 4;
-const TAG_SHIFT: u32 = 5;
+/// An entry's index is at this bit, and its distance in memory the same, bytes, so that a reader
+/// computes its address by one mask.
+const ENTRY_SHIFT: u32 = 4;
+const ENTRY_MASK: u64 = 3 << ENTRY_SHIFT;
 /// One swap more.
-const SWAP: u64 = 1 << (TAG_SHIFT + TAG_BITS);
+const SWAP: u64 = 1 << 6;
+const TAG_SHIFT: u32 = 64 - TAG_BITS;
+const SWAPS_MASK: u64 = (1 << TAG_SHIFT) - SWAP;
 
-const _: () = assert!(cfg!(loom) || size_of::<Pair>() == 1 << PAIR_SHIFT);
+const _: () = assert!(cfg!(loom) || size_of::<Pair>() == 1 << ENTRY_SHIFT);
 
 /// A state that changes atomically. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct AtomicState {
     word: AtomicU64,
-    pairs: [Pair; 2],
-    pub(super) high_water_ns: AtomicI64,
+    /// The last entry is unused: an index of two bits needs no check.
+    entries: [Pair; 4],
 }
 
 #[derive(Debug)]
@@ -69,10 +65,10 @@ struct Pair {
 }
 
 impl Pair {
-    const fn new() -> Self {
+    const fn new(b: i64) -> Self {
         Self {
             m: AtomicU64::new(0),
-            b: AtomicI64::new(0),
+            b: AtomicI64::new(b),
         }
     }
 }
@@ -88,8 +84,12 @@ impl AtomicState {
     pub(crate) const fn new(high_water_ns: i64) -> Self {
         Self {
             word: AtomicU64::new(0),
-            pairs: [const { Pair::new() }; 2],
-            high_water_ns: AtomicI64::new(high_water_ns),
+            entries: [
+                Pair::new(high_water_ns),
+                Pair::new(0),
+                Pair::new(0),
+                Pair::new(0),
+            ],
         }
     }
 
@@ -151,16 +151,16 @@ impl AtomicState {
             // after this access. A reader of that mark then also sees that the line is announced,
             // so its reading does not count. This is not a load, because a load could miss a mark
             // that a reader had seen before the announcement.
-            let is_marked = from.has_line()
-                || self.high_water_ns.fetch_max(i64::MIN, Ordering::Release) == from.b;
+            let is_marked =
+                from.has_line() || self.mark().fetch_max(i64::MIN, Ordering::Release) == from.b;
             if !is_marked {
                 return None;
             }
-            let pair = self.pair(to.slot());
+            let pair = self.entry(entry_of(to));
             // ORDERING: Release for both, pairs with the fence in `load`. A reader of the pair's
             // earlier line may see one of these stores. It then also sees that the word no longer
             // names this pair.
-            pair.m.store(to.m, Ordering::Release);
+            pair.m.store(to.m & !TAG_MASK, Ordering::Release);
             pair.b.store(to.b, Ordering::Release);
         } else if to.has_line() {
             debug_assert!(
@@ -169,55 +169,41 @@ impl AtomicState {
             );
         } else {
             // ORDERING: Relaxed: the swap of the word, behind it, publishes it.
-            self.high_water_ns.fetch_max(to.b, Ordering::Relaxed);
+            self.mark().fetch_max(to.b, Ordering::Relaxed);
         }
-        let is_in_pair = if to.is_published() { IN_PAIR } else { 0 };
-        let has_line = if to.has_line() { HAS_LINE } else { 0 };
-        let pair = (to.slot() as u64) << PAIR_SHIFT;
         let tag = (to.m & TAG_MASK) << TAG_SHIFT;
-        let swaps = (word & !(SWAP - 1)).wrapping_add(SWAP);
-        Some((word, swaps | tag | pair | has_line | is_in_pair))
+        let swaps = word.wrapping_add(SWAP) & SWAPS_MASK;
+        Some((word, tag | swaps | entry_of(to) << ENTRY_SHIFT))
     }
 
     /// The state that `word` names; a mixture if the word has changed meanwhile.
     #[inline(always)]
     fn state_of(&self, word: u64) -> LineState {
-        if word & IN_PAIR == 0 {
-            return self.unpublished_state_of(word);
+        let entry = self.entry((word & ENTRY_MASK) >> ENTRY_SHIFT);
+        // ORDERING: Relaxed for both, between the two loads of the word.
+        LineState {
+            m: entry.m.load(Ordering::Relaxed) | word >> TAG_SHIFT,
+            b: entry.b.load(Ordering::Relaxed),
         }
-        self.pair((word >> PAIR_SHIFT & 1) as usize).load()
     }
 
-    #[cold]
-    #[inline(never)]
-    fn unpublished_state_of(&self, word: u64) -> LineState {
-        let tag = word >> TAG_SHIFT & TAG_MASK;
-        if word & HAS_LINE == 0 {
-            // ORDERING: Relaxed, between the two loads of the word.
-            let b = self.high_water_ns.load(Ordering::Relaxed);
-            return LineState { m: tag, b };
-        }
-        let line = self.pair((word >> PAIR_SHIFT & 1) as usize).load();
-        LineState {
-            m: line.m & !TAG_MASK | tag,
-            b: line.b,
-        }
+    /// The high-water mark, ns.
+    pub(super) fn mark(&self) -> &AtomicI64 {
+        &self.entry(0).b
     }
 
     #[inline(always)]
-    fn pair(&self, slot: usize) -> &Pair {
-        #[expect(clippy::indexing_slicing, reason = "0 or 1 of two")]
-        &self.pairs[slot]
+    fn entry(&self, index: u64) -> &Pair {
+        #[expect(clippy::indexing_slicing, reason = "two bits, and four entries")]
+        &self.entries[(index & 3) as usize]
     }
 }
 
-impl Pair {
-    #[inline(always)]
-    fn load(&self) -> LineState {
-        // ORDERING: Relaxed for both, between the two loads of the word.
-        LineState {
-            m: self.m.load(Ordering::Relaxed),
-            b: self.b.load(Ordering::Relaxed),
-        }
+/// The index of the entry that has the line of `state`, or the mark.
+const fn entry_of(state: LineState) -> u64 {
+    if state.has_line() {
+        state.slot() as u64 + 1
+    } else {
+        0
     }
 }

@@ -150,7 +150,7 @@ fn rule_7_no_first_line_is_published_below_a_mark_that_has_risen() {
     let line = before.next_line(slope).expect("fits").with_b(1_001);
     let (word, next) = state.begin_swap(before, first).expect("no swap since");
     // ORDERING: Relaxed, one thread plays all parts.
-    state.high_water_ns.fetch_max(2_000, Ordering::Relaxed);
+    state.mark().fetch_max(2_000, Ordering::Relaxed);
     assert_eq!(state.load(), before.with_b(2_000), "as a reading finds it");
     assert!(state.end_swap(word, next));
     assert!(!state.try_swap(first, line));
