@@ -197,3 +197,31 @@ fn a_slot_beside_a_portable_state_belongs_to_it() {
         reader.join().unwrap();
     });
 }
+
+/// A thread computes a mark from the slot of a line, and is stopped while later lines come, so that
+/// it finds the slot refilled. It does not raise the mark to the time that it computed: readings
+/// would wait for it.
+#[test]
+fn no_portable_mark_comes_from_a_refilled_slot() {
+    check(Some(3), &["the line's", "refilled"], |seen| {
+        let (state, slot) = (new_state(), new_shared(AtomicU64::new(1)));
+        assert!(try_swap(&state, 0, 1));
+        let scene = (state.clone(), slot.clone());
+        let helper = spawn(&scene, move |(state, slot)| {
+            // ORDERING: Relaxed, between the load of the state and the swap.
+            let beside = slot.load(Ordering::Relaxed);
+            seen.saw(if beside == 1 { "the line's" } else { "refilled" });
+            let mark_ns = i64::try_from(beside).unwrap() << 32;
+            state.try_swap(whole(1), whole(1).without_line(mark_ns));
+        });
+        if try_swap(&state, 1, 2) {
+            // ORDERING: Release, as for a slot (`cell.rs`).
+            slot.store(3, Ordering::Release);
+        }
+        helper.join().unwrap();
+        let last = state.load();
+        state.try_swap(last, last.without_line(i64::MIN));
+        let mark_ns = state.load().b;
+        assert!(mark_ns <= 1 << 32, "{mark_ns}");
+    });
+}

@@ -141,6 +141,9 @@ impl AtomicState {
     /// Everything before the swap of the word. Returns the word, and the next one; `None` if the
     /// state is not `from`.
     pub(super) fn begin_swap(&self, from: LineState, to: LineState) -> Option<(u64, u64)> {
+        // ORDERING: Acquire, pairs with the Release stores of a slot. A thread that has computed its
+        // mark from a slot that was refilled sees here that its state is gone, and raises nothing.
+        fence(Ordering::Acquire);
         // ORDERING: Acquire, pairs with the swap of the word.
         let word = self.word.load(Ordering::Acquire);
         if self.state_of(word) != from {
