@@ -210,7 +210,11 @@ fn no_portable_mark_comes_from_a_refilled_slot() {
         let helper = spawn(&scene, move |(state, slot)| {
             // ORDERING: Relaxed, between the load of the state and the swap.
             let beside = slot.load(Ordering::Relaxed);
-            seen.saw(if beside == 1 { "the line's" } else { "refilled" });
+            seen.saw(if beside == 1 {
+                "the line's"
+            } else {
+                "refilled"
+            });
             let mark_ns = i64::try_from(beside).unwrap() << 32;
             state.try_swap(whole(1), whole(1).without_line(mark_ns));
         });

@@ -10,8 +10,10 @@
 //! The state's `m` is the entry's with the word's tag, and its `b` is the entry's. Without a line
 //! the word names entry 0.
 //!
-//! A word of all zeros is a clock without a line. The word counts the swaps, so no value of it
-//! recurs.
+//! A word of all zeros is a clock without a line. The word counts the swaps, modulo 2^42. So a
+//! value of it may recur only after 2^42 swaps: 5 days of nothing but swaps, at 10 million a
+//! second, or 1,000 years at 100 a second. Only a thread that is stopped for exactly as many
+//! swaps, between two loads of the word or before its own swap, could take the one for the other.
 //!
 //! **A swap that publishes no line takes nothing that another thread could hold.** It stores the
 //! mark, if it sets one, and swaps the word. So threads that are stopped within a swap, or that a
@@ -21,10 +23,11 @@
 //!
 //! **The mark is not swapped with the word**, so two threads that retire one line may both raise
 //! it, and a thread that was stopped before its store may raise the mark of a later line. That
-//! keeps the order, because a mark that is too high only makes readings wait. It was computed from
-//! a line that was in use, so it is at most as far ahead of the reference as that line was. A
-//! writer that starts a line above the mark must not miss such a rise. So it checks the mark again
-//! after it has announced the line: no reading counts from then on until the line is published.
+//! keeps the order, because a mark that is too high only makes readings wait. The thread computed
+//! it before it found its line in the word, so it could have left this mark at that time (rule 5).
+//! The reference has come closer to it since. A writer that starts a line above the mark must not
+//! miss such a rise. So it checks the mark again after it has announced the line: no reading
+//! counts from then on until the line is published.
 //!
 //! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the
 //! clock is not [`Sync`].
@@ -141,8 +144,8 @@ impl AtomicState {
     /// Everything before the swap of the word. Returns the word, and the next one; `None` if the
     /// state is not `from`.
     pub(super) fn begin_swap(&self, from: LineState, to: LineState) -> Option<(u64, u64)> {
-        // ORDERING: Acquire, pairs with the Release stores of a slot. A thread that has computed its
-        // mark from a slot that was refilled sees here that its state is gone, and raises nothing.
+        // ORDERING: Acquire, pairs with the Release stores of a slot. A thread that has computed a
+        // mark from a slot that was refilled sees below that its state is gone, and raises nothing.
         fence(Ordering::Acquire);
         // ORDERING: Acquire, pairs with the swap of the word.
         let word = self.word.load(Ordering::Acquire);
