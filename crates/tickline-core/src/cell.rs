@@ -446,7 +446,13 @@ impl SlotView<'_> {
         }
     }
 
-    fn fill(&self, line: &WindowedState, planned: &PlannedBounds, suspended_ns: Option<i64>) {
+    /// Stores a line to this slot.
+    pub(crate) fn fill(
+        &self,
+        line: &WindowedState,
+        planned: &PlannedBounds,
+        suspended_ns: Option<i64>,
+    ) {
         let (lower_ns, upper_ns) = planned.base_ns_at(line.start_ticks);
         let bounds = &planned.rounded;
         let slot = self.slot;
@@ -490,11 +496,37 @@ impl BoundsWords {
 }
 
 impl LineCell {
-    /// A cell without a line, and with a high-water mark of 0 ns.
+    /// A cell without a line. No time has been returned yet, so the first one may be any, also a
+    /// negative one.
     #[must_use]
     pub const fn new() -> Self {
+        Self::with_high_water_mark(i64::MIN)
+    }
+
+    /// A cell without a line, whose readings are not below `high_water_ns`.
+    ///
+    /// ```
+    /// # use tickline_core::{LineCell, Reference, SharedClock};
+    /// # struct Machine;
+    /// # impl tickline_core::Counter for Machine {
+    /// #     fn now(&self) -> u64 { 5_000 }
+    /// #     fn barrier(&self) {}
+    /// # }
+    /// # impl Reference for Machine {
+    /// #     fn monotonic_ns(&self) -> i64 { -7_000 }
+    /// #     fn unix_ns(&self) -> i64 { -7_000 }
+    /// # }
+    /// # let (counter, reference) = (Machine, Machine);
+    /// assert_eq!(reference.monotonic_ns(), -7_000);
+    /// let clock = SharedClock::new(LineCell::new());
+    /// assert_eq!(clock.now_ordered_ns(&counter, &reference), -7_000);
+    /// let clock = SharedClock::new(LineCell::with_high_water_mark(0));
+    /// assert_eq!(clock.now_ordered_ns(&counter, &reference), 0);
+    /// ```
+    #[must_use]
+    pub const fn with_high_water_mark(high_water_ns: i64) -> Self {
         Self {
-            state: AtomicState::new(),
+            state: AtomicState::new(high_water_ns),
             slots: Slots {
                 start_ticks: [const { AtomicU64::new(0) }; 2],
                 window_ticks: [const { AtomicU64::new(0) }; 2],

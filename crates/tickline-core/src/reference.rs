@@ -30,7 +30,7 @@
 /// assert_eq!(board.suspended_ns(), None, "not known");
 /// ```
 pub trait Reference {
-    /// The monotonic time, ns. Never decreases.
+    /// The monotonic time, ns. Never decreases. May begin anywhere, also below 0.
     fn monotonic_ns(&self) -> i64;
 
     /// Unix time, ns. May step. Without a date, return [`monotonic_ns`](Self::monotonic_ns).

@@ -25,8 +25,7 @@ pub use figures::Figures;
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
 
-/// The memory that readers and the writer of one clock share. `S` is a [`LineCell`]. All zeros are
-/// a valid clock without a line, with high-water mark 0.
+/// The memory that readers and the writer of one clock share. `S` is a [`LineCell`].
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};
@@ -69,7 +68,7 @@ impl<S> SharedClock<S> {
             cell,
             figures: AtomicFigures::new(),
             events: EventCounters::new(),
-            vouched_ns: AtomicI64::new(0),
+            vouched_ns: AtomicI64::new(i64::MIN),
         }
     }
 

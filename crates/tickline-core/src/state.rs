@@ -24,8 +24,8 @@
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
 //! The bits `fast path` and `fast path Unix` let a reading use a published line, for monotonic and
-//! for Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static
-//! memory is a valid clock.
+//! for Unix time. A new clock has no line, and a high-water mark below every time, so its reference
+//! may begin anywhere.
 //!
 //! # A state is its own proof
 //!
@@ -76,7 +76,8 @@
 //! # The interface
 //!
 //! `AtomicState` is a 128-bit atomic with three operations: load, compare-and-swap, and a check
-//! that the state is unchanged (`is_still`). The protocol above it (`cell.rs`,
+//! that the state is unchanged (`is_still`). Only the holder of the clock's lock swaps in a
+//! published line, which the portable state relies on. The protocol above it (`cell.rs`,
 //! [`shared`](crate::shared), [`control`](crate::control)) is the same code for every target.
 //!
 //! | target | load | swap | file |
@@ -84,7 +85,7 @@
 //! | x86_64 | `movdqa`; the second load: two `cmp` | `lock cmpxchg16b` | `x86_64.rs` |
 //! | x86_64 without `cmpxchg16b` | there is never a line: see [`has_atomics`] | none | `x86_64.rs` |
 //! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
-//! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |
+//! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of two pairs, or of the high-water mark | a compare-and-swap of the word that has the tag and names the pair | `portable.rs` |
 //! | loom | an atomic index into a list of all states so far | the compare-and-swap of that index | `modelled.rs` |
 //!
 //! | access | ordering | pairs with |
@@ -134,13 +135,15 @@ use crate::units::{FRACTION_BITS, FixedNs};
     path = "state/portable.rs"
 )]
 pub(crate) mod native;
-#[cfg(all(test, loom))]
+#[cfg(test)]
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "loom checks it by itself, next to the exact model"
+    reason = "tested by itself, next to the machine's own atomic or its model"
 )]
 pub(crate) mod portable;
+#[cfg(all(test, not(loom)))]
+mod portable_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -210,18 +213,25 @@ pub enum Phase {
 /// use tickline_core::state::{LineState, Phase};
 ///
 /// let empty = LineState::default();
-/// assert_eq!((empty.phase(), empty.b), (Phase::NoLine, 0), "no line, and a mark of 0 ns");
+/// assert_eq!((empty.phase(), empty.b), (Phase::NoLine, i64::MIN), "no line, and no time returned yet");
 /// let line = empty.next_line(Slope::from_hz(1_000_000_000).unwrap()).unwrap();
 /// assert!(line.is_published() && !line.is_barred());
 /// assert_eq!(empty.next_line(Slope::from_hz(7_000_000).unwrap()), None, "the counter is too slow");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C, align(16))]
 pub struct LineState {
     /// The line's slope, and the tag.
     pub m: u64,
     /// The line at tick 0, ns; without a line, the high-water mark.
     pub b: i64,
+}
+
+impl Default for LineState {
+    /// The state of a new clock: no line, and a high-water mark below every time.
+    fn default() -> Self {
+        Self { m: 0, b: i64::MIN }
+    }
 }
 
 impl LineState {
@@ -308,10 +318,15 @@ impl LineState {
         }
     }
 
+    /// Whether there is a line, in use or not.
+    const fn has_line(self) -> bool {
+        self.m > TAG_MASK
+    }
+
     /// The phase of this state.
     #[must_use]
     pub const fn phase(self) -> Phase {
-        match (self.m > TAG_MASK, self.m & CHANGING != 0) {
+        match (self.has_line(), self.m & CHANGING != 0) {
             (false, false) => Phase::NoLine,
             (false, true) => Phase::FirstPublication,
             (true, false) => Phase::Published,

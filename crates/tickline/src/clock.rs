@@ -255,7 +255,9 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver, otherwise within the interval. If the OS
     /// clock gives Unix time faster than the counter does, readings come from the OS clock
-    /// ([`Status::unix_reason`]). Between threads, the order is that of [`now`](Self::now).
+    /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead of
+    /// `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
+    /// ([`Disrupted`](crate::ClockState::Disrupted)). Between threads, the order is that of [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {

@@ -88,7 +88,7 @@ impl Engine {
     /// An engine with the default settings, except for the driver.
     pub(crate) const fn new(driver: Driver) -> Self {
         Self {
-            clock: DrivenClock::new(SharedClock::new(LineCell::new())),
+            clock: DrivenClock::new(SharedClock::new(LineCell::with_high_water_mark(0))),
             cpu_lines: OnceBox::new(),
             collector: TryLock::new(Collector::new()),
             refused_since_ns: AtomicI64::new(NEVER),

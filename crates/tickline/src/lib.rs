@@ -87,8 +87,8 @@
 //!   system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC. The crate `tickline-utc` states one.
-//! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
-//!   asleep, at most by the rest of the line's window, which is half of its validity. The next
+//! - The bound across a suspend in which the counter runs on. Readings, of
+//!   Unix time as well, are then ahead by the time asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; the thread driver recalibrates at the resume.
 //!   Until then the state is [`ClockState::Disrupted`].
 //!

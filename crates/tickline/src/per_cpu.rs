@@ -114,7 +114,7 @@ impl CpuLines {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
             clocks: (0..ids)
-                .map(|_| SharedClock::new(LineCell::new()))
+                .map(|_| SharedClock::new(LineCell::with_high_water_mark(0)))
                 .collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,

@@ -28,7 +28,7 @@ fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedStat
 }
 
 #[test]
-fn a_new_cell_has_no_line_and_the_high_water_mark_0() {
+fn a_new_cell_has_no_line() {
     assert_eq!(LineCell::new().load(), LineState::default());
 }
 

@@ -18,6 +18,10 @@ use crate::shared::{Event, Figures, SharedClock};
 use crate::state::WRAP_MASK;
 use crate::units::{FixedNs, ticks_between};
 
+/// A high-water mark that is lower than a first line by this does not matter to it, ns: much more
+/// than the tag alters a line from its start to its publication.
+const FAR_BELOW_NS: i64 = 1_000_000;
+
 /// The parts of the next line.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -327,7 +331,16 @@ impl Control {
             // soon; a line that started now would be ahead of the reference.
             return Err(NotPublished::TooEarly);
         }
-        line.state = first_line_above(line.state, line.start_ticks, high_water_ns, at_ticks, from);
+        // A mark far below, such as a new clock's, means nothing. Values of `b` wrap, so they must
+        // not be that far apart.
+        let lowest_ns = at_start.floor_ns().saturating_sub(FAR_BELOW_NS);
+        line.state = first_line_above(
+            line.state,
+            line.start_ticks,
+            high_water_ns.max(lowest_ns),
+            at_ticks,
+            from,
+        );
         Ok(line)
     }
 

@@ -22,9 +22,9 @@ pub const fn has_atomics() -> bool {
 }
 
 impl AtomicState {
-    /// No line, and a high-water mark of 0 ns.
-    pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new([0; 2]))
+    /// No line, and this high-water mark.
+    pub(crate) const fn new(high_water_ns: i64) -> Self {
+        Self(UnsafeCell::new([0, high_water_ns.cast_unsigned()]))
     }
 
     /// The state, by one load.

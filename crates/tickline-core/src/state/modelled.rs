@@ -6,27 +6,16 @@ use std::sync::Mutex;
 use super::LineState;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
-/// All states so far. The first one is all zeros.
+/// All states so far.
 static STATES: Mutex<Vec<LineState>> = Mutex::new(Vec::new());
 
-fn index_of(state: LineState) -> u64 {
-    let mut states = STATES.lock().expect("no model panics in here");
-    if states.is_empty() {
-        states.push(LineState::default());
-    }
-    let index = states
-        .iter()
-        .position(|known| *known == state)
-        .unwrap_or_else(|| {
-            states.push(state);
-            states.len().saturating_sub(1)
-        });
-    u64::try_from(index).expect("few states")
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct AtomicState {
+    /// The index of the current state, plus 1. 0 is the first state.
+    index: AtomicU64,
+    first: LineState,
 }
-
-/// The index of the current state. See the [module](self).
-#[derive(Debug, Default)]
-pub(crate) struct AtomicState(AtomicU64);
 
 /// Loads and swaps are atomic.
 #[must_use]
@@ -35,21 +24,42 @@ pub const fn has_atomics() -> bool {
 }
 
 impl AtomicState {
-    /// No line, and a high-water mark of 0 ns.
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
+    /// No line, and this high-water mark.
+    pub(crate) const fn new(high_water_ns: i64) -> Self {
+        let first = LineState {
+            m: 0,
+            b: high_water_ns,
+        };
+        Self {
+            index: AtomicU64::new(0),
+            first,
+        }
+    }
+
+    fn index_of(&self, state: LineState) -> u64 {
+        if state == self.first {
+            return 0;
+        }
+        let mut states = STATES.lock().expect("no model panics in here");
+        let index = states
+            .iter()
+            .position(|known| *known == state)
+            .unwrap_or_else(|| {
+                states.push(state);
+                states.len().saturating_sub(1)
+            });
+        u64::try_from(index).expect("few states").saturating_add(1)
     }
 
     /// The state.
     pub(crate) fn load(&self) -> LineState {
         // ORDERING: Acquire, as the machine's load; pairs with `try_swap`.
-        let index = usize::try_from(self.0.load(Ordering::Acquire)).expect("few states");
-        STATES
-            .lock()
-            .expect("no model panics in here")
-            .get(index)
-            .copied()
-            .unwrap_or_default()
+        let index = usize::try_from(self.index.load(Ordering::Acquire)).expect("few states");
+        let Some(index) = index.checked_sub(1) else {
+            return self.first;
+        };
+        let states = STATES.lock().expect("no model panics in here");
+        states.get(index).copied().expect("a state that was stored")
     }
 
     /// Whether the state is `state`, after every earlier load.
@@ -57,7 +67,7 @@ impl AtomicState {
         // ORDERING: Acquire keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
-        self.0.load(Ordering::Relaxed) == index_of(state)
+        self.index.load(Ordering::Relaxed) == self.index_of(state)
     }
 
     /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
@@ -66,10 +76,10 @@ impl AtomicState {
         // keeps the read of the counter that follows the announcement of a replacement behind the
         // announcement. No test sees Release without Acquire: the modelled counter is never read
         // early. Relaxed on failure: the caller uses nothing then.
-        self.0
+        self.index
             .compare_exchange(
-                index_of(from),
-                index_of(to),
+                self.index_of(from),
+                self.index_of(to),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             )

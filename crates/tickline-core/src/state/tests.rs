@@ -132,7 +132,7 @@ fn loads_as_one() -> bool {
 
 #[test]
 fn a_second_load_and_a_swap_compare_every_bit() {
-    let atomic = AtomicState::new();
+    let atomic = AtomicState::new(i64::MIN);
     let state = line(slope_of(2_596_120_000)).with_b(-5);
     if !atomic.try_swap(LineState::default(), state) {
         return crate::testing::skip("this processor has no swap of 128 bits");
@@ -155,43 +155,68 @@ fn a_second_load_and_a_swap_compare_every_bit() {
     assert!(atomic.is_still(state));
 }
 
-/// Threads swap between states whose halves belong together. No load may ever see halves of two
-/// states, and no swap may be lost. Where a processor may split a load, the second load detects a
-/// mixture.
+/// Two threads swap between states whose halves belong together: one publishes lines, the other one
+/// retires them. No load may ever see halves of two states, and no swap may be lost. Where a
+/// processor may split a load, the second load detects a mixture.
 #[test]
 fn no_load_is_torn_on_this_processor() {
     if !has_atomics() {
         return crate::testing::skip("this processor has no swap of 128 bits");
     }
-    let swaps = if cfg!(miri) { 50 } else { 1_000_000 };
-    let whole = |number: u64| LineState {
-        m: number,
-        b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed(),
+    let lines: u64 = if cfg!(miri) { 50 } else { 1_000_000 };
+    let b_of = |slope: Slope| (slope.bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1).cast_signed();
+    // The marks are the negative numbers, and rise.
+    let is_whole = |state: LineState| {
+        if state.slope().bits == 0 {
+            state.b < 0
+        } else {
+            state.b == b_of(state.slope())
+        }
     };
     for loads in if loads_as_one() { 1..=2 } else { 2..=2 } {
-        let state = &AtomicState::new();
+        let state = &AtomicState::new(i64::MIN);
         let load = move || loop {
             let seen = state.load();
             if loads == 1 || state.is_still(seen) {
-                assert_eq!(seen, whole(seen.m), "halves of two states, {loads} loads");
-                break seen.m;
+                assert!(
+                    is_whole(seen),
+                    "halves of two states, {loads} loads: {seen:?}"
+                );
+                break seen;
             }
         };
-        let swap = move || loop {
+        let publish = move |number: u64| loop {
             let seen = load();
-            if state.try_swap(whole(seen), whole(seen + 1)) {
+            let announced = if seen.is_published() {
+                seen.replacing()
+            } else {
+                seen.first_publication()
+            };
+            let slope = Slope {
+                bits: (1 << 40) + (number << 20),
+            };
+            let line = announced.next_line(slope).unwrap().with_b(b_of(slope));
+            if state.try_swap(seen, announced) && state.try_swap(announced, line) {
                 break;
             }
         };
+        let retire = move |number: u64| {
+            let seen = load();
+            let mark_ns = number.cast_signed().wrapping_add(i64::MIN / 2);
+            seen.phase() == Phase::Replacing && state.try_swap(seen, seen.without_line(mark_ns))
+        };
         std::thread::scope(|scope| {
-            let swappers = [(); 2].map(|()| scope.spawn(move || (0..swaps).for_each(|_| swap())));
-            while !swappers
-                .iter()
-                .all(std::thread::ScopedJoinHandle::is_finished)
-            {
+            let publisher = scope.spawn(move || (0..lines).for_each(publish));
+            let retirer = scope.spawn(move || {
+                for number in 0..4 * lines {
+                    retire(number);
+                }
+            });
+            while !publisher.is_finished() || !retirer.is_finished() {
                 load();
             }
         });
-        assert_eq!(load(), 2 * swaps, "a swap was lost");
+        let published = load().m & COUNT_MASK;
+        assert_eq!(published / COUNT, lines % 1_024, "a swap was lost");
     }
 }

@@ -40,9 +40,9 @@ pub fn has_atomics() -> bool {
 }
 
 impl AtomicState {
-    /// No line, and a high-water mark of 0 ns.
-    pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new([0; 2]))
+    /// No line, and this high-water mark.
+    pub(crate) const fn new(high_water_ns: i64) -> Self {
+        Self(UnsafeCell::new([0, high_water_ns.cast_unsigned()]))
     }
 
     /// The state, by one load. Both halves go to integer registers at once. Otherwise the compiler
