@@ -9,7 +9,7 @@ use crate::step::output_of;
 const LIMITS: [(&str, usize); 3] = [
     ("README.md", 150),
     ("CONTRIBUTING.md", 180),
-    ("DESIGN.md", 360),
+    ("DESIGN.md", 400),
 ];
 
 /// A name in backticks with one of these suffixes must be a file of this repository. Names with

@@ -29,6 +29,10 @@ pub(super) struct Guest {
     /// QEMU's `-cpu`; in the file, the processor's name.
     pub(super) processor: String,
     pub(super) cpus: u8,
+    /// Whether one thread of the emulator runs all CPUs in turn. The emulator's TSC then never
+    /// jumps (`tests/vm/README.md`).
+    #[serde(default)]
+    pub(super) is_single_threaded: bool,
     /// The kernel's clocksource before the act.
     clocksource: String,
     /// The kernel's command line: the kernel's own settings, and then the guest's.

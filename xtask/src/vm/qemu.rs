@@ -317,14 +317,8 @@ fn spawn(
         |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
     let mut child = Command::new(QEMU)
         .current_dir(super::folder())
-        .args([
-            "-accel",
-            "tcg,thread=multi",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-nodefaults",
-        ])
+        .args(["-accel", accelerator(guest.is_single_threaded)])
+        .args(["-display", "none", "-no-reboot", "-nodefaults"])
         .args([
             "-cpu",
             &guest.processor,
@@ -353,8 +347,18 @@ fn spawn(
     forward_lines(&mut child, sender.clone());
     let mut child = Killed(child);
     let mut monitor = Monitor::accept(&listener, &mut child.0)?;
-    pin_cpus(&mut monitor);
+    if !guest.is_single_threaded {
+        pin_cpus(&mut monitor);
+    }
     Ok((child, monitor))
+}
+
+fn accelerator(is_single_threaded: bool) -> &'static str {
+    if is_single_threaded {
+        "tcg,thread=single"
+    } else {
+        "tcg,thread=multi"
+    }
 }
 
 /// Pins each CPU of the guest to a CPU of the host, if the host has as many. Otherwise the

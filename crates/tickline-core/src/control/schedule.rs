@@ -16,7 +16,8 @@
 //!   width.** Brackets from before and after a stall of seconds limit the slope on only one side.
 //!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
 //! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
-//!   the dither is unknown.** The bound then grows by at most a quarter of a bracket or 5 ns. Where
+//!   the dither is unknown.** The bound then grows by at most a quarter of a bracket or 5 ns. The
+//!   range is known after at most 256 short intervals: 8 s at the default interval. Where
 //!   readers drive the clock, lines are as short only while the range is unknown.
 //! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
 //!   the interval, but at least 4 ms. The thread may be later than a shorter line allows. (Found by

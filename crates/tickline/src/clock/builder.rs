@@ -56,6 +56,10 @@ impl ClockBuilder {
     /// more, the busier the machine is
     /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Most of it is
     /// for waking up and for reading the kernel's clocksource.
+    ///
+    /// The fast path serves for two intervals. If the thread wakes up more than one interval late,
+    /// readings take the slow path until it has run. So a short interval also needs a punctual
+    /// thread: at 1 ms on a loaded machine, 0.3 % of the readings took the slow path.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.settings.interval = interval;
         self

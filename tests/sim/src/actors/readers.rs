@@ -220,15 +220,16 @@ impl Context {
             let point = self
                 .read_bounded()
                 .map_or_else(|| self.slow_point(), |reading| self.point(&reading));
-            self.check
-                .track
-                .borrow_mut()
-                .push(TrackPoint { at_ns, ..point });
+            self.check.track.borrow_mut().push(TrackPoint {
+                at_ns,
+                iterations: self.world.counts.borrow().iterations,
+                ..point
+            });
             self.world.step(Step::Sleep(every_ps));
         }
     }
 
-    /// A point of a plot, from a reading by a line. The caller sets `at_ns`.
+    /// A point of a plot, from a reading by a line. The caller sets `at_ns` and `iterations`.
     fn point(&self, reading: &BoundedReading) -> TrackPoint {
         let ClockRead { true_ns, cell, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();

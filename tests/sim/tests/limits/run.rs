@@ -183,6 +183,23 @@ impl Part {
         self
     }
 
+    /// The limit of the control loop's iterations in each second of the part, on average.
+    #[track_caller]
+    pub(crate) fn iterations_per_second(&self, limit: u64) -> &Self {
+        for points in &self.cpus {
+            let (first, last) = (points[0], points[points.len() - 1]);
+            let iterations = last.iterations - first.iterations;
+            // The part may begin just before an iteration, and end just after one.
+            let most = limit * (last.at_ns - first.at_ns) / (1_000 * MS) + 1;
+            assert!(
+                iterations <= most,
+                "{}: {iterations} iterations, limit {most}",
+                self.name
+            );
+        }
+        self
+    }
+
     /// Every reading is by a line.
     #[track_caller]
     pub(crate) fn always_by_line(&self) -> &Self {

@@ -28,6 +28,11 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// s). At another interval the machine sleeps for one interval, which is within a line's window.
 const SLEEP_S: u64 = 6;
 
+/// The number of times that a CPU goes offline and comes back in a row, and the pause after each
+/// change.
+const REPEATS: u32 = 20;
+const APART: Duration = Duration::from_millis(100);
+
 /// The lead of one CPU's counter over the other's: one or two seconds, at 2 to 4 GHz.
 const AHEAD_TICKS: i64 = 1 << 32;
 
@@ -281,7 +286,7 @@ fn adjust(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the last CPU offline and brings it back.
+/// Takes the last CPU offline and brings it back: once, and then many times in a row.
 fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     let last = machine::cpus().saturating_sub(1);
     let file = format!("/sys/devices/system/cpu/cpu{last}/online");
@@ -290,6 +295,16 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     lab.phase("online", || outcome(fs::write(&file, "1")));
     lab.readers.pin_again();
     lab.watch_until_settled("again");
+    lab.phase("repeated", || {
+        outcome((0..REPEATS).try_for_each(|_| {
+            fs::write(&file, "0")?;
+            thread::sleep(APART);
+            fs::write(&file, "1")?;
+            thread::sleep(APART);
+            Ok(())
+        }))
+    });
+    lab.readers.pin_again();
     Ok(())
 }
 
