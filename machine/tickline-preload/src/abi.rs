@@ -50,11 +50,11 @@ pub(crate) unsafe extern "C" fn gettimeofday(
 pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
     let state = state();
     // The kernel decides what a null pointer means.
-    let Some((attached, service)) = state.attached().filter(|_| !time.is_null()) else {
+    let Some((attached, attachment)) = state.attached().filter(|_| !time.is_null()) else {
         return original::clock_gettime(clock, time);
     };
     let timescale = match clock {
-        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, service) {
+        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, attachment) {
             // SAFETY: `time` is not null, so the caller promises that it is valid.
             Some(ns) => return unsafe { store(time, ns) },
             None => Timescale::Monotonic,
