@@ -16,6 +16,7 @@ mod clock;
 mod common;
 #[path = "../../../../crates/tickline/tests/common/fork.rs"]
 mod fork;
+mod forks;
 #[path = "../../../tickline-preload/tests/page/mod.rs"]
 mod page;
 mod plainly;

@@ -54,6 +54,7 @@ pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
 
 /// What a page of [`page_that`] serves.
 #[derive(Debug, Clone, Copy)]
+#[allow(dead_code, reason = "each test binary uses some of it")]
 pub(crate) enum Serves {
     /// One line.
     FirstLine,
