@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn clock_gettime(
 ) -> c_int {
     state().set_vdso_start(vdso);
     // SAFETY: the caller promises that `time` is null or valid.
-    unsafe { clock_gettime_inline(clock, time) }
+    unsafe { clock_gettime_inline(clock, time, original::clock_gettime) }
 }
 
 /// `gettimeofday`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
@@ -41,17 +41,22 @@ pub(crate) unsafe extern "C" fn gettimeofday(
 }
 
 /// `clock_gettime`, inlined into its callers. A call between functions would be a large part of a
-/// reading's cost, most of all in an emulator.
+/// reading's cost, most of all in an emulator. `unattached` answers in a process without a page, and
+/// a call without memory for a time.
 ///
 /// # Safety
 ///
 /// The condition of [`clock_gettime`].
 #[inline(always)]
-pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
+pub(crate) unsafe fn clock_gettime_inline(
+    clock: c_int,
+    time: *mut Timespec,
+    unattached: fn(c_int, *mut Timespec) -> c_int,
+) -> c_int {
     let state = state();
     // The kernel decides what a null pointer means.
     let Some((attached, attachment)) = state.attached().filter(|_| !time.is_null()) else {
-        return original::clock_gettime(clock, time);
+        return unattached(clock, time);
     };
     let timescale = match clock {
         CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, attachment) {

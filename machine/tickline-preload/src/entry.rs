@@ -138,7 +138,7 @@ extern "C" fn loaded() {
     let is_trusted = auxiliary(AT_SECURE) == Some(0);
     let variable = |name| variable(name).filter(|_| is_trusted);
     let is_always = variable(SERVE_VARIABLE).is_some_and(|value| is(value, ALWAYS));
-    if is_off || (!is_always && kernels_clock_is_fast()) {
+    if is_off || (!is_always && kernels_clock_is_fast()) || interpose::stands_back(vdso) {
         // The program's calls go to the vDSO, as without this library.
         // SAFETY: `vdso` is null or the address that the kernel gives.
         if let Some(vdso) = unsafe { Vdso::from_ptr(vdso) } {
