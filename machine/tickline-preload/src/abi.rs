@@ -22,7 +22,8 @@ pub(crate) unsafe extern "C" fn clock_gettime(
 ) -> c_int {
     state().set_vdso_start(vdso);
     // SAFETY: the caller promises that `time` is null or valid.
-    unsafe { clock_gettime_inline(clock, time, original::clock_gettime) }
+    unsafe { clock_gettime_inline(clock, time) }
+        .unwrap_or_else(|| original::clock_gettime(clock, time))
 }
 
 /// `gettimeofday`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
@@ -41,34 +42,28 @@ pub(crate) unsafe extern "C" fn gettimeofday(
 }
 
 /// `clock_gettime`, inlined into its callers. A call between functions would be a large part of a
-/// reading's cost, most of all in an emulator. `unattached` answers in a process without a page, and
-/// a call without memory for a time.
+/// reading's cost, most of all in an emulator. `None` in a process without a page, and for a call
+/// without memory for a time: the caller's original clock must answer.
 ///
 /// # Safety
 ///
 /// The condition of [`clock_gettime`].
 #[inline(always)]
-pub(crate) unsafe fn clock_gettime_inline(
-    clock: c_int,
-    time: *mut Timespec,
-    unattached: fn(c_int, *mut Timespec) -> c_int,
-) -> c_int {
+pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> Option<c_int> {
     let state = state();
     // The kernel decides what a null pointer means.
-    let Some((attached, attachment)) = state.attached().filter(|_| !time.is_null()) else {
-        return unattached(clock, time);
-    };
+    let (attached, attachment) = state.attached().filter(|_| !time.is_null())?;
     let timescale = match clock {
         CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, attachment) {
             // SAFETY: `time` is not null, so the caller promises that it is valid.
-            Some(ns) => return unsafe { store(time, ns) },
+            Some(ns) => return Some(unsafe { store(time, ns) }),
             None => Timescale::Monotonic,
         },
         CLOCK_REALTIME => Timescale::Unix,
-        _ => return original::clock_gettime(clock, time),
+        _ => return Some(original::clock_gettime(clock, time)),
     };
     // SAFETY: `time` is not null, so the caller promises that it is valid.
-    unsafe { serve_out_of_line(time, clock, timescale) }
+    Some(unsafe { serve_out_of_line(clock, time, timescale) })
 }
 
 /// Serves a reading that the fast path cannot serve. Not inlined, because it needs all registers.
@@ -77,7 +72,7 @@ pub(crate) unsafe fn clock_gettime_inline(
 ///
 /// `time` must point to memory for a time.
 #[inline(never)]
-unsafe fn serve_out_of_line(time: *mut Timespec, clock: c_int, timescale: Timescale) -> c_int {
+unsafe fn serve_out_of_line(clock: c_int, time: *mut Timespec, timescale: Timescale) -> c_int {
     match serve::time_ns(timescale, &Original::new()) {
         // SAFETY: the caller promises that `time` is valid.
         Some(ns) => unsafe { store(time, ns) },

@@ -31,27 +31,30 @@ fn with_errno(result: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     // SAFETY: the caller promises that `time` is null or valid.
-    with_errno(unsafe { abi::clock_gettime_inline(clock, time, unattached_clock_gettime) })
+    match unsafe { abi::clock_gettime_inline(clock, time) } {
+        Some(result) => with_errno(result),
+        // SAFETY: the caller promises that `time` is null or valid.
+        None => unsafe { unattached_clock_gettime(clock, time) },
+    }
 }
 
 /// The call in a process that is not attached: the next library's, if this one stands back, or else
-/// the vDSO's. Returns 0 or a negative error number.
+/// the vDSO's.
+///
+/// # Safety
+///
+/// The condition of libc's function: `time` is null, or points to memory for a time.
 #[cold]
 #[inline(never)]
-fn unattached_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+unsafe fn unattached_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     let Some(function) = libc_function(&CLOCK_GETTIME) else {
-        return original::clock_gettime(clock, time);
+        return with_errno(original::clock_gettime(clock, time));
     };
     // SAFETY: this is the type of libc's function of this name, which another library replaces.
-    let function: extern "C" fn(c_int, *mut Timespec) -> c_int =
+    let function: unsafe extern "C" fn(c_int, *mut Timespec) -> c_int =
         unsafe { core::mem::transmute(function.as_ptr()) };
-    if function(clock, time) == 0 {
-        return 0;
-    }
-    // SAFETY: this is libc's function, which has no conditions.
-    let errno = unsafe { __errno_location() };
-    // SAFETY: the variable belongs to this thread, and is valid as long as the thread.
-    -unsafe { *errno }
+    // SAFETY: the caller promises that `time` is null or valid.
+    unsafe { function(clock, time) }
 }
 
 /// # Safety
@@ -88,8 +91,11 @@ const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
     if base == TIME_UTC && !time.is_null() {
         // SAFETY: the caller promises that `time` is valid.
-        let result =
-            unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time, unattached_clock_gettime) };
+        let result = match unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) } {
+            Some(result) => result,
+            // SAFETY: the caller promises that `time` is valid.
+            None => unsafe { unattached_clock_gettime(CLOCK_REALTIME, time) },
+        };
         return if result == 0 { base } else { 0 };
     }
     let Some(function) = libc_function(&TIMESPEC_GET) else {
