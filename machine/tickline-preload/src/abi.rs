@@ -2,6 +2,7 @@
 //! (vdso(7)), they return 0 or a negative error number, and leave `errno` as it is.
 
 use core::ffi::c_int;
+use core::ptr;
 
 use tickline_page::protocol::Timescale;
 
@@ -37,8 +38,12 @@ pub(crate) unsafe extern "C" fn gettimeofday(
     vdso: *mut u8,
 ) -> c_int {
     state().set_vdso_start(vdso);
-    // SAFETY: the caller promises that each pointer is null or valid.
-    unsafe { gettimeofday_inline(time, zone) }
+    if !zone.is_null() {
+        return original::gettimeofday(time, zone);
+    }
+    // SAFETY: the caller promises that `time` is null or valid.
+    unsafe { gettimeofday_inline(time) }
+        .unwrap_or_else(|| original::gettimeofday(time, ptr::null_mut()))
 }
 
 /// `clock_gettime`, inlined into its callers. A call between functions would be a large part of a
@@ -92,29 +97,26 @@ unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
     0
 }
 
-/// `gettimeofday`, inlined into its callers.
+/// `gettimeofday` without a time zone, inlined into its callers. `None` if the page does not serve
+/// the call: the caller's original clock must answer.
 ///
 /// # Safety
 ///
 /// The condition of [`gettimeofday`].
 #[inline(always)]
-pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> c_int {
-    if !zone.is_null() || time.is_null() {
-        return original::gettimeofday(time, zone);
+pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval) -> Option<c_int> {
+    if time.is_null() {
+        return None;
     }
-    match serve::time_ns(Timescale::Unix, &Original::by_time_of_day()) {
-        Some(ns) => {
-            let Timespec { seconds, nanos } = timespec(ns);
-            let time_of_day = Timeval {
-                seconds,
-                micros: nanos / 1_000,
-            };
-            // SAFETY: `time` is not null, so the caller promises that it is valid.
-            unsafe { time.write_unaligned(time_of_day) };
-            0
-        }
-        None => original::gettimeofday(time, zone),
-    }
+    let ns = serve::time_ns(Timescale::Unix, &Original::by_time_of_day())?;
+    let Timespec { seconds, nanos } = timespec(ns);
+    let time_of_day = Timeval {
+        seconds,
+        micros: nanos / 1_000,
+    };
+    // SAFETY: `time` is not null, so the caller promises that it is valid.
+    unsafe { time.write_unaligned(time_of_day) };
+    Some(0)
 }
 
 /// Splits `ns` into seconds and the nanoseconds within the second.

@@ -127,7 +127,7 @@ core::arch::global_asm!(
 static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
-    interpose::find_libc_functions();
+    interpose::find_next_functions();
     if state().attached().is_some() {
         return;
     }

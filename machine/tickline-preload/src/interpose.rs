@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi;
 use crate::original::{self, CLOCK_REALTIME, Timespec, Timeval};
-use crate::state::state;
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
@@ -34,23 +33,22 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     match unsafe { abi::clock_gettime_inline(clock, time) } {
         Some(result) => with_errno(result),
         // SAFETY: the caller promises that `time` is null or valid.
-        None => unsafe { unattached_clock_gettime(clock, time) },
+        None => unsafe { next_clock_gettime(clock, time) },
     }
 }
 
-/// The call in a process that is not attached: the next library's, if this one stands back, or else
-/// the vDSO's.
+/// The call that this library does not serve: the next library's.
 ///
 /// # Safety
 ///
 /// The condition of libc's function: `time` is null, or points to memory for a time.
 #[cold]
 #[inline(never)]
-unsafe fn unattached_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
-    let Some(function) = libc_function(&CLOCK_GETTIME) else {
+unsafe fn next_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+    let Some(function) = next_function(&CLOCK_GETTIME) else {
         return with_errno(original::clock_gettime(clock, time));
     };
-    // SAFETY: this is the type of libc's function of this name, which another library replaces.
+    // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
     let function: unsafe extern "C" fn(c_int, *mut Timespec) -> c_int =
         unsafe { core::mem::transmute(function.as_ptr()) };
     // SAFETY: the caller promises that `time` is null or valid.
@@ -63,45 +61,56 @@ unsafe fn unattached_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     // A libc's answer about the time zone may differ from the kernel's.
-    let function = if zone.is_null() && state().attached().is_some() {
-        None
-    } else {
-        libc_function(&GETTIMEOFDAY)
-    };
-    if let Some(function) = function {
-        // SAFETY: this is the type of libc's function of this name.
-        let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
-            unsafe { core::mem::transmute(function.as_ptr()) };
+    if !zone.is_null() {
         // SAFETY: the caller promises that each pointer is null or valid.
-        return unsafe { function(time, zone) };
+        return unsafe { next_gettimeofday(time, zone) };
     }
+    // SAFETY: the caller promises that `time` is null or valid.
+    match unsafe { abi::gettimeofday_inline(time) } {
+        Some(result) => result,
+        // SAFETY: the caller promises that `time` is null or valid.
+        None => unsafe { next_gettimeofday(time, ptr::null_mut()) },
+    }
+}
+
+/// As `next_clock_gettime`.
+///
+/// # Safety
+///
+/// The condition of libc's function: each pointer is null, or points to memory for its value.
+#[cold]
+#[inline(never)]
+unsafe fn next_gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
+    let Some(function) = next_function(&GETTIMEOFDAY) else {
+        return with_errno(original::gettimeofday(time, zone));
+    };
+    // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
+    let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
+        unsafe { core::mem::transmute(function.as_ptr()) };
     // SAFETY: the caller promises that each pointer is null or valid.
-    with_errno(unsafe { abi::gettimeofday_inline(time, zone) })
+    unsafe { function(time, zone) }
 }
 
 const TIME_UTC: c_int = 1;
-
-/// `RTLD_NEXT`: the next library that has the symbol.
-const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
 /// # Safety
 ///
 /// The condition of libc's function: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
-    if base == TIME_UTC && !time.is_null() {
-        // SAFETY: the caller promises that `time` is valid.
-        let result = match unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) } {
-            Some(result) => result,
-            // SAFETY: the caller promises that `time` is valid.
-            None => unsafe { unattached_clock_gettime(CLOCK_REALTIME, time) },
-        };
-        return if result == 0 { base } else { 0 };
+    if base == TIME_UTC {
+        // SAFETY: the caller promises that `time` is null or valid.
+        if let Some(result) = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) } {
+            return if result == 0 { base } else { 0 };
+        }
     }
-    let Some(function) = libc_function(&TIMESPEC_GET) else {
-        return 0;
+    let Some(function) = next_function(&TIMESPEC_GET) else {
+        let is_read = base == TIME_UTC
+            && !time.is_null()
+            && original::clock_gettime(CLOCK_REALTIME, time) == 0;
+        return if is_read { base } else { 0 };
     };
-    // SAFETY: this is the type of libc's function of this name.
+    // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
     let function: unsafe extern "C" fn(*mut Timespec, c_int) -> c_int =
         unsafe { core::mem::transmute(function.as_ptr()) };
     // SAFETY: the caller promises that `time` is null or valid.
@@ -149,25 +158,28 @@ pub(crate) fn optional_functions() -> &'static OptionalFunctions {
     unsafe { &tickline_optional }
 }
 
-/// The next library's `clock_gettime`, if that library is not libc; else null.
+/// The next library's functions: libc's, or those of a library that replaces libc's, as libfaketime
+/// does. Null until `find_next_functions` finds them.
 static CLOCK_GETTIME: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-/// Libc's own functions, or those of another library before it; null until `find_libc_functions` finds them.
 static GETTIMEOFDAY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static TIMESPEC_GET: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
+fn next_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
     // ORDERING: Relaxed: the function at this address exists as long as the program.
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
-/// Finds libc's own functions. Called only when the library is loaded. In a forked child, the
-/// linker's lock may belong to a thread of the parent, which does not exist in the child.
-pub(crate) fn find_libc_functions() {
+/// `RTLD_NEXT`: the next library that has the symbol.
+const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
+
+/// Finds the next library's functions. Called only when the library is loaded. In a forked child,
+/// the linker's lock may belong to a thread of the parent, which does not exist in the child.
+pub(crate) fn find_next_functions() {
     let Some(dlsym) = optional_functions().dlsym else {
         return;
     };
     for (function, name) in [
+        (&CLOCK_GETTIME, c"clock_gettime"),
         (&GETTIMEOFDAY, c"gettimeofday"),
         (&TIMESPEC_GET, c"timespec_get"),
     ] {
@@ -178,44 +190,27 @@ pub(crate) fn find_libc_functions() {
     }
 }
 
-/// `RTLD_DEFAULT`: the first library that has the symbol.
-const FIRST: *mut c_void = ptr::null_mut();
-
-/// Whether another library, or the program, replaces a call for the time, as libfaketime does. This
+/// Whether this library hides another one that replaces libc's functions, as libfaketime does. This
 /// library then stands back: otherwise some of the program's calls would get the other library's
-/// time, and some the page's. `vdso` is the vDSO's start, or null. Called when the library is
-/// loaded, and before it redirects the vDSO's symbols.
+/// time, and some the page's. A library in front of this one is not hidden, and asks this one as it
+/// would ask libc. `vdso` is the vDSO's start, or null. Called once, after `find_next_functions`.
 pub(crate) fn stands_back(vdso: *const c_void) -> bool {
-    let Some(dlsym) = optional_functions().dlsym else {
-        return false;
-    };
-    let names = [c"clock_gettime", c"gettimeofday", c"time", c"timespec_get"];
-    let is_replaced = names.iter().any(|name| {
-        [FIRST, NEXT].into_iter().any(|from| {
-            // SAFETY: the name ends with a zero.
-            let found = unsafe { dlsym(from, name.as_ptr()) };
-            is_of_another_library(found, vdso)
-        })
-    });
-    if is_replaced {
-        // SAFETY: the name ends with a zero.
-        let next = unsafe { dlsym(NEXT, c"clock_gettime".as_ptr()) };
-        // ORDERING: Relaxed: the function at this address exists as long as the program.
-        CLOCK_GETTIME.store(next, Ordering::Relaxed);
-    }
-    is_replaced
+    [&CLOCK_GETTIME, &GETTIMEOFDAY, &TIMESPEC_GET]
+        .into_iter()
+        .filter_map(next_function)
+        .any(|function| is_of_another_library(function.as_ptr(), vdso))
 }
 
-/// Whether `function` is in no part of libc, not in the vDSO and not in this library.
+/// Whether `function` is in no part of libc, and not in the vDSO, to which glibc's `gettimeofday`
+/// leads.
 fn is_of_another_library(function: *const c_void, vdso: *const c_void) -> bool {
     let Some(found) = object_of(function) else {
         return false;
     };
-    let own = object_of(unattached_clock_gettime as *const c_void);
-    if found.base == vdso || own.is_none_or(|own| found.base == own.base) || found.file.is_null() {
+    if found.base == vdso || found.file.is_null() {
         return false;
     }
-    // SAFETY: the dynamic linker's names end with a zero.
+    // SAFETY: the dynamic linker's names end with a zero, and live as long as the object.
     let path = unsafe { CStr::from_ptr(found.file) }.to_bytes();
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     // Older glibcs have parts of these functions in librt. Musl's linker is its libc.
