@@ -42,8 +42,10 @@ pub(crate) unsafe extern "C" fn gettimeofday(
         return original::gettimeofday(time, zone);
     }
     // SAFETY: the caller promises that `time` is null or valid.
-    unsafe { gettimeofday_inline(time) }
-        .unwrap_or_else(|| original::gettimeofday(time, ptr::null_mut()))
+    if unsafe { serve_time_of_day(time) } {
+        return 0;
+    }
+    original::gettimeofday(time, ptr::null_mut())
 }
 
 /// `clock_gettime`, inlined into its callers. A call between functions would be a large part of a
@@ -97,18 +99,20 @@ unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
     0
 }
 
-/// `gettimeofday` without a time zone, inlined into its callers. `None` if the page does not serve
-/// the call: the caller's original clock must answer.
+/// Serves `gettimeofday` without a time zone, inlined into its callers. Returns whether the page
+/// serves the call. Otherwise the caller's original clock must answer.
 ///
 /// # Safety
 ///
-/// The condition of [`gettimeofday`].
+/// `time` must be null, or point to memory for a time.
 #[inline(always)]
-pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval) -> Option<c_int> {
+pub(crate) unsafe fn serve_time_of_day(time: *mut Timeval) -> bool {
     if time.is_null() {
-        return None;
+        return false;
     }
-    let ns = serve::time_ns(Timescale::Unix, &Original::by_time_of_day())?;
+    let Some(ns) = serve::time_ns(Timescale::Unix, &Original::by_time_of_day()) else {
+        return false;
+    };
     let Timespec { seconds, nanos } = timespec(ns);
     let time_of_day = Timeval {
         seconds,
@@ -116,7 +120,7 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval) -> Option<c_int> {
     };
     // SAFETY: `time` is not null, so the caller promises that it is valid.
     unsafe { time.write_unaligned(time_of_day) };
-    Some(0)
+    true
 }
 
 /// Splits `ns` into seconds and the nanoseconds within the second.

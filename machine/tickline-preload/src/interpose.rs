@@ -3,7 +3,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::abi;
 use crate::original::{self, CLOCK_REALTIME, Timespec, Timeval};
@@ -33,19 +33,20 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     match unsafe { abi::clock_gettime_inline(clock, time) } {
         Some(result) => with_errno(result),
         // SAFETY: the caller promises that `time` is null or valid.
-        None => unsafe { next_clock_gettime(clock, time) },
+        None => unsafe { unattached_clock_gettime(clock, time) },
     }
 }
 
-/// The call that this library does not serve: the next library's.
+/// The call in a process that is not attached, or without memory for a time: the next library's, if
+/// this one stands back, or else the vDSO's.
 ///
 /// # Safety
 ///
 /// The condition of libc's function: `time` is null, or points to memory for a time.
 #[cold]
 #[inline(never)]
-unsafe fn next_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
-    let Some(function) = next_function(&CLOCK_GETTIME) else {
+unsafe fn unattached_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+    let Some(function) = hidden_function(&CLOCK_GETTIME) else {
         return with_errno(original::clock_gettime(clock, time));
     };
     // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
@@ -60,28 +61,33 @@ unsafe fn next_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 /// The condition of libc's function: each pointer is null, or points to memory for its value.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
-    // A libc's answer about the time zone may differ from the kernel's.
     if !zone.is_null() {
         // SAFETY: the caller promises that each pointer is null or valid.
-        return unsafe { next_gettimeofday(time, zone) };
+        return unsafe { unserved_gettimeofday(time, zone) };
     }
     // SAFETY: the caller promises that `time` is null or valid.
-    match unsafe { abi::gettimeofday_inline(time) } {
-        Some(result) => result,
-        // SAFETY: the caller promises that `time` is null or valid.
-        None => unsafe { next_gettimeofday(time, ptr::null_mut()) },
+    if unsafe { abi::serve_time_of_day(time) } {
+        return 0;
     }
+    // SAFETY: the caller promises that `time` is null or valid.
+    unsafe { unserved_gettimeofday(time, ptr::null_mut()) }
 }
 
-/// As `next_clock_gettime`.
+/// The call that the page does not serve.
 ///
 /// # Safety
 ///
 /// The condition of libc's function: each pointer is null, or points to memory for its value.
 #[cold]
 #[inline(never)]
-unsafe fn next_gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
-    let Some(function) = next_function(&GETTIMEOFDAY) else {
+unsafe fn unserved_gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
+    // A libc's answer about the time zone may differ from the kernel's.
+    let function = if zone.is_null() {
+        hidden_function(&GETTIMEOFDAY)
+    } else {
+        next_function(&GETTIMEOFDAY)
+    };
+    let Some(function) = function else {
         return with_errno(original::gettimeofday(time, zone));
     };
     // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
@@ -104,10 +110,14 @@ unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
             return if result == 0 { base } else { 0 };
         }
     }
-    let Some(function) = next_function(&TIMESPEC_GET) else {
-        let is_read = base == TIME_UTC
-            && !time.is_null()
-            && original::clock_gettime(CLOCK_REALTIME, time) == 0;
+    let is_utc = base == TIME_UTC && !time.is_null();
+    let function = if is_utc {
+        hidden_function(&TIMESPEC_GET)
+    } else {
+        next_function(&TIMESPEC_GET)
+    };
+    let Some(function) = function else {
+        let is_read = is_utc && original::clock_gettime(CLOCK_REALTIME, time) == 0;
         return if is_read { base } else { 0 };
     };
     // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
@@ -169,6 +179,20 @@ fn next_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
+/// Whether this library stands back for one that it hides. Set when the library is loaded.
+static STANDS_BACK: AtomicBool = AtomicBool::new(false);
+
+/// The next library's function, if this library stands back.
+fn hidden_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
+    // ORDERING: Relaxed: the functions were stored before, by the same thread, and at a time when no
+    // other thread called this library.
+    if STANDS_BACK.load(Ordering::Relaxed) {
+        next_function(function)
+    } else {
+        None
+    }
+}
+
 /// `RTLD_NEXT`: the next library that has the symbol.
 const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
@@ -190,15 +214,19 @@ pub(crate) fn find_next_functions() {
     }
 }
 
-/// Whether this library hides another one that replaces libc's functions, as libfaketime does. This
-/// library then stands back: otherwise some of the program's calls would get the other library's
-/// time, and some the page's. A library in front of this one is not hidden, and asks this one as it
-/// would ask libc. `vdso` is the vDSO's start, or null. Called once, after `find_next_functions`.
-pub(crate) fn stands_back(vdso: *const c_void) -> bool {
-    [&CLOCK_GETTIME, &GETTIMEOFDAY, &TIMESPEC_GET]
+/// Stands back if this library hides another one that replaces libc's functions, as libfaketime
+/// does. Otherwise some of the program's calls would get the other library's time, and some the
+/// page's. A library in front of this one is not hidden, and asks this one as it would ask libc.
+/// `vdso` is the vDSO's start, or null. Called once, after `find_next_functions`. Returns whether
+/// this library stands back.
+pub(crate) fn stand_back_if_hiding(vdso: *const c_void) -> bool {
+    let hides = [&CLOCK_GETTIME, &GETTIMEOFDAY, &TIMESPEC_GET]
         .into_iter()
         .filter_map(next_function)
-        .any(|function| is_of_another_library(function.as_ptr(), vdso))
+        .any(|function| is_of_another_library(function.as_ptr(), vdso));
+    // ORDERING: Relaxed, for the reason given in `hidden_function`.
+    STANDS_BACK.store(hides, Ordering::Relaxed);
+    hides
 }
 
 /// Whether `function` is in no part of libc, and not in the vDSO, to which glibc's `gettimeofday`
