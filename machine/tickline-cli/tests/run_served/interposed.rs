@@ -1,10 +1,15 @@
 //! Tests programs in which another library replaces the calls for the time, as libfaketime does.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::common::{compile, library, text};
+use serde_json::{Value, json};
+
+use crate::common::{compile, library, text, tickline};
 use crate::served::{ServedPage, output};
 
 /// A program of `c/yesterday.c`, its library, and what the program prints.
@@ -31,21 +36,47 @@ impl Yesterday {
         })
     }
 
-    /// What the program prints with the libraries in `LD_PRELOAD`.
-    fn prints(&self, libraries: &[&Path], switch: &str) -> String {
-        let preloaded: Vec<_> = libraries
-            .iter()
-            .map(|path| path.to_str().unwrap())
-            .collect();
-        let mut command = Command::new(&self.program);
+    /// A program with the libraries in `LD_PRELOAD`.
+    fn command(&self, program: impl AsRef<OsStr>, libraries: &[&Path], switch: &str) -> Command {
+        let mut command = Command::new(program);
         command
-            .env("LD_PRELOAD", preloaded.join(":"))
+            .env("LD_PRELOAD", env::join_paths(libraries).unwrap())
             .env("TICKLINE", switch)
             .env("TICKLINE_SERVE", "always")
             .env("TICKLINE_PAGE", &self.served.page);
-        let found = output(&mut command);
-        assert_eq!(text(&found.stderr), "", "{preloaded:?}");
+        command
+    }
+
+    /// What the program of `c/yesterday.c` prints.
+    fn prints(&self, libraries: &[&Path], switch: &str) -> String {
+        let found = output(&mut self.command(&self.program, libraries, switch));
+        assert_eq!(text(&found.stderr), "", "{libraries:?}");
         text(&found.stdout)
+    }
+
+    /// The keys of `serve status` under which a program with the libraries is listed.
+    fn status_keys(&self, libraries: &[&Path]) -> Vec<&'static str> {
+        let mut command = self.command("cat", libraries, "on");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program answers when its libraries are loaded.
+        child.stdin.as_ref().unwrap().write_all(b"\n").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let mut status = tickline(&["serve", "status", "--json", "-", "--page"]);
+        let shown = status.arg(&self.served.page).output().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        let pid = json!(child.id());
+        let is_listed = |key: &&str| {
+            let mut listed = shown[key].as_array().unwrap().iter();
+            listed.any(|process| *process == pid || process["pid"] == pid)
+        };
+        let keys = ["readers", "library_only"];
+        keys.into_iter().filter(is_listed).collect()
     }
 }
 
@@ -100,4 +131,15 @@ fn a_program_with_two_copies_of_the_library_is_served() {
     let copy = yesterday.served.folder.path().join("copy.so");
     fs::copy(ours, &copy).unwrap();
     assert_eq!(yesterday.prints(&[ours, &copy], "on"), TODAY_SERVED);
+}
+
+/// `tickline run` has printed its line before a library is loaded, so the status has to say it.
+#[test]
+fn the_status_lists_a_process_in_which_the_library_stands_back() {
+    let Some(yesterday) = Yesterday::new() else {
+        return;
+    };
+    let (ours, theirs) = (yesterday.served.library, yesterday.library.as_path());
+    assert_eq!(yesterday.status_keys(&[ours]), ["readers"]);
+    assert_eq!(yesterday.status_keys(&[ours, theirs]), ["library_only"]);
 }
