@@ -2,7 +2,7 @@
  *
  * One file, in C99 with GCC's or Clang's atomic built-ins. It does not allocate or lock, and stores
  * only to the process's high-water mark. The README of the crate tickline-page has the layout and
- * the conditions under which a reader trusts a page. machine/docs/lease.md has the rules R1 to R10.
+ * the conditions under which a reader trusts a page. machine/docs/lease.md has the rules R1 to R11.
  *
  *     int64_t page_offset_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
  *     if (tickline_page_attach(page, &context, &page_offset_ns) == TICKLINE_ATTACHED) {

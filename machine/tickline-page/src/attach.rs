@@ -4,7 +4,9 @@ use tickline_core::reference::{Reference, Timescale};
 
 use crate::Counter;
 use crate::layout::{COUNTER_ID, LAYOUT_VERSION, PAGE_BYTES, Page};
-use crate::lease::{PageReading, ProcessHighWater, ReaderOs, read, read_first_line};
+use crate::lease::{
+    Attachment, PageReading, ProcessHighWater, ReaderOs, read, read_first_line, read_forked,
+};
 
 /// The boot and the time namespace of a process. A forked child must collect them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +181,33 @@ impl AttachedPage<'_> {
             &os,
             process_high_water,
             Timescale::Monotonic,
+        );
+        PageReading {
+            ns: reading.ns.wrapping_add(self.page_offset_ns),
+            ..reading
+        }
+    }
+
+    /// Reads `CLOCK_MONOTONIC` of a forked child that may be in another time namespace than its
+    /// parent, ns. `self` is the parent's. In the parent's namespace the reading is ordered like
+    /// [`monotonic`](Self::monotonic), and in the end attaches the child. Never panics.
+    pub fn monotonic_of_forked(
+        &self,
+        counter: &impl Counter,
+        os: &impl ReaderOs,
+        process_high_water: &ProcessHighWater,
+        attachment: &Attachment,
+    ) -> PageReading {
+        let os = InPageTime {
+            os,
+            page_offset_ns: self.page_offset_ns,
+        };
+        let reading = read_forked(
+            self.page.cell(),
+            counter,
+            &os,
+            process_high_water,
+            attachment,
         );
         PageReading {
             ns: reading.ns.wrapping_add(self.page_offset_ns),

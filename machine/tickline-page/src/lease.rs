@@ -3,7 +3,7 @@
 //! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
 //! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
-//! above the upper bound of the OS clock. `machine/docs/lease.md` has the rules, R1 to R10 for
+//! above the upper bound of the OS clock. `machine/docs/lease.md` has the rules, R1 to R11 for
 //! readers and W1 to W10 for the writer, with their reasons.
 //!
 //! `machine/docs/lease.md` also defines the words. DESIGN.md has other words, or none, for some of
@@ -34,11 +34,13 @@
 //! - [`LeaseMemory`] and [`LeaseStore`]: a reader's loads and the writer's stores; [`LeaseCell`]
 //!   is the memory itself;
 //! - [`read`]: a reading; programs, the simulator and the models execute the same code;
+//! - [`read_forked`]: a reading of a forked child that does not know its time namespace yet;
 //! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each iteration;
 //! - [`Line`]: converts ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
 
 mod bounds;
 mod cell;
+mod forked;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod reader;
@@ -50,6 +52,7 @@ mod writer;
 
 pub use bounds::OsBounds;
 pub use cell::LeaseCell;
+pub use forked::{Attachment, read_forked};
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{

@@ -66,7 +66,7 @@ pub use clock::Publisher;
 pub use clock::{PageError, open, open_with_probes};
 pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // The arguments and the result of a reading.
-pub use lease::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
+pub use lease::{Attachment, LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::reference::Reference;
 

@@ -2,6 +2,7 @@
 //! (vdso(7)), they return 0 or a negative error number, and leave `errno` as it is.
 
 use core::ffi::c_int;
+use core::ptr;
 
 use tickline_page::protocol::Timescale;
 
@@ -23,6 +24,7 @@ pub(crate) unsafe extern "C" fn clock_gettime(
     state().set_vdso_start(vdso);
     // SAFETY: the caller promises that `time` is null or valid.
     unsafe { clock_gettime_inline(clock, time) }
+        .unwrap_or_else(|| original::clock_gettime(clock, time))
 }
 
 /// `gettimeofday`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
@@ -36,34 +38,39 @@ pub(crate) unsafe extern "C" fn gettimeofday(
     vdso: *mut u8,
 ) -> c_int {
     state().set_vdso_start(vdso);
-    // SAFETY: the caller promises that each pointer is null or valid.
-    unsafe { gettimeofday_inline(time, zone) }
+    if !zone.is_null() {
+        return original::gettimeofday(time, zone);
+    }
+    // SAFETY: the caller promises that `time` is null or valid.
+    if unsafe { serve_time_of_day(time) } {
+        return 0;
+    }
+    original::gettimeofday(time, ptr::null_mut())
 }
 
 /// `clock_gettime`, inlined into its callers. A call between functions would be a large part of a
-/// reading's cost, most of all in an emulator.
+/// reading's cost, most of all in an emulator. `None` in a process without a page, and for a call
+/// without memory for a time: the caller's original clock must answer.
 ///
 /// # Safety
 ///
 /// The condition of [`clock_gettime`].
 #[inline(always)]
-pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
+pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> Option<c_int> {
     let state = state();
     // The kernel decides what a null pointer means.
-    let Some((attached, service)) = state.attached().filter(|_| !time.is_null()) else {
-        return original::clock_gettime(clock, time);
-    };
+    let (attached, attachment) = state.attached().filter(|_| !time.is_null())?;
     let timescale = match clock {
-        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, service) {
+        CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, attachment) {
             // SAFETY: `time` is not null, so the caller promises that it is valid.
-            Some(ns) => return unsafe { store(time, ns) },
+            Some(ns) => return Some(unsafe { store(time, ns) }),
             None => Timescale::Monotonic,
         },
         CLOCK_REALTIME => Timescale::Unix,
-        _ => return original::clock_gettime(clock, time),
+        _ => return Some(original::clock_gettime(clock, time)),
     };
     // SAFETY: `time` is not null, so the caller promises that it is valid.
-    unsafe { serve_out_of_line(time, clock, timescale) }
+    Some(unsafe { serve_out_of_line(clock, time, timescale) })
 }
 
 /// Serves a reading that the fast path cannot serve. Not inlined, because it needs all registers.
@@ -72,7 +79,7 @@ pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> 
 ///
 /// `time` must point to memory for a time.
 #[inline(never)]
-unsafe fn serve_out_of_line(time: *mut Timespec, clock: c_int, timescale: Timescale) -> c_int {
+unsafe fn serve_out_of_line(clock: c_int, time: *mut Timespec, timescale: Timescale) -> c_int {
     match serve::time_ns(timescale, &Original::new()) {
         // SAFETY: the caller promises that `time` is valid.
         Some(ns) => unsafe { store(time, ns) },
@@ -92,29 +99,28 @@ unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
     0
 }
 
-/// `gettimeofday`, inlined into its callers.
+/// Serves `gettimeofday` without a time zone, inlined into its callers. Returns whether the page
+/// serves the call. Otherwise the caller's original clock must answer.
 ///
 /// # Safety
 ///
-/// The condition of [`gettimeofday`].
+/// `time` must be null, or point to memory for a time.
 #[inline(always)]
-pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> c_int {
-    if !zone.is_null() || time.is_null() {
-        return original::gettimeofday(time, zone);
+pub(crate) unsafe fn serve_time_of_day(time: *mut Timeval) -> bool {
+    if time.is_null() {
+        return false;
     }
-    match serve::time_ns(Timescale::Unix, &Original::by_time_of_day()) {
-        Some(ns) => {
-            let Timespec { seconds, nanos } = timespec(ns);
-            let time_of_day = Timeval {
-                seconds,
-                micros: nanos / 1_000,
-            };
-            // SAFETY: `time` is not null, so the caller promises that it is valid.
-            unsafe { time.write_unaligned(time_of_day) };
-            0
-        }
-        None => original::gettimeofday(time, zone),
-    }
+    let Some(ns) = serve::time_ns(Timescale::Unix, &Original::by_time_of_day()) else {
+        return false;
+    };
+    let Timespec { seconds, nanos } = timespec(ns);
+    let time_of_day = Timeval {
+        seconds,
+        micros: nanos / 1_000,
+    };
+    // SAFETY: `time` is not null, so the caller promises that it is valid.
+    unsafe { time.write_unaligned(time_of_day) };
+    true
 }
 
 /// Splits `ns` into seconds and the nanoseconds within the second.

@@ -2,10 +2,10 @@
 
 use core::ffi::CStr;
 use core::ptr;
-use core::sync::atomic::AtomicU32;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
+use tickline_page::Attachment;
 use tickline_page::page_file::{FileError, PageFile};
 use tickline_page::program::StartResult;
 
@@ -38,19 +38,19 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     let Ok(attached) = file.leak().attach(&context) else {
         return StartResult::OtherMachine;
     };
-    let Some(service) = wiped_on_fork() else {
+    let Some(attachment) = wiped_on_fork() else {
         return StartResult::OldKernel;
     };
     attached.raise_to_os_clock(&crate::serve::Original::new(), &state().process_high_water);
     // SAFETY: the caller promises that this is the only call, and that there is one thread.
-    unsafe { state().attach(attached, service) };
+    unsafe { state().attach(attached, attachment) };
     StartResult::Served
 }
 
 /// Maps memory that the kernel fills with zeros in a forked child (madvise(2), MADV_WIPEONFORK:
 /// Linux 4.14).
-fn wiped_on_fork() -> Option<&'static AtomicU32> {
-    const MAPPED_BYTES: usize = size_of::<AtomicU32>();
+fn wiped_on_fork() -> Option<&'static Attachment> {
+    const MAPPED_BYTES: usize = size_of::<Attachment>();
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses the address of the new mapping.
     let start =
@@ -58,6 +58,7 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
             .ok()?;
     // SAFETY: the range is the new mapping. The kernel rounds its length up to whole pages.
     unsafe { madvise(start, MAPPED_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: the memory is zeros, aligned, never unmapped, and used only as an atomic.
-    Some(unsafe { &*start.cast::<AtomicU32>() })
+    // SAFETY: the memory is aligned, never unmapped, and used only as an `Attachment`. Zeros, which
+    // it holds now and again in each forked child, are a valid one: its fields are atomics.
+    Some(unsafe { &*start.cast::<Attachment>() })
 }

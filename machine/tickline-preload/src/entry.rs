@@ -127,7 +127,7 @@ core::arch::global_asm!(
 static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
-    interpose::find_libc_functions();
+    interpose::find_next_functions();
     if state().attached().is_some() {
         return;
     }
@@ -138,7 +138,9 @@ extern "C" fn loaded() {
     let is_trusted = auxiliary(AT_SECURE) == Some(0);
     let variable = |name| variable(name).filter(|_| is_trusted);
     let is_always = variable(SERVE_VARIABLE).is_some_and(|value| is(value, ALWAYS));
-    if is_off || (!is_always && kernels_clock_is_fast()) {
+    // Also without a page, the program's calls must reach the library that this one hides.
+    let stands_back = interpose::stand_back_if_hiding(vdso);
+    if is_off || (!is_always && kernels_clock_is_fast()) || stands_back {
         // The program's calls go to the vDSO, as without this library.
         // SAFETY: `vdso` is null or the address that the kernel gives.
         if let Some(vdso) = unsafe { Vdso::from_ptr(vdso) } {

@@ -1,12 +1,12 @@
 //! The functions that replace libc's in a program with `LD_PRELOAD`. Like libc's functions, they
 //! report an error by -1 and `errno`.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::abi;
-use crate::original::{CLOCK_REALTIME, Timespec, Timeval};
+use crate::original::{self, CLOCK_REALTIME, Timespec, Timeval};
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
@@ -30,7 +30,30 @@ fn with_errno(result: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     // SAFETY: the caller promises that `time` is null or valid.
-    with_errno(unsafe { abi::clock_gettime_inline(clock, time) })
+    match unsafe { abi::clock_gettime_inline(clock, time) } {
+        Some(result) => with_errno(result),
+        // SAFETY: the caller promises that `time` is null or valid.
+        None => unsafe { unattached_clock_gettime(clock, time) },
+    }
+}
+
+/// The call in a process that is not attached, or without memory for a time: the next library's, if
+/// this one stands back, or else the vDSO's.
+///
+/// # Safety
+///
+/// The condition of libc's function: `time` is null, or points to memory for a time.
+#[cold]
+#[inline(never)]
+unsafe fn unattached_clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+    let Some(function) = hidden_function(&CLOCK_GETTIME) else {
+        return with_errno(original::clock_gettime(clock, time));
+    };
+    // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
+    let function: unsafe extern "C" fn(c_int, *mut Timespec) -> c_int =
+        unsafe { core::mem::transmute(function.as_ptr()) };
+    // SAFETY: the caller promises that `time` is null or valid.
+    unsafe { function(clock, time) }
 }
 
 /// # Safety
@@ -38,42 +61,66 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
 /// The condition of libc's function: each pointer is null, or points to memory for its value.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
+    if !zone.is_null() {
+        // SAFETY: the caller promises that each pointer is null or valid.
+        return unsafe { unserved_gettimeofday(time, zone) };
+    }
+    // SAFETY: the caller promises that `time` is null or valid.
+    if unsafe { abi::serve_time_of_day(time) } {
+        return 0;
+    }
+    // SAFETY: the caller promises that `time` is null or valid.
+    unsafe { unserved_gettimeofday(time, ptr::null_mut()) }
+}
+
+/// The call that the page does not serve.
+///
+/// # Safety
+///
+/// The condition of libc's function: each pointer is null, or points to memory for its value.
+#[cold]
+#[inline(never)]
+unsafe fn unserved_gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     // A libc's answer about the time zone may differ from the kernel's.
     let function = if zone.is_null() {
-        None
+        hidden_function(&GETTIMEOFDAY)
     } else {
-        libc_function(&GETTIMEOFDAY)
+        next_function(&GETTIMEOFDAY)
     };
-    if let Some(function) = function {
-        // SAFETY: this is the type of libc's function of this name.
-        let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
-            unsafe { core::mem::transmute(function.as_ptr()) };
-        // SAFETY: the caller promises that each pointer is null or valid.
-        return unsafe { function(time, zone) };
-    }
+    let Some(function) = function else {
+        return with_errno(original::gettimeofday(time, zone));
+    };
+    // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
+    let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
+        unsafe { core::mem::transmute(function.as_ptr()) };
     // SAFETY: the caller promises that each pointer is null or valid.
-    with_errno(unsafe { abi::gettimeofday_inline(time, zone) })
+    unsafe { function(time, zone) }
 }
 
 const TIME_UTC: c_int = 1;
-
-/// `RTLD_NEXT`: the next library that has the symbol.
-const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
 /// # Safety
 ///
 /// The condition of libc's function: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
-    if base == TIME_UTC && !time.is_null() {
-        // SAFETY: the caller promises that `time` is valid.
-        let result = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) };
-        return if result == 0 { base } else { 0 };
+    if base == TIME_UTC {
+        // SAFETY: the caller promises that `time` is null or valid.
+        if let Some(result) = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) } {
+            return if result == 0 { base } else { 0 };
+        }
     }
-    let Some(function) = libc_function(&TIMESPEC_GET) else {
-        return 0;
+    let is_utc = base == TIME_UTC && !time.is_null();
+    let function = if is_utc {
+        hidden_function(&TIMESPEC_GET)
+    } else {
+        next_function(&TIMESPEC_GET)
     };
-    // SAFETY: this is the type of libc's function of this name.
+    let Some(function) = function else {
+        let is_read = is_utc && original::clock_gettime(CLOCK_REALTIME, time) == 0;
+        return if is_read { base } else { 0 };
+    };
+    // SAFETY: this is the type of libc's function of this name, and of one that replaces it.
     let function: unsafe extern "C" fn(*mut Timespec, c_int) -> c_int =
         unsafe { core::mem::transmute(function.as_ptr()) };
     // SAFETY: the caller promises that `time` is null or valid.
@@ -87,6 +134,17 @@ pub(crate) struct OptionalFunctions {
     pub(crate) getauxval: Option<unsafe extern "C" fn(usize) -> usize>,
     /// Before glibc 2.34, this function is in `libdl`.
     pub(crate) dlsym: Option<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void>,
+    /// As `dlsym`.
+    dladdr: Option<unsafe extern "C" fn(*const c_void, *mut DlInfo) -> c_int>,
+}
+
+/// `Dl_info` of dladdr(3).
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *const c_void,
+    symbol: *const c_char,
+    address: *const c_void,
 }
 
 unsafe extern "C" {
@@ -95,12 +153,12 @@ unsafe extern "C" {
 
 // The dynamic linker writes the addresses, and 0 for a weak symbol that it does not find.
 core::arch::global_asm!(
-    ".weak getauxval, dlsym",
+    ".weak getauxval, dlsym, dladdr",
     ".hidden tickline_optional",
     ".globl tickline_optional",
     ".pushsection .data.rel.ro.tickline, \"aw\"",
     ".balign 8",
-    "tickline_optional: .quad getauxval, dlsym",
+    "tickline_optional: .quad getauxval, dlsym, dladdr",
     ".popsection",
 );
 
@@ -110,22 +168,42 @@ pub(crate) fn optional_functions() -> &'static OptionalFunctions {
     unsafe { &tickline_optional }
 }
 
-/// Libc's own functions; null until `find_libc_functions` finds them.
+/// The next library's functions: libc's, or those of a library that replaces libc's, as libfaketime
+/// does. Null until `find_next_functions` finds them.
+static CLOCK_GETTIME: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static GETTIMEOFDAY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static TIMESPEC_GET: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
+fn next_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
     // ORDERING: Relaxed: the function at this address exists as long as the program.
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
-/// Finds libc's own functions. Called only when the library is loaded. In a forked child, the
-/// linker's lock may belong to a thread of the parent, which does not exist in the child.
-pub(crate) fn find_libc_functions() {
+/// Whether this library stands back for one that it hides. Set when the library is loaded.
+static STANDS_BACK: AtomicBool = AtomicBool::new(false);
+
+/// The next library's function, if this library stands back.
+fn hidden_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
+    // ORDERING: Relaxed: the functions were stored before, by the same thread, and at a time when no
+    // other thread called this library.
+    if STANDS_BACK.load(Ordering::Relaxed) {
+        next_function(function)
+    } else {
+        None
+    }
+}
+
+/// `RTLD_NEXT`: the next library that has the symbol.
+const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
+
+/// Finds the next library's functions. Called only when the library is loaded. In a forked child,
+/// the linker's lock may belong to a thread of the parent, which does not exist in the child.
+pub(crate) fn find_next_functions() {
     let Some(dlsym) = optional_functions().dlsym else {
         return;
     };
     for (function, name) in [
+        (&CLOCK_GETTIME, c"clock_gettime"),
         (&GETTIMEOFDAY, c"gettimeofday"),
         (&TIMESPEC_GET, c"timespec_get"),
     ] {
@@ -134,4 +212,50 @@ pub(crate) fn find_libc_functions() {
         // ORDERING: Relaxed: the function at this address exists as long as the program.
         function.store(found, Ordering::Relaxed);
     }
+}
+
+/// Stands back if this library hides another one that replaces libc's functions, as libfaketime
+/// does. Otherwise some of the program's calls would get the other library's time, and some the
+/// page's. A library in front of this one is not hidden, and asks this one as it would ask libc.
+/// `vdso` is the vDSO's start, or null. Called once, after `find_next_functions`. Returns whether
+/// this library stands back.
+pub(crate) fn stand_back_if_hiding(vdso: *const c_void) -> bool {
+    let hides = [&CLOCK_GETTIME, &GETTIMEOFDAY, &TIMESPEC_GET]
+        .into_iter()
+        .filter_map(next_function)
+        .any(|function| is_of_another_library(function.as_ptr(), vdso));
+    // ORDERING: Relaxed, for the reason given in `hidden_function`.
+    STANDS_BACK.store(hides, Ordering::Relaxed);
+    hides
+}
+
+/// Whether `function` is in no part of libc, and not in the vDSO, to which glibc's `gettimeofday`
+/// leads.
+fn is_of_another_library(function: *const c_void, vdso: *const c_void) -> bool {
+    let Some(found) = object_of(function) else {
+        return false;
+    };
+    if found.base == vdso || found.file.is_null() {
+        return false;
+    }
+    // SAFETY: the dynamic linker's names end with a zero, and live as long as the object.
+    let path = unsafe { CStr::from_ptr(found.file) }.to_bytes();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    // Older glibcs have parts of these functions in librt. Musl's linker is its libc.
+    let of_libc: [&[u8]; 5] = [b"libc.", b"libc-", b"librt", b"libpthread", b"ld-"];
+    !of_libc.iter().any(|start| name.starts_with(start))
+}
+
+/// The object that contains `address`; `None` if there is none.
+fn object_of(address: *const c_void) -> Option<DlInfo> {
+    let dladdr = optional_functions().dladdr?;
+    let mut info = DlInfo {
+        file: ptr::null(),
+        base: ptr::null(),
+        symbol: ptr::null(),
+        address: ptr::null(),
+    };
+    // SAFETY: `info` has room for the result, and `dladdr` accepts any address.
+    let found = unsafe { dladdr(address, &raw mut info) };
+    (found != 0).then_some(info)
 }

@@ -26,7 +26,6 @@ pub(crate) struct Timeval {
 pub(crate) const CLOCK_REALTIME: c_int = 0;
 pub(crate) const CLOCK_MONOTONIC: c_int = 1;
 pub(crate) const CLOCK_REALTIME_COARSE: c_int = 5;
-pub(crate) const CLOCK_MONOTONIC_COARSE: c_int = 6;
 
 const SYS_GETTIMEOFDAY: usize = 96;
 const SYS_CLOCK_GETTIME: usize = 228;

@@ -30,6 +30,7 @@ use tickline_page::protocol::{
 use crate::counts::counts;
 
 mod attack;
+mod children;
 mod search;
 
 pub use attack::{Attack, Faults, Slew, WIDTH_NS, attack, slewed};
@@ -54,6 +55,10 @@ counts! {
     ended: u64, saturating_add;
     /// Writers that were killed.
     killed: u64, saturating_add;
+    /// Forked children.
+    forked: u64, saturating_add;
+    /// Complete readings of forked children that were not attached.
+    by_unattached: u64, saturating_add;
     /// The largest lead of a reading over the OS clock when it was complete, ns.
     ahead_ns: i64, max;
     /// The largest lag of a reading behind the OS clock when it was complete, ns.
@@ -113,6 +118,9 @@ struct World {
     bound_ns: i64,
     /// The largest age of a reading of the OS clock, ns.
     stale_ns: Cell<i64>,
+    /// Whether every line is at or above the OS clock, so that it matters to nobody which of them a
+    /// reading returns.
+    is_os_below_lines: Cell<bool>,
     rng: RefCell<fastrand::Rng>,
     /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
@@ -139,7 +147,7 @@ struct Sample {
     uncertainty_ppb: i64,
 }
 
-const ACTORS: usize = 5;
+const ACTORS: usize = 7;
 const WRITER: usize = 0;
 
 impl World {
@@ -288,7 +296,9 @@ impl World {
                 // Another thread of the process may have raised its mark to a time of the OS clock.
                 // A reading at the mark is only as ordered as the OS clock.
                 let is_raised = mark.is_some() && ns == of_process.ns();
-                self.judge(ns, if is_raised { PageSource::Os } else { source }, before);
+                let source = if is_raised { PageSource::Os } else { source };
+                self.judge(ns, source, before);
+                self.record(ns, source);
                 if mark.is_some() {
                     access.step(Pending::Memory);
                 } else {
@@ -299,6 +309,16 @@ impl World {
         })
     }
 
+    /// Records a complete reading, with which later ones are compared.
+    fn record(&self, ns: i64, source: PageSource) {
+        let most = match source {
+            PageSource::Line => &self.line_ns,
+            PageSource::Os => &self.os_ns,
+        };
+        most.set(most.get().max(ns));
+    }
+
+    /// Compares a complete reading with the largest ones that were complete before it began.
     fn judge(&self, ns: i64, source: PageSource, (line_ns, os_ns): (i64, i64)) {
         let ahead_ns = ns - self.os_now_ns();
         let mut counts = self.counts.borrow_mut();
@@ -308,12 +328,6 @@ impl World {
         }
         counts.ahead_ns = counts.ahead_ns.max(ahead_ns);
         counts.behind_ns = counts.behind_ns.max(-ahead_ns);
-        let most = if source == PageSource::Line {
-            &self.line_ns
-        } else {
-            &self.os_ns
-        };
-        most.set(most.get().max(ns));
         // Readings by an unordered OS clock are as unordered as the OS clock itself. But readings
         // by a line are ordered with all others.
         let least_ns = if source == PageSource::Os {

@@ -147,16 +147,26 @@ const ATTACKS: u64 = 12;
 /// A bound so far below the OS clock, ns, that readings a few steps apart show a step back.
 const BELOW_NS: i64 = -10_000;
 
-fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
+/// The attack of which the others differ.
+const ATTACK: Attack = Attack {
+    seed: 0,
+    steps: STEPS,
+    faults: Faults::Stalls,
+    bound_ns: WIDTH_NS,
+    stops: Stops::Anywhere,
+    has_children: false,
+};
+
+/// Attacks with each kind of fault. Returns the events of all of them.
+fn attacks_keep_the_order(base: &Attack, all_faults: &[Faults]) -> LeaseCounts {
+    let mut sum = LeaseCounts::default();
     for &faults in all_faults {
         let mut total = LeaseCounts::default();
         for seed in 0..ATTACKS {
             let counts = attack(&Attack {
                 seed,
-                steps: STEPS,
                 faults,
-                bound_ns,
-                stops,
+                ..*base
             })
             .unwrap_or_else(|violation| panic!("{faults:?}, seed {seed}: {violation}"));
             total.add(&counts);
@@ -171,31 +181,64 @@ fn attacks_keep_the_order(bound_ns: i64, stops: Stops, all_faults: &[Faults]) {
             total.published_next > 100 && late > 10 && total.killed > 100,
             "{faults:?}: {total:?}"
         );
+        sum.add(&total);
     }
+    sum
 }
+
+/// The kinds of faults after which lines are at or above the OS clock.
+const LINES_ABOVE: [Faults; 4] = [
+    Faults::Stalls,
+    Faults::Suspends,
+    Faults::Resets,
+    Faults::Stale,
+];
 
 #[test]
 fn attacked_writers_keep_the_order() {
-    let faults = [
-        Faults::Stalls,
-        Faults::Suspends,
-        Faults::Resets,
-        Faults::Stale,
-    ];
-    attacks_keep_the_order(WIDTH_NS, Stops::Anywhere, &faults);
+    attacks_keep_the_order(&ATTACK, &LINES_ABOVE);
 }
 
 /// The test leaves out `Faults::Stale`: with an unordered OS clock, the first publication's own
 /// reading of the OS clock is too low.
 #[test]
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
-    let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
-    attacks_keep_the_order(BELOW_NS, Stops::NotBeforeTheSwap, &faults);
-    attacks_keep_the_order(
-        WIDTH_NS,
-        Stops::NotBeforeTheSwap,
+    let in_time = Attack {
+        stops: Stops::NotBeforeTheSwap,
+        ..ATTACK
+    };
+    let below = Attack {
+        bound_ns: BELOW_NS,
+        ..in_time
+    };
+    attacks_keep_the_order(&below, &[Faults::Stalls, Faults::Suspends, Faults::Resets]);
+    attacks_keep_the_order(&in_time, &[Faults::Pauses, Faults::Slews]);
+}
+
+/// Symptom: a forked child was below its parent by the lead whenever the page's first line was not
+/// in use: in the second lease, while a line was doubted, and after the last lease.
+#[test]
+fn rule_r11_forked_children_keep_the_order_whatever_the_page_serves() {
+    let with_children = Attack {
+        has_children: true,
+        ..ATTACK
+    };
+    let mut sum = attacks_keep_the_order(&with_children, &LINES_ABOVE);
+    let in_time = Attack {
+        stops: Stops::NotBeforeTheSwap,
+        ..with_children
+    };
+    sum.add(&attacks_keep_the_order(
+        &in_time,
         &[Faults::Pauses, Faults::Slews],
-    );
+    ));
+    let below = Attack {
+        bound_ns: BELOW_NS,
+        ..in_time
+    };
+    sum.add(&attacks_keep_the_order(&below, &LINES_ABOVE[..3]));
+    assert!(sum.forked > 100_000, "{sum:?}");
+    assert!(sum.by_unattached > 100_000, "{sum:?}");
 }
 
 /// A slew with a rate in ppm, which lasts for a number of leases.
@@ -251,15 +294,12 @@ fn a_slow_slew_leaves_a_line_published_and_within_its_bounds() {
 #[test]
 fn attacks_find_late_writers_below_the_os_clock() {
     let broken = |seed| {
-        let (faults, stops) = (Faults::Stalls, Stops::Anywhere);
-        attack(&Attack {
+        let below = Attack {
             seed,
-            steps: STEPS,
-            faults,
             bound_ns: BELOW_NS,
-            stops,
-        })
-        .is_err()
+            ..ATTACK
+        };
+        attack(&below).is_err()
     };
     let found = (0..ATTACKS).filter(|seed| broken(*seed)).count();
     println!("{found} of {ATTACKS} attacks found a step back");

@@ -24,6 +24,17 @@ pub(crate) struct Reader {
     pub(crate) by_library: bool,
 }
 
+/// The processes that have a page, or only the library, mapped.
+#[derive(Debug, Default)]
+pub(crate) struct Mappings {
+    pub(crate) readers: Vec<Reader>,
+    /// The ids of the processes that have the library of `tickline run`, and not the page: another
+    /// library in them replaces the calls, or they cannot use the page.
+    pub(crate) library_only: Vec<u32>,
+    /// The number of processes that this user may not examine.
+    pub(crate) unreadable: usize,
+}
+
 /// The paths of the default pages, where programs look for a page: the machine's, then the user's.
 fn default_pages() -> Vec<PathBuf> {
     let user = of_user(env::var_os("XDG_RUNTIME_DIR")).ok();
@@ -63,19 +74,18 @@ pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
 /// page, or if none was found and this user may not examine every process.
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
-        let (readers, unreadable) = readers(&page, writer_pid(&page).ok().flatten()).ok()?;
-        (unreadable == 0 || !readers.is_empty()).then_some(readers.len())
+        let found = mappings(&page, writer_pid(&page).ok().flatten()).ok()?;
+        (found.unreadable == 0 || !found.readers.is_empty()).then_some(found.readers.len())
     });
     counts.reduce(|all, count| all + count)
 }
 
-/// All readers except `server` and this process, and the number of processes not readable.
-pub(crate) fn readers(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>, usize)> {
+/// Examines all processes except `server` and this one.
+pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings> {
     let file = fs::metadata(page)?;
     let device = format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev()));
     let inode = file.ino().to_string();
-    let mut readers = Vec::new();
-    let mut unreadable = 0;
+    let mut found = Mappings::default();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?
             .file_name()
@@ -89,24 +99,26 @@ pub(crate) fn readers(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reade
         }
         match fs::read(format!("/proc/{pid}/maps")) {
             Ok(maps) => {
-                let Some(by_library) = maps_page(&String::from_utf8_lossy(&maps), &device, &inode)
-                else {
-                    continue;
-                };
-                let name = super::process_name(pid).unwrap_or_default();
-                readers.push(Reader {
-                    pid,
-                    name,
-                    by_library,
-                });
+                let maps = String::from_utf8_lossy(&maps);
+                if let Some(by_library) = maps_page(&maps, &device, &inode) {
+                    let name = super::process_name(pid).unwrap_or_default();
+                    found.readers.push(Reader {
+                        pid,
+                        name,
+                        by_library,
+                    });
+                } else if maps.contains(LIBRARY) {
+                    found.library_only.push(pid);
+                }
             }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unreadable += 1,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found.unreadable += 1,
             // The process has ended.
             Err(_) => {}
         }
     }
-    readers.sort_by_key(|reader| reader.pid);
-    Ok((readers, unreadable))
+    found.readers.sort_by_key(|reader| reader.pid);
+    found.library_only.sort_unstable();
+    Ok(found)
 }
 
 /// Whether the library is mapped, too; `None` if no file of this device and inode is mapped. The

@@ -16,6 +16,8 @@ mod clock;
 mod common;
 #[path = "../../../../crates/tickline/tests/common/fork.rs"]
 mod fork;
+mod forks;
+mod interposed;
 #[path = "../../../tickline-preload/tests/page/mod.rs"]
 mod page;
 mod plainly;

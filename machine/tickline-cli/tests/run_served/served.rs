@@ -91,7 +91,7 @@ pub(crate) fn behind<S: AsRef<OsStr>>(prefix: &[S], command: &Command) -> Comman
 }
 
 /// The library as users get it. The build for tests would need libc.
-fn library() -> Option<&'static Path> {
+pub(crate) fn library() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         let Some(cargo) = env::var_os("CARGO") else {

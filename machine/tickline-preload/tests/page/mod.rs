@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline_page::page_file::LockedPageFile;
 use tickline_page::protocol::{
-    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
+    HighWater, LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber,
+    UnixOffset,
 };
 use tickline_page::{Counter as _, HardwareCounter};
 
@@ -51,9 +52,33 @@ pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
     Some(page_off_by(0, 0))
 }
 
+/// What a page of [`page_that`] serves.
+#[derive(Debug, Clone, Copy)]
+#[allow(dead_code, reason = "each test binary uses some of it")]
+pub(crate) enum Serves {
+    /// One line.
+    FirstLine,
+    /// Two lines, of which the first has ended.
+    SecondLine,
+    /// One line, which may be too low.
+    DoubtedLine,
+    /// A high-water mark, which is this far above the OS clock, ns.
+    HighWater(i64),
+}
+
 /// Makes a page like [`served_page`], but the line is lower by `less_ns`, and Unix time is
 /// `more_ns` further above the line.
+#[allow(dead_code, reason = "each test binary uses some of it")]
 pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
+    page_that(Serves::FirstLine, less_ns, more_ns)
+}
+
+/// Makes a page like [`page_off_by`] that serves `serves`.
+pub(crate) fn page_that(
+    serves: Serves,
+    less_ns: i64,
+    more_ns: i64,
+) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("page");
@@ -84,8 +109,33 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
         lead_ns,
         unix,
     };
-    let (slot, word) = (SlotNumber::from_low_bits(0), writer.word());
-    writer.fill(slot, &line.to_words());
-    assert!(writer.try_swap(word, word.next(LeasePhase::Published, slot, None)));
+    let [first, second] = [0, 1].map(SlotNumber::from_low_bits);
+    let (phase, second) = match serves {
+        Serves::FirstLine => (LeasePhase::Published, None),
+        Serves::SecondLine => (LeasePhase::Published, Some(second)),
+        Serves::DoubtedLine => (LeasePhase::Doubted, None),
+        Serves::HighWater(_) => (LeasePhase::NoLine, None),
+    };
+    match (serves, second) {
+        (Serves::HighWater(ahead_ns), _) => {
+            let mark = HighWater {
+                ns: ns + ahead_ns,
+                ..line.high_water()
+            };
+            writer.fill(first, &mark.to_words());
+        }
+        (_, None) => writer.fill(first, &line.to_words()),
+        (_, Some(second)) => {
+            // The first line ends at its second tick.
+            let ended = LeaseLine {
+                end_ticks: start_ticks + 1,
+                ..line
+            };
+            writer.fill(first, &ended.to_words());
+            writer.fill(second, &line.to_words());
+        }
+    }
+    let word = writer.word();
+    assert!(writer.try_swap(word, word.next(phase, first, second)));
     (folder, path)
 }

@@ -19,6 +19,8 @@ pub struct Attack {
     pub bound_ns: i64,
     /// The steps at which the writer can be stopped.
     pub stops: Stops,
+    /// Whether the readers' processes fork children.
+    pub has_children: bool,
 }
 
 /// The faults of an attacked machine. In every attack, writers are also stalled, killed and
@@ -65,7 +67,10 @@ const STEP_NS: u64 = 10;
 /// it as late as possible.
 const LATE_NS: u64 = 1_000_000;
 
-/// A writer and readers in two processes.
+/// The readers of the two processes. The actors after them are the processes' children.
+const FIRST_CHILD: usize = 5;
+
+/// A writer, readers in two processes, and their children.
 struct Run {
     world: &'static World,
     scripts: Vec<Option<Script>>,
@@ -79,9 +84,14 @@ impl Run {
     fn new(world: &'static World, actors: usize) -> Self {
         let marks: &'static [ProcessHighWater; 2] = Box::leak(Box::default());
         let mut scripts = vec![Some(world.writer(WriterConfig::DEFAULT, u32::MAX))];
-        scripts.extend(
-            (1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&marks[actor & 1])))),
-        );
+        scripts.extend((1..actors).map(|actor| {
+            let mark = &marks[actor & 1];
+            Some(if actor < FIRST_CHILD {
+                world.reader(actor, u32::MAX, Some(mark))
+            } else {
+                world.children(actor, mark)
+            })
+        }));
         Self {
             world,
             scripts,
@@ -123,8 +133,16 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
         Faults::Slews => world.sample_every_ns.set(SAMPLE_EVERY_NS),
         _ => {}
     }
+    world.is_os_below_lines.set(
+        attack.bound_ns >= WIDTH_NS && !matches!(attack.faults, Faults::Slews | Faults::Pauses),
+    );
     let mut rng = fastrand::Rng::with_seed(attack.seed);
-    let mut run = Run::new(world, ACTORS);
+    let actors = if attack.has_children {
+        ACTORS
+    } else {
+        FIRST_CHILD
+    };
+    let mut run = Run::new(world, actors);
     let mut resets = 0;
     for _ in 0..attack.steps {
         let next = run.step()?;
@@ -153,10 +171,11 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
                 let max_ppb = *rng.choice(&[0, 500_000, 80_000_000]).expect("three");
                 world.rate_ppb.set(rng.i64(-max_ppb..=max_ppb));
             }
-            41..=42 if attack.faults == Faults::Resets && resets < 4 => {
+            41..=42 if attack.faults == Faults::Resets && resets < 3 => {
                 resets += 1;
-                // Each reset goes so far below the last one that the counter never comes back to an
-                // earlier line.
+                // Each reset goes so far below the last one that the counter does not come back to
+                // an earlier line while the word names it. After a fourth reset, to 17 ms, it does
+                // so within 2 s, which is an exception of the promise (machine/docs/lease.md).
                 let ticks = 1_u64 << (44 - 4 * resets - 4);
                 world
                     .base_ns

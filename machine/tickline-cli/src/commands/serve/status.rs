@@ -38,6 +38,7 @@ pub(super) struct PageReport {
     rate_ppb: Option<i64>,
     readers: Vec<Reader>,
     readers_unknown: usize,
+    library_only: Vec<u32>,
     time_namespace: Option<u64>,
 }
 
@@ -63,7 +64,7 @@ impl PageReport {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let (readers, readers_unknown) = machine::page::readers(page, server_pid)?;
+        let mappings = machine::page::mappings(page, server_pid)?;
         let known_lead_ns = |stated_ns: Option<i64>| {
             if snapshot.phase == LeasePhase::Doubted {
                 // The OS clock has left the line, so the lead has no known limit.
@@ -88,8 +89,9 @@ impl PageReport {
             unix_lead_ns: known_lead_ns(snapshot.unix_lead_ns),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
-            readers,
-            readers_unknown,
+            readers: mappings.readers,
+            readers_unknown: mappings.unreadable,
+            library_only: mappings.library_only,
             time_namespace: attached
                 .file
                 .page()
@@ -180,6 +182,19 @@ impl PageReport {
         let more = self.readers.len().saturating_sub(MAX_READERS);
         if more > 0 {
             say("", &format!("and {more} more"));
+        }
+        if !self.library_only.is_empty() {
+            let shown = self.library_only.iter().take(MAX_READERS);
+            let pids: Vec<_> = shown.map(u32::to_string).collect();
+            let more = match self.library_only.len().saturating_sub(MAX_READERS) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let pids = pids.join(", ");
+            say(
+                "",
+                &format!("with the library of tickline run, but not with this page: {pids}{more}"),
+            );
         }
         screen.text
     }
