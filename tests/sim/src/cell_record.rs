@@ -14,7 +14,7 @@ use crate::machine::Clocks;
 pub(crate) struct CellRecord {
     /// This CPU's counter minus the machine's, ticks; 0 for the common cell.
     cpu_difference_ticks: i64,
-    /// The largest ordered reading that is complete, ns.
+    /// The largest ordered reading that is complete, ns; the least value if there is none.
     pub(crate) returned_ns: Cell<i64>,
     /// The cell's state.
     pub(crate) state: Cell<LineState>,
@@ -46,6 +46,7 @@ impl CellRecord {
             .iter()
             .map(|&ticks| Self {
                 cpu_difference_ticks: ticks,
+                returned_ns: Cell::new(i64::MIN),
                 ..Self::default()
             })
             .collect()

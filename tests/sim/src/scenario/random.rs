@@ -77,7 +77,7 @@ impl Scenario {
                 } else {
                     pick(rng, &[0, 0, 100, 1_000])
                 },
-                reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
+                reference_origin_ns: pick(rng, &[0, -5_000_000, 1 << 40, -(1 << 55)]),
                 rate_ppb: rng.i64(-300_000..=300_000),
                 dither_ppb: pick(rng, &[0, 80, 200, 240]),
                 wander_ppb: pick(rng, &[0, 0, 1, 10]),
