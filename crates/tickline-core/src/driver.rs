@@ -42,8 +42,8 @@
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
-//! consumes, and publishes no line without a [`Permit`]. Only a clock without a keeper is for
-//! [`SharedClock::unbar`] and a [`Control`] of one's own: beside a keeper they break the rules.
+//! consumes, and publishes no line without a [`Permit`]. Call [`SharedClock::unbar`], or use a
+//! [`Control`] of your own, only on a clock without a keeper.
 
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};

@@ -249,8 +249,8 @@ impl CpuControl {
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
-    /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. It
-    /// stays until the next iteration is due so late that it may leave the CPU.
+    /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. The
+    /// thread stays on the CPU until the next iteration is due so late that it may leave.
     pub fn iterate<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,

@@ -54,7 +54,7 @@ pub use crate::sys::{StoppableSleep, WakeCause};
 /// unless other threads use the CPU, or a filter kills it.
 const BEGIN_WITHIN: Duration = Duration::from_secs(1);
 
-/// A thread and its sleep, without a word on whether it was killed, which its owner has.
+/// A thread and its sleep. Its owner keeps the futex that tells whether the thread was killed.
 #[derive(Debug)]
 pub(crate) struct SleepingThread {
     sleep: Arc<StoppableSleep>,

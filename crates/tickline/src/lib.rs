@@ -30,7 +30,7 @@
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
 //! | build on a clock: relate the counter to another clock, work in a thread beside it | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
-//! | make a [`Clock`] of a clock of your own | [`Backend`] |
+//! | serve your own time source as a [`Clock`] | [`Backend`] |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -60,13 +60,14 @@
 //! These hold for clocks by the counter and the OS clock. For mocks, pages and clocks with a
 //! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
 //!
-//! - A reading never fails, allocates or panics. It waits for no other thread, except for 2 us at
-//!   most while that thread replaces the line. A signal handler may make a reading, even the first
-//!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
-//!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides
-//!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The figure includes tickline,
-//!   libc and the vDSO. It is for Linux programs whose symbols are bound at the start, which is
-//!   rustc's default. Without optimisation there is no limit; 6,447 bytes were measured.
+//! - A reading never fails, allocates or panics. It waits for another thread only while that thread
+//!   publishes a line: [2 us at most, longer for a first line](Clock#what-a-reading-promises). A
+//!   signal handler may make a reading, even the first one of the process, and may call
+//!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
+//!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
+//!   KiB (AVX-512). The figure includes tickline, libc and the vDSO. It is for Linux programs whose
+//!   symbols are bound at the start, which is rustc's default. Without optimisation there is no
+//!   limit; 6,447 bytes were measured.
 //! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
 //!   recalibration neither that clock nor the counter has jumped. And since then the rate of
 //!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from

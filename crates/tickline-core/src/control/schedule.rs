@@ -4,10 +4,8 @@
 //!
 //! - **The default interval is 0.5 s.** Without the shorter intervals described below, the bound is
 //!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s
-//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread wakes 2.0 times
-//!   a second, and takes 0.02 to 0.04 % of a core: 274 us of CPU time a second on a busy machine
-//!   (30 s of `/proc/self/task/TID/schedstat`), 0.04 % in the record (`benches/README.md`). Most of it goes into reading the file with the kernel's clocksource:
-//!   about 90 us after half a second of sleep, 6 us in a loop.
+//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). `ClockBuilder::interval` in `tickline`
+//!   states the cost of the thread.
 //! - **An interval is at most half of the time for which samples have come without a break.** If
 //!   both ends of a baseline are wrong by half a bracket, the error grows to one bracket at the end
 //!   of the interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate
