@@ -402,34 +402,40 @@ impl Control {
                 .add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let snapshot = shared.cell.snapshot();
-            let result = match snapshot.state.phase() {
+            let phase = snapshot.state.phase();
+            if matches!(phase, Phase::Replacing | Phase::FirstPublication) {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is barring the clock.
-                Phase::Replacing | Phase::FirstPublication => {
-                    access.help(&snapshot);
-                    continue;
-                }
-                _ if !has_atomics() => return iteration(Outcome::Unsupported, interval_ns),
-                _ if snapshot.state.is_barred() => {
-                    return iteration(Outcome::Barred, interval_ns);
-                }
+                access.help(&snapshot);
+                continue;
+            }
+            if !has_atomics() {
+                return iteration(Outcome::Unsupported, interval_ns);
+            }
+            if snapshot.state.is_barred() {
+                return iteration(Outcome::Barred, interval_ns);
+            }
+            // There is a sample, so there is a plan. Without one, the next sample makes it, as for
+            // samples that are too old.
+            let no_plan = NotPublished::SamplesTooOld;
+            let result = if phase == Phase::Published {
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
-                Phase::Published
-                    if self.slope.is_none() || !is_consistent && !self.has_proven_slope =>
-                {
+                if self.slope.is_none() || !is_consistent && !self.has_proven_slope {
                     access.retire_line(&snapshot);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
-                Phase::Published => self
-                    .make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|plan| self.replace(&plan, &snapshot, access)),
-                Phase::NoLine => match &fit {
-                    Some(found) if self.stability.is_confirmed() => self
-                        .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|plan| self.publish_first_line(&plan, &snapshot, access)),
-                    _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
-                },
+                self.make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
+                    .ok_or(no_plan)
+                    .and_then(|plan| self.replace(&plan, &snapshot, access))
+            } else if let Some(found) = &fit
+                && self.stability.is_confirmed()
+            {
+                self.make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
+                    .ok_or(no_plan)
+                    .and_then(|plan| self.publish_first_line(&plan, &snapshot, access))
+            } else {
+                return iteration(Outcome::Calibrating, self.retry_interval_ns());
             };
             are_samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
             match result {

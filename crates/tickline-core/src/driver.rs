@@ -178,13 +178,6 @@ impl<S> DrivenClock<S> {
         self.memory.try_lock(token, DriverMemory::discard_facts)
     }
 
-    /// Sets the time at which the next iteration or judgement is due, ns, in place of the time that
-    /// the last one has set. The memory shows that the caller holds the clock's lock
-    /// ([`lock`](Self::lock)).
-    pub fn set_due(&self, _memory: &DriverMemory, due_ns: i64) {
-        self.keeper.set_due(due_ns);
-    }
-
     /// Whether a thread holds the lock, for display. It holds it for microseconds, and for
     /// milliseconds if it calibrates CPUs. If the lock stays held, its holder is stopped, or was
     /// killed, and the token does not tell.

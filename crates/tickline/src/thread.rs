@@ -99,7 +99,11 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         if self.thread.is_of_this_process() {
             self.engine.detach_thread();
         }
-        self.thread.end(self.engine.thread_futex.owner_died());
+        if self.engine.thread_futex.owner_died() {
+            self.thread.abandon();
+        } else {
+            self.thread.end();
+        }
         // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }
 }

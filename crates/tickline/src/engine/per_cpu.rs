@@ -25,10 +25,10 @@ impl Engine {
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
         // The step is another one if another thread has returned to the common line meanwhile.
         let Step::CalibrateCpus(permit) = self.next_step() else {
-            self.record_attempt(false);
+            self.record_refusal();
             return None;
         };
-        self.record_attempt(true);
+        self.record_success();
         Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
     }
 

@@ -53,7 +53,7 @@ const READ_EVERY_NS: i64 = 10_000_000;
 const STAT_BYTES: usize = 64;
 
 /// `token`, for the calling thread. Unchanged if its id can't be found out.
-pub(crate) fn own_thread(token: LockToken) -> LockToken {
+pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
     match own_id() {
         // SAFETY: 1. The id is that of the calling thread, in the process that has the fork token.
         // So are the ids of all threads that take locks with this number, and `has_ended` finds
