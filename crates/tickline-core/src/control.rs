@@ -268,11 +268,12 @@ impl Iteration {
 /// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
 ///
-/// // An iteration limits the interval.
-/// for (interval_ns, limited_ns) in [(0, 50_000), (u64::MAX, 10_000_000_000)] {
+/// // An iteration limits the interval, and leaves the setting as it is.
+/// for interval_ns in [0, u64::MAX] {
 ///     control.config.interval_ns = interval_ns;
-///     _ = control.iterate(&clock, &machine, &machine);
-///     assert_eq!(control.config.interval_ns, limited_ns);
+///     let iteration = control.iterate(&clock, &machine, &machine);
+///     assert_eq!(control.config.interval_ns, interval_ns);
+///     assert!((50_000..=10_000_000_000).contains(&iteration.next_in_ns));
 /// }
 /// ```
 #[derive(Debug)]
@@ -354,6 +355,12 @@ impl Control {
         })
     }
 
+    /// The interval of [`config`](Self::config), within its limits, ns.
+    pub(crate) fn interval_ns(&self) -> u64 {
+        let most_ns = *INTERVAL_RANGE_NS.end();
+        self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
+    }
+
     /// One iteration. Never panics, allocates or waits.
     pub fn iterate<S: StateCell>(
         &mut self,
@@ -361,10 +368,6 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        self.config.interval_ns = self
-            .config
-            .interval_ns
-            .clamp(MIN_INTERVAL_NS, *INTERVAL_RANGE_NS.end());
         let iteration = self.sample_and_publish(&Access {
             shared,
             counter,
@@ -388,7 +391,7 @@ impl Control {
             outcome,
             next_in_ns,
         };
-        let interval_ns = self.config.interval_ns;
+        let interval_ns = self.interval_ns();
         let mut are_samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
@@ -492,7 +495,7 @@ impl Control {
             &sample,
             steering_ppb,
             slope,
-            self.config.interval_ns,
+            self.interval_ns(),
             &shared.events,
         );
         if !is_consistent {

@@ -81,7 +81,7 @@ impl Control {
             .iterations_without_line
             .saturating_sub(QUICK_RETRIES)
             .min(20);
-        (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
+        (MIN_INTERVAL_NS << doublings).min(self.interval_ns())
     }
 
     /// The time for which the next line is good, within the limits of the interval, ns.
@@ -94,7 +94,7 @@ impl Control {
                 Cadence::OnDemand => !self.stability.dither.is_known(),
             };
             let short_ns = self.short_interval_ns();
-            let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);
+            let narrow_ns = self.stability.narrow_for_ns(fit, self.interval_ns());
             let wanted_ns = if may_shorten {
                 narrow_ns.max(short_ns)
             } else {
@@ -103,7 +103,7 @@ impl Control {
             self.stability.good_for_ns(fit).min(wanted_ns)
         });
         let min_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.min_interval_ns(fit.slope_max));
-        good_ns.max(min_ns).min(self.config.interval_ns)
+        good_ns.max(min_ns).min(self.interval_ns())
     }
 
     /// The shortest interval on this machine, ns: four times the duration of sampling, where
@@ -113,9 +113,7 @@ impl Control {
         let sampling_ticks =
             i64::try_from(self.sample_durations.shortest().saturating_mul(4)).unwrap_or(0);
         let sampling_ns = slope.over(sampling_ticks).round_ns().max(0).cast_unsigned();
-        MIN_INTERVAL_NS
-            .max(sampling_ns)
-            .min(self.config.interval_ns)
+        MIN_INTERVAL_NS.max(sampling_ns).min(self.interval_ns())
     }
 
     /// The interval for a line that starts `offset` away from its target, ns. It is `interval_ns`,
@@ -146,9 +144,9 @@ impl Control {
     /// The interval when the next line is needed soon, ns: a sixteenth of the configured one, but
     /// long enough for a thread that comes late.
     pub(super) fn short_interval_ns(&self) -> u64 {
-        (self.config.interval_ns >> 4)
+        (self.interval_ns() >> 4)
             .max(MAX_LATENESS_NS)
-            .min(self.config.interval_ns)
+            .min(self.interval_ns())
     }
 
     /// The age of the newest sample at `ticks`, ticks.
@@ -169,7 +167,7 @@ impl Control {
     /// meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::are_samples_too_old`](crate::shared::Figures::are_samples_too_old)).
     pub(super) fn newest_sample_is_too_old(&self, ticks: u64, slope: Slope) -> bool {
-        let half_ticks = slope.ticks_in(self.config.interval_ns >> 1);
+        let half_ticks = slope.ticks_in(self.interval_ns() >> 1);
         let slow_ticks = self
             .sample_durations
             .shortest()
