@@ -268,11 +268,12 @@ impl Iteration {
 /// assert_eq!(control.iterate(&clock, &machine, &machine).outcome, Outcome::Published);
 /// assert!(clock.read_ns(&machine).is_some() && clock.read_unix_ns(&machine).is_none());
 ///
-/// // An iteration limits the interval.
-/// for (interval_ns, limited_ns) in [(0, 50_000), (u64::MAX, 10_000_000_000)] {
+/// // An iteration limits the interval, and leaves the setting as it is.
+/// for interval_ns in [0, u64::MAX] {
 ///     control.config.interval_ns = interval_ns;
-///     _ = control.iterate(&clock, &machine, &machine);
-///     assert_eq!(control.config.interval_ns, limited_ns);
+///     let iteration = control.iterate(&clock, &machine, &machine);
+///     assert_eq!(control.config.interval_ns, interval_ns);
+///     assert!((50_000..=10_000_000_000).contains(&iteration.next_in_ns));
 /// }
 /// ```
 #[derive(Debug)]
@@ -354,6 +355,12 @@ impl Control {
         })
     }
 
+    /// The interval of [`config`](Self::config), within its limits, ns.
+    pub(crate) fn interval_ns(&self) -> u64 {
+        let most_ns = *INTERVAL_RANGE_NS.end();
+        self.config.interval_ns.clamp(MIN_INTERVAL_NS, most_ns)
+    }
+
     /// One iteration. Never panics, allocates or waits.
     pub fn iterate<S: StateCell>(
         &mut self,
@@ -361,10 +368,6 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        self.config.interval_ns = self
-            .config
-            .interval_ns
-            .clamp(MIN_INTERVAL_NS, *INTERVAL_RANGE_NS.end());
         let iteration = self.sample_and_publish(&Access {
             shared,
             counter,
@@ -388,7 +391,7 @@ impl Control {
             outcome,
             next_in_ns,
         };
-        let interval_ns = self.config.interval_ns;
+        let interval_ns = self.interval_ns();
         let mut are_samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
@@ -402,34 +405,40 @@ impl Control {
                 .add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let snapshot = shared.cell.snapshot();
-            let result = match snapshot.state.phase() {
+            let phase = snapshot.state.phase();
+            if matches!(phase, Phase::Replacing | Phase::FirstPublication) {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is barring the clock.
-                Phase::Replacing | Phase::FirstPublication => {
-                    access.help(&snapshot);
-                    continue;
-                }
-                _ if !has_atomics() => return iteration(Outcome::Unsupported, interval_ns),
-                _ if snapshot.state.is_barred() => {
-                    return iteration(Outcome::Barred, interval_ns);
-                }
+                access.help(&snapshot);
+                continue;
+            }
+            if !has_atomics() {
+                return iteration(Outcome::Unsupported, interval_ns);
+            }
+            if snapshot.state.is_barred() {
+                return iteration(Outcome::Barred, interval_ns);
+            }
+            // There is a sample, so there is a plan. Without one, the next sample makes it, as for
+            // samples that are too old.
+            let no_plan = NotPublished::SamplesTooOld;
+            let result = if phase == Phase::Published {
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
-                Phase::Published
-                    if self.slope.is_none() || !is_consistent && !self.has_proven_slope =>
-                {
+                if self.slope.is_none() || !is_consistent && !self.has_proven_slope {
                     access.retire_line(&snapshot);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
-                Phase::Published => self
-                    .make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|plan| self.replace(&plan, &snapshot, access)),
-                Phase::NoLine => match &fit {
-                    Some(found) if self.stability.is_confirmed() => self
-                        .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|plan| self.publish_first_line(&plan, &snapshot, access)),
-                    _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
-                },
+                self.make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
+                    .ok_or(no_plan)
+                    .and_then(|plan| self.replace(&plan, &snapshot, access))
+            } else if let Some(found) = &fit
+                && self.stability.is_confirmed()
+            {
+                self.make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
+                    .ok_or(no_plan)
+                    .and_then(|plan| self.publish_first_line(&plan, &snapshot, access))
+            } else {
+                return iteration(Outcome::Calibrating, self.retry_interval_ns());
             };
             are_samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
             match result {
@@ -486,7 +495,7 @@ impl Control {
             &sample,
             steering_ppb,
             slope,
-            self.config.interval_ns,
+            self.interval_ns(),
             &shared.events,
         );
         if !is_consistent {

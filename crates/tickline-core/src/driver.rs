@@ -42,8 +42,8 @@
 //!
 //! Tickets and permits hold the clock's lock. So rule K2 of the [keeper](crate::gate::keeper) is a
 //! matter of types: a driver unbars no clock without a [`Ticket`], which [`settle`](Ticket::settle)
-//! consumes, and publishes no line without a [`Permit`]. Only a clock without a keeper is for
-//! [`SharedClock::unbar`] and a [`Control`] of one's own: beside a keeper they break the rules.
+//! consumes, and publishes no line without a [`Permit`]. Call [`SharedClock::unbar`], or use a
+//! [`Control`] of your own, only on a clock without a keeper.
 
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
@@ -176,13 +176,6 @@ impl<S> DrivenClock<S> {
     /// begins it anew.
     pub fn lock(&self, token: LockToken) -> Option<LockGuard<'_, DriverMemory>> {
         self.memory.try_lock(token, DriverMemory::discard_facts)
-    }
-
-    /// Sets the time at which the next iteration or judgement is due, ns, in place of the time that
-    /// the last one has set. The memory shows that the caller holds the clock's lock
-    /// ([`lock`](Self::lock)).
-    pub fn set_due(&self, _memory: &DriverMemory, due_ns: i64) {
-        self.keeper.set_due(due_ns);
     }
 
     /// Whether a thread holds the lock, for display. It holds it for microseconds, and for

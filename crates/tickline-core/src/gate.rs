@@ -146,6 +146,36 @@ crate::named! {
     }
 }
 
+impl Reason {
+    /// The gate that is closed for this reason, or that warns. Of the two for [`Slow`](Self::Slow)
+    /// it is the one for monotonic time.
+    ///
+    /// ```
+    /// use tickline_core::gate::{Gate, Reason};
+    ///
+    /// assert_eq!(Reason::Denied.gate(), Gate::Readable);
+    /// ```
+    #[must_use]
+    pub const fn gate(self) -> Gate {
+        match self {
+            Self::DisabledByProgram | Self::DisabledByEnvironment => Gate::User,
+            Self::NoCounter | Self::NoAtomics => Gate::Supported,
+            Self::Denied => Gate::Readable,
+            Self::NotInvariant => Gate::Invariant,
+            Self::KernelUndecided
+            | Self::KernelRejected
+            | Self::KernelUsesOther
+            | Self::HypervisorPolicy
+            | Self::KernelUnknown => Gate::Kernel,
+            Self::Untested | Self::Untestable | Self::Unsynchronised => Gate::Synchronised,
+            Self::Slow | Self::Stuck => Gate::Cost,
+            Self::CounterTooSlow | Self::SamplesTooOld | Self::LineEnded | Self::DriverStopped => {
+                Gate::Calibration
+            }
+        }
+    }
+}
+
 /// The verdict on a gate. Outside of this crate use [`new`](Self::new) and
 /// [`with_warning`](Self::with_warning): a later version may add fields.
 ///

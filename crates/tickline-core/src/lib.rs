@@ -9,10 +9,9 @@
 //! ns = ((ticks << s) * m >> 64) + b
 //! ```
 //!
-//! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change, by the
-//! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change, by the
-//! writer, a helper or a thread that bars the clock, is one 128-bit compare-and-swap. Other targets
-//! swap a word that has the tag, and names one of two pairs of `m` and `b`.
+//! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change is one
+//! 128-bit compare-and-swap, whether the writer makes it, a helper, or a thread that bars the
+//! clock. Other targets swap a word that has the tag, and names one of two pairs of `m` and `b`.
 //!
 //! - **What is validated:** a reading loads the state, the counter and the line's window, and then
 //!   the state again. The reading counts only if the two states are the same.

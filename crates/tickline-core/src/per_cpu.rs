@@ -249,8 +249,8 @@ impl CpuControl {
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
-    /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. It
-    /// stays until the next iteration is due so late that it may leave the CPU.
+    /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. The
+    /// thread stays on the CPU until the next iteration is due so late that it may leave.
     pub fn iterate<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,
@@ -269,7 +269,7 @@ impl CpuControl {
         reference: &impl Reference,
     ) -> (Option<Iteration>, Stay) {
         let Some(iteration) = iteration else {
-            self.set_due(self.control.config.interval_ns, reference);
+            self.set_due(self.control.interval_ns(), reference);
             return (None, Stay::Leave);
         };
         if iteration.is_followed_at_once(self.first_was_published) {
@@ -279,7 +279,7 @@ impl CpuControl {
         let iteration = iteration.with_least_rest();
         self.first_was_published = false;
         self.set_due(iteration.next_in_ns, reference);
-        let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.config.interval_ns >> 1);
+        let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.interval_ns() >> 1);
         if is_soon && self.waits < STAY_WAITS {
             self.waits = self.waits.saturating_add(1);
             return (Some(iteration), Stay::Wait(iteration.next_in_ns));

@@ -1,8 +1,8 @@
 //! A lock that never blocks, and that outlives its holder: a forked child, or another thread, can
 //! take it over.
 //!
-//! No thread waits for it, so a signal handler may try to take it. The owner is a [`LockToken`]: the
-//! number of the process and, if the system has a way to find out that a thread has ended, the
+//! No thread waits for it, so a signal handler may try to take it. The owner is a [`LockToken`]:
+//! the number of the process and, if the system has a way to find out that a thread has ended, the
 //! holder's thread. There are two takeovers:
 //!
 //! - A child that finds its parent's number knows that the holder does not exist in this process.
@@ -49,8 +49,8 @@ pub struct LockToken {
 }
 
 impl LockToken {
-    /// The token with this number. No lock can be taken with the number 0. If a thread ends while it
-    /// holds a lock, that lock stays held in this process.
+    /// The token with this number. No lock can be taken with the number 0. If a thread ends while
+    /// it holds a lock, that lock stays held in this process.
     ///
     /// # Safety
     ///
@@ -79,12 +79,12 @@ impl LockToken {
     ///
     /// # Safety
     ///
-    /// 1. While the thread with this id lives, `has_ended` returns `false` for the id, in all threads
-    ///    that take locks with this number.
+    /// 1. While the thread with this id lives, `has_ended` returns `false` for the id, in all
+    ///    threads that take locks with this number.
     /// 2. If `has_ended` returns `true`, the calling thread sees every store of the thread that had
     ///    the id.
-    /// 3. Only this thread takes locks with the token. It outlives the guards that it gets, wherever
-    ///    they are.
+    /// 3. Only this thread takes locks with the token. It outlives the guards that it gets,
+    ///    wherever they are.
     /// 4. An id is not given to a new thread between the question and the takeover. (Systems give
     ///    ids out in turn, so tens of thousands of threads would have to begin in these
     ///    nanoseconds.)
@@ -178,9 +178,9 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// Takes the lock if it is free, or if its owner is gone: the owner's number is not the token's,
-    /// or its thread has ended. An owner that is gone has never released the lock. The content may be
-    /// half changed, and `reset` puts it right.
+    /// Takes the lock if it is free, or if its owner is gone: the owner's number is not the
+    /// token's, or its thread has ended. An owner that is gone has never released the lock. The
+    /// content may be half changed, and `reset` puts it right.
     pub fn try_lock(
         &self,
         token: LockToken,
@@ -193,8 +193,8 @@ impl<T> TryLock<T> {
         }
         let word = token.word();
         // ORDERING: Acquire, pairs with the Release exchange in `drop`: this thread sees the last
-        // holder's changes. Those of a thread that has ended are visible once the system has said so
-        // (`LockToken::of_thread`).
+        // holder's changes. Those of a thread that has ended are visible once the system has said
+        // so (`LockToken::of_thread`).
         self.owner
             .compare_exchange(owner, word, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
@@ -255,7 +255,8 @@ mod tests {
         let token = |number| unsafe { LockToken::new(number) };
         let take = |number| lock.try_lock(token(number), |content| *content += 1);
         let parents = take(1).unwrap();
-        assert!(take(1).is_none() && *parents == 5);
+        assert!(take(1).is_none());
+        assert_eq!(*parents, 5);
         let childs = take(2).unwrap();
         assert_eq!(*childs, 6, "content that may be half changed is reset");
         drop(parents);
@@ -299,10 +300,8 @@ mod tests {
         );
         assert!(!lock.is_held());
         core::mem::forget(take(process));
-        assert!(
-            take(token(22)).is_none() && lock.is_held(),
-            "whose it is, is not known"
-        );
+        assert!(take(token(22)).is_none(), "whose it is, is not known");
+        assert!(lock.is_held());
         core::mem::forget(killed);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Backend`]: a clock of somebody's own, behind a [`Clock`](crate::Clock).
+//! [`Backend`]: your own time source, behind a [`Clock`](crate::Clock).
 //!
 //! A clock with a backend has no thread and no line, and its engine stays disabled. So every
 //! reading takes the slow path, which calls the backend, and the fast path needs no test for it.

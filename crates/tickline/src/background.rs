@@ -54,7 +54,7 @@ pub use crate::sys::{StoppableSleep, WakeCause};
 /// unless other threads use the CPU, or a filter kills it.
 const BEGIN_WITHIN: Duration = Duration::from_secs(1);
 
-/// A thread and its sleep, without a word on whether it was killed, which its owner has.
+/// A thread and its sleep. Its owner keeps the futex that tells whether the thread was killed.
 #[derive(Debug)]
 pub(crate) struct SleepingThread {
     sleep: Arc<StoppableSleep>,
@@ -96,17 +96,22 @@ impl SleepingThread {
         self.token == sys::token()
     }
 
-    /// Ends the thread, and waits for its end, if this process has it, and it was not killed.
-    pub(crate) fn end(&mut self, was_killed: bool) {
-        if was_killed || !self.is_of_this_process() {
-            // There is no thread to wake or to join: a join would never return.
-            self.sleep.close(); // in a child: closes its copy of the descriptor
-            return;
+    /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is
+    /// [abandoned](Self::abandon) instead.
+    pub(crate) fn end(&mut self) {
+        if !self.is_of_this_process() {
+            return self.abandon();
         }
         self.sleep.stop();
         if let Some(thread) = self.thread.take() {
             thread.join();
         }
+    }
+
+    /// Closes the sleep of a thread that does not exist any more, or not in this process: there is
+    /// none to wake or to join, and a join would never return.
+    pub(crate) fn abandon(&mut self) {
+        self.sleep.close(); // in a child: closes its copy of the descriptor
     }
 }
 
@@ -152,6 +157,10 @@ impl BackgroundThread {
 
 impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        self.thread.end(self.futex.owner_died());
+        if self.futex.owner_died() {
+            self.thread.abandon();
+        } else {
+            self.thread.end();
+        }
     }
 }

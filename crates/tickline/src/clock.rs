@@ -33,9 +33,9 @@ static GLOBAL_CLOCK: Clock = Clock {
 };
 
 /// A calibrated clock. [`Clock::global`] is the clock behind [`Instant`](crate::Instant) and the
-/// free functions; [`Clock::builder`] makes others, and [`Clock::from_backend`] makes one of a
-/// clock of somebody's own. Clones are the same clock. Dropping the last clone of a clock other
-/// than the global one stops and joins its thread.
+/// free functions; [`Clock::builder`] makes others, and [`Clock::from_backend`] makes one of your
+/// own time source. Clones are the same clock. Dropping the last clone of a clock other than the
+/// global one stops and joins its thread.
 ///
 /// ```
 /// use tickline::Clock;
@@ -52,11 +52,11 @@ static GLOBAL_CLOCK: Clock = Clock {
 ///
 /// | a reading by | waits for another thread | system calls | allocates, panics | in a signal handler | bounds |
 /// |---|---|---|---|---|---|
-/// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | for 2 us at most, while that thread replaces the line | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
+/// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, and for some tens of microseconds while it publishes a first line | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
 /// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
 /// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most; with full probes it yields the CPU meanwhile, so until other threads leave it the CPU | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time itself |
-/// | a [`Backend`] of somebody's own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic ends the process | if the backend may be called there | as the backend states them |
+/// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic ends the process | if the backend may be called there | as the backend states them |
 ///
 /// The order of readings is in the table [Order](crate#order); that of a backend is its
 /// obligation; a page's has [exceptions](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md#what-is-promised).

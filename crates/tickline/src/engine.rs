@@ -315,7 +315,11 @@ impl Engine {
             Step::Rest(iteration) => iteration,
             Step::Judge(_) | Step::Iterate(_) | Step::CalibrateCpus(_) => None,
         };
-        self.record_attempt(iteration.is_some());
+        if iteration.is_some() {
+            self.record_success();
+        } else {
+            self.record_refusal();
+        }
         iteration
     }
 
@@ -333,17 +337,24 @@ impl Engine {
             .try_lock(sys::lock_token(), Collector::discard_facts)
     }
 
-    /// Records whether a driver has got what it needs for an iteration. The first refusal in a row
+    /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
     /// stores the time. A closed gate is none.
-    fn record_attempt(&self, has_succeeded: bool) {
-        let is_refused = !has_succeeded && !self.clock.keeper.stage().is_closed();
-        // ORDERING: Relaxed for all, for display. The load comes first: a store each time would take
-        // the cache line from readers.
-        let since_ns = self.refused_since_ns.load(Ordering::Relaxed);
-        if is_refused && since_ns == NEVER {
+    fn record_refusal(&self) {
+        if self.clock.keeper.stage().is_closed() {
+            return self.record_success();
+        }
+        // ORDERING: Relaxed for both, for display. The load comes first: a store each time would
+        // take the cache line from readers.
+        if self.refused_since_ns.load(Ordering::Relaxed) == NEVER {
             self.refused_since_ns
                 .store(OsClock.monotonic_ns(), Ordering::Relaxed);
-        } else if !is_refused && since_ns != NEVER {
+        }
+    }
+
+    /// Ends a row of refusals: a driver has got what it needs.
+    fn record_success(&self) {
+        // ORDERING: Relaxed for both, as in `record_refusal`.
+        if self.refused_since_ns.load(Ordering::Relaxed) != NEVER {
             self.refused_since_ns.store(NEVER, Ordering::Relaxed);
         }
     }

@@ -40,7 +40,8 @@ pub enum ErrorKind {
     OutOfRange,
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
-    /// The system did not create the thread; [`source`](StdError::source) says why.
+    /// The system did not create the thread, or another thread's start or drop did not end in time.
+    /// [`source`](StdError::source) has the system's error, if there is one.
     ThreadNotStarted,
     /// The global clock's thread already runs, with other settings.
     AlreadyRunning,

@@ -1,4 +1,5 @@
-//! A point in monotonic time.
+//! A point in monotonic time. The constructors that read a clock are in `now.rs`, the anchors in
+//! `convert.rs`.
 
 use core::fmt;
 use core::time::Duration;

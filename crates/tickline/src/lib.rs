@@ -29,8 +29,8 @@
 //! | run under a seccomp filter that kills | [`ClockBuilder::probes`] with [`Probes::Minimal`], which restricts the system calls |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |
-//! | build on a clock: relate the counter to another clock, work in a thread beside it | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
-//! | make a [`Clock`] of a clock of your own | [`Backend`] |
+//! | write a library on top: counter ticks, the OS clock, a background thread | [`Clock::ticks_ordered`], [`OsClock`], [`background`] |
+//! | serve your own time source as a [`Clock`] | [`Backend`] |
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
@@ -46,27 +46,27 @@
 //! | [`Instant::now_ordered`] | never steps back | never steps back, on machines with synchronised counters |
 //! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when that clock is set | the same as `Instant::now` |
 //! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
-//! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
+//! | [`Instant::recent`] | never steps back while the thread runs; steps back at most once, when the thread starts | the same |
 //!
 //! This holds across start-up, recalibration, fallback and the return to a line. If the CPUs'
 //! counters differ and a clock's thread runs ([`start`]), it holds only on each CPU: see [A line
-//! for each CPU](#a-line-for-each-cpu). Differences of instants saturate at zero. A separate
-//! [`Clock`] has the same readings: [`Clock::now`], [`Clock::now_ordered`] and so on. [`now_ns`],
+//! for each CPU](#a-line-for-each-cpu). Differences of instants saturate at zero. Every [`Clock`]
+//! has these readings as methods: [`Clock::now`], [`Clock::now_ordered`] and so on. [`now_ns`],
 //! [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`] return readings of the global clock as numbers
 //! of ns.
 //!
 //! # Guarantees
 //!
-//! These hold for clocks by the counter and the OS clock. For mocks, pages and clocks with a
+//! These hold for clocks that read the counter or the OS clock. For mocks, pages and clocks with a
 //! [`Backend`] of your own, [a table](Clock#what-a-reading-promises) has what each kind promises.
 //!
-//! - A reading never fails, allocates or panics. It waits for no other thread, except for 2 us at
-//!   most while that thread replaces the line. A signal handler may make a reading, even the first
-//!   one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
-//!   [`Clock::disable`]. With optimisation each of these calls takes at most 4 KiB of stack besides
-//!   the kernel's signal frame, which takes up to 3.3 KiB (AVX-512). The figure includes tickline,
-//!   libc and the vDSO. It is for Linux programs whose symbols are bound at the start, which is
-//!   rustc's default. Without optimisation there is no limit; 6,447 bytes were measured.
+//! - A reading never fails, allocates or panics. It waits for another thread only while that thread
+//!   publishes a line: [2 us at most, longer for a first line](Clock#what-a-reading-promises). A
+//!   signal handler may make a reading, even the first one of the process, and may call
+//!   [`Clock::maintain`], [`Clock::enable`] and [`Clock::disable`]. With optimisation each of these
+//!   calls takes at most 4 KiB of stack besides the kernel's signal frame, which takes up to 3.3
+//!   KiB (AVX-512). The 4 KiB include libc and the vDSO, and hold on Linux if symbols are bound at
+//!   start-up (rustc's default). Without optimisation nothing is promised; we measured 6,447 bytes.
 //! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Since the last
 //!   recalibration neither that clock nor the counter has jumped. And since then the rate of
 //!   `CLOCK_MONOTONIC` has stayed within [`Status::max_drift_ppb`] of the measured rate, apart from
@@ -79,16 +79,16 @@
 //!
 //! # Not guaranteed
 //!
-//! - Any call in a process that denies itself the counter after its first reading. After
-//!   `PR_SET_TSC`, or after `SECCOMP_MODE_STRICT`, which implies it, the next reading raises
-//!   SIGSEGV. After [`Clock::disable`] readings do not read the counter; with [`Probes::Minimal`]
-//!   no call of tickline does. But the vDSO may still read it, so a call of the OS clock can raise
-//!   SIGSEGV, too. If the process was denied the counter before its first reading, readings are
-//!   system calls.
+//! - Calls after the process has denied itself the counter. After `PR_SET_TSC`, or after
+//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. After
+//!   [`Clock::disable`] readings do not read the counter, and with [`Probes::Minimal`] no call of
+//!   tickline does; but the vDSO may, so that even a reading by the OS clock can raise SIGSEGV. If
+//!   the process was denied the counter before its first reading, readings are system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC. The crate `tickline-utc` states one.
-//! - The bound across a suspend in which the counter runs on. Readings, of
-//!   Unix time as well, are then ahead by the time asleep, at most by the rest of the line's window, which is half of its validity. The next
+//! - The bound across a suspend in which the counter runs on. Readings, of Unix time as well, are
+//!   then ahead by the time asleep, but no further than the end of the line's window (1 s by
+//!   default). The next
 //!   recalibration slews them back at half rate; the thread driver recalibrates at the resume.
 //!   Until then the state is [`ClockState::Disrupted`].
 //!
@@ -117,9 +117,9 @@
 //! # A line for each CPU
 //!
 //! If the counters have one rate, but were not started together, each CPU can have a line of its
-//! own ([`ClockBuilder::line_per_cpu`]). By default each CPU gets one if a clock's thread has found
-//! the counters unsynchronised. The table in [Order](#order) then holds on each CPU. Between two
-//! CPUs a reading, even an ordered one, may step back by the sum of their bounds. With
+//! own ([`ClockBuilder::line_per_cpu`]). By default a clock with a thread gives each CPU one once
+//! it has found the counters unsynchronised. The table in [Order](#order) then holds on each CPU.
+//! Between two CPUs a reading, even an ordered one, may step back by the sum of their bounds. With
 //! [`LinePerCpu::Off`] readings come from the OS clock on such a machine, in order.
 //!
 //! # Plugins
@@ -130,7 +130,7 @@
 //! | before the library is unloaded | with glibc | on Windows |
 //! |---|---|---|
 //! | all guards, clocks and background threads are dropped | it is unmapped, and leaves nothing | the same |
-//! | a [`ClockGuard`] is forgotten, or in a static, which is never dropped; or a clock with a thread is | it stays mapped, and the thread runs on | the process crashes: the thread's code is unmapped |
+//! | a [`ClockGuard`], or a clock with a thread, is never dropped (forgotten, or in a static) | it stays mapped, and the thread runs on | the process crashes: the thread's code is unmapped |
 //!
 //! musl unmaps no library. No other thread may be in a call of the library while it is unloaded.
 //!
@@ -152,7 +152,7 @@
 //! |---|---|
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
-//! | `mock` | a clock for tests; readings without a `Clock`, such as `Instant::now`, then test a flag first |
+//! | `mock` | a clock for tests; each reading without a `Clock` then costs one more load |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 
 mod arithmetic;

@@ -75,7 +75,7 @@ impl fmt::Display for ClockState {
                 let advice = advice(*reason);
                 write!(f, "fallback: readings come from the OS clock, because {reason}{advice}")
             }
-            Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
+            Self::Unavailable => f.write_str("unavailable: this system has no clock, so every reading is 0"),
             Self::Backend => f.write_str("backend: readings come from a clock of the program's own"),
             Self::Mock => f.write_str("mock: a test moves the clock"),
         }

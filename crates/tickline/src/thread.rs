@@ -23,9 +23,10 @@
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the
 //!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
 //!   coarse time is the current time.
-//! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md, *Why
-//!   it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder of the
-//!   lock is only stopped, or can't be asked about, the thread doubles its pauses up to the interval.
+//! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md,
+//!   *Why it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder
+//!   of the lock is only stopped, or can't be asked about, the thread doubles its pauses up to the
+//!   interval.
 //! - **The environment variable** has the value of the process's start
 //!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock
@@ -98,7 +99,11 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         if self.thread.is_of_this_process() {
             self.engine.detach_thread();
         }
-        self.thread.end(self.engine.thread_futex.owner_died());
+        if self.engine.thread_futex.owner_died() {
+            self.thread.abandon();
+        } else {
+            self.thread.end();
+        }
         // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }
 }

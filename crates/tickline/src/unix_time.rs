@@ -1,4 +1,5 @@
-//! A point in Unix time.
+//! A point in Unix time. The constructors that read a clock are in `now.rs`, the anchors in
+//! `convert.rs`.
 
 use core::cmp::Ordering;
 use core::fmt::{self, Alignment, Write};

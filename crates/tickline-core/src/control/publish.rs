@@ -35,20 +35,8 @@ pub(super) struct Plan {
 
 impl Control {
     /// Plans the line that follows a line of slope `old`. The planned bounds hold for `over_ns` or
-    /// for the interval, whichever is shorter.
-    pub(super) fn make_plan(
-        &self,
-        old: Slope,
-        fit: Option<&Fit>,
-        over_ns: u64,
-    ) -> Result<Plan, NotPublished> {
-        // There is a sample: this iteration has just added one. Without one, the writer takes
-        // another, as for samples that are too old.
-        self.plan(old, fit, over_ns)
-            .ok_or(NotPublished::SamplesTooOld)
-    }
-
-    fn plan(&self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<Plan> {
+    /// for the interval, whichever is shorter. `None` without a sample.
+    pub(super) fn make_plan(&self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<Plan> {
         let (interval_ns, history) = (self.next_interval_ns(fit), &self.stability.history);
         let target = match fit {
             Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,

@@ -4,10 +4,8 @@
 //!
 //! - **The default interval is 0.5 s.** Without the shorter intervals described below, the bound is
 //!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s
-//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread wakes 2.0 times
-//!   a second, and takes 0.02 to 0.04 % of a core: 274 us of CPU time a second on a busy machine
-//!   (30 s of `/proc/self/task/TID/schedstat`), 0.04 % in the record (`benches/README.md`). Most of it goes into reading the file with the kernel's clocksource:
-//!   about 90 us after half a second of sleep, 6 us in a loop.
+//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). `ClockBuilder::interval` in `tickline`
+//!   states the cost of the thread.
 //! - **An interval is at most half of the time for which samples have come without a break.** If
 //!   both ends of a baseline are wrong by half a bracket, the error grows to one bracket at the end
 //!   of the interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate
@@ -84,7 +82,7 @@ impl Control {
             .iterations_without_line
             .saturating_sub(QUICK_RETRIES)
             .min(20);
-        (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
+        (MIN_INTERVAL_NS << doublings).min(self.interval_ns())
     }
 
     /// The time for which the next line is good, within the limits of the interval, ns.
@@ -97,7 +95,7 @@ impl Control {
                 Cadence::OnDemand => !self.stability.dither.is_known(),
             };
             let short_ns = self.short_interval_ns();
-            let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);
+            let narrow_ns = self.stability.narrow_for_ns(fit, self.interval_ns());
             let wanted_ns = if may_shorten {
                 narrow_ns.max(short_ns)
             } else {
@@ -106,7 +104,7 @@ impl Control {
             self.stability.good_for_ns(fit).min(wanted_ns)
         });
         let min_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.min_interval_ns(fit.slope_max));
-        good_ns.max(min_ns).min(self.config.interval_ns)
+        good_ns.max(min_ns).min(self.interval_ns())
     }
 
     /// The shortest interval on this machine, ns: four times the duration of sampling, where
@@ -116,9 +114,7 @@ impl Control {
         let sampling_ticks =
             i64::try_from(self.sample_durations.shortest().saturating_mul(4)).unwrap_or(0);
         let sampling_ns = slope.over(sampling_ticks).round_ns().max(0).cast_unsigned();
-        MIN_INTERVAL_NS
-            .max(sampling_ns)
-            .min(self.config.interval_ns)
+        MIN_INTERVAL_NS.max(sampling_ns).min(self.interval_ns())
     }
 
     /// The interval for a line that starts `offset` away from its target, ns. It is `interval_ns`,
@@ -149,9 +145,9 @@ impl Control {
     /// The interval when the next line is needed soon, ns: a sixteenth of the configured one, but
     /// long enough for a thread that comes late.
     pub(super) fn short_interval_ns(&self) -> u64 {
-        (self.config.interval_ns >> 4)
+        (self.interval_ns() >> 4)
             .max(MAX_LATENESS_NS)
-            .min(self.config.interval_ns)
+            .min(self.interval_ns())
     }
 
     /// The age of the newest sample at `ticks`, ticks.
@@ -172,7 +168,7 @@ impl Control {
     /// meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::are_samples_too_old`](crate::shared::Figures::are_samples_too_old)).
     pub(super) fn newest_sample_is_too_old(&self, ticks: u64, slope: Slope) -> bool {
-        let half_ticks = slope.ticks_in(self.config.interval_ns >> 1);
+        let half_ticks = slope.ticks_in(self.interval_ns() >> 1);
         let slow_ticks = self
             .sample_durations
             .shortest()

@@ -55,7 +55,8 @@ impl ClockBuilder {
     /// a second, and takes 160 to 400 us of CPU time in a second, 0.02 to 0.04 % of a core: the
     /// more, the busier the machine is
     /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Most of it is
-    /// for waking up and for reading the kernel's clocksource.
+    /// for waking up and for reading the file with the kernel's clocksource: about 90 us after half
+    /// a second of sleep, 6 us in a loop.
     ///
     /// The fast path serves for two intervals. If the thread wakes up more than one interval late,
     /// readings take the slow path until it has run. So a short interval also needs a punctual

@@ -174,7 +174,7 @@ impl ClockGuard {
         });
         started.unwrap_or_else(|| {
             let text = format!(
-                "for {START_PATIENCE:?} another thread has been starting or ending the global clock's thread; or it did so when this process was forked"
+                "gave up after {START_PATIENCE:?}: another thread is starting or ending the global clock's thread, or was when this process was forked"
             );
             Err(Error::new(ErrorKind::ThreadNotStarted, text))
         })

@@ -87,7 +87,7 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else {
-            self.record_attempt(false);
+            self.record_refusal();
             return false;
         };
         collector.run_one(
@@ -259,6 +259,7 @@ pub(crate) fn learn_environment(probes: Probes) {
     }
 }
 
+// Here, because `options.rs` imports neither the engine nor the facts, which both import it.
 impl EnvironmentSwitch {
     /// The variable's value, for a [`Backend`](crate::Backend) that reads the counter, which
     /// [`Off`](Self::Off) forbids. `probes` says whether the call may read files. Not for signal

@@ -23,12 +23,12 @@ impl Engine {
                 .map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
-        // It is none of the CPUs if another thread has left their lines again.
+        // The step is another one if another thread has returned to the common line meanwhile.
         let Step::CalibrateCpus(permit) = self.next_step() else {
-            self.record_attempt(false);
+            self.record_refusal();
             return None;
         };
-        self.record_attempt(true);
+        self.record_success();
         Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
     }
 

@@ -103,11 +103,11 @@ impl Engine {
         if let Some(ns) = self.now_by_backend(Timescale::Unix) {
             return ns;
         }
-        match self.cpu_lines().filter(|_| !self.os_serves_unix()) {
-            Some(cpu_lines) => cpu_lines
+        match self.cpu_lines() {
+            Some(cpu_lines) if !self.os_serves_unix() => cpu_lines
                 .read_unix_ns()
                 .map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned),
-            None => self.unix_by_common_line(),
+            _ => self.unix_by_common_line(),
         }
     }
 
@@ -136,7 +136,9 @@ impl Engine {
             }
             Stage::Waiting => false,
         };
-        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
+        if let Some(counter) = COUNTER
+            && !stays_by_os
+        {
             let reading = self
                 .clock
                 .shared

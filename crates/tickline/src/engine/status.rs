@@ -15,29 +15,6 @@ use crate::sys::COUNTER;
 use crate::sys::reference::{HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
 
-/// The gate that is closed for this reason. Of the two that close for
-/// [`Slow`](Reason::Slow) it is the one for monotonic time.
-const fn gate_closed_by(reason: Reason) -> Gate {
-    match reason {
-        Reason::NoCounter | Reason::NoAtomics => Gate::Supported,
-        Reason::Denied => Gate::Readable,
-        Reason::NotInvariant => Gate::Invariant,
-        Reason::KernelUndecided
-        | Reason::KernelRejected
-        | Reason::KernelUsesOther
-        | Reason::HypervisorPolicy
-        | Reason::KernelUnknown => Gate::Kernel,
-        Reason::Untested | Reason::Untestable | Reason::Unsynchronised => Gate::Synchronised,
-        Reason::Slow | Reason::Stuck => Gate::Cost,
-        Reason::CounterTooSlow
-        | Reason::SamplesTooOld
-        | Reason::LineEnded
-        | Reason::DriverStopped => Gate::Calibration,
-        // `DisabledByProgram`, `DisabledByEnvironment`, and reasons that a later core may have.
-        _ => Gate::User,
-    }
-}
-
 impl Engine {
     /// A reading by the line that serves this CPU; `None` without one.
     fn read_bounded_here(&self) -> Option<BoundedReading> {
@@ -86,7 +63,7 @@ impl Engine {
             // The backend has judged the counter, if it reads one.
             let state = backend.state();
             return each_gate(|gate| match state {
-                ClockState::Fallback(reason) if gate == gate_closed_by(reason) => {
+                ClockState::Fallback(reason) if gate == reason.gate() => {
                     Verdict::new(gate, Some(reason))
                 }
                 _ => Verdict::new(gate, None),

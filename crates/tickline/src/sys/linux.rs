@@ -21,4 +21,4 @@ pub(crate) use releases::Releases;
 pub(crate) use robust_futex::RobustFutex;
 pub use sleep::StoppableSleep;
 pub(crate) use thread::Thread;
-pub(crate) use thread_end::{forbid_reading_files, own_thread};
+pub(crate) use thread_end::{forbid_reading_files, naming_this_thread};

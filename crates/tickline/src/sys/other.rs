@@ -35,7 +35,7 @@ pub(crate) fn process_number() -> u32 {
 
 /// Unchanged: these systems do not say whether a thread has ended. If a thread ends while it holds
 /// a lock, the lock stays held.
-pub(crate) fn own_thread(token: LockToken) -> LockToken {
+pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
     token
 }
 

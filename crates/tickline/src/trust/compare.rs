@@ -64,7 +64,7 @@ fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
 fn comparison_lock() -> Option<LockGuard<'static, ()>> {
     // SAFETY: two processes in this memory may both hold the lock, which protects no data.
     let token = unsafe { LockToken::new(sys::process_number()) };
-    COMPARISON_LOCK.try_lock(sys::own_thread(token), |()| ())
+    COMPARISON_LOCK.try_lock(sys::naming_this_thread(token), |()| ())
 }
 
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal

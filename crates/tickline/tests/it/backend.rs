@@ -1,4 +1,4 @@
-//! A clock of somebody's own, behind a [`Clock`].
+//! The program's own time source, behind a [`Clock`].
 
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -221,7 +221,7 @@ fn os_bounds(bounds: &Bounds, serves_unix: bool) -> OsBounds {
 /// The basis of the page's next lines. `bounds` are those of the OS clock, while one line is in use
 /// on all CPUs. They count only while the OS clock is within them. A fallback puts the leases in
 /// doubt even while the publisher ends, because the line may be wrong. So does a clock whose time
-/// is not the OS clock's: a mock, or a backend of somebody's own.
+/// is not the OS clock's: a mock, or a backend of the program's own.
 fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
     match state {
         ClockState::Fast => bounds().map_or(Basis::Nothing, Basis::Bounds),

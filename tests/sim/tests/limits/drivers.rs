@@ -21,9 +21,9 @@ fn a_clock_without_a_driver_leaves_the_time_to_the_reference() {
         ..steady()
     };
     for run in runs(&scenario) {
-        run.part(1_000..5_000).always_by_line();
-        run.part(8_000..10_000).never_by_line();
-        run.part(11_000..).always_by_line();
+        run.part_ms(1_000..5_000).always_by_line();
+        run.part_ms(8_000..10_000).never_by_line();
+        run.part_ms(11_000..).always_by_line();
     }
 }
 
@@ -34,9 +34,9 @@ fn a_counter_stays_switched_off_until_it_is_switched_on() {
         ..steady()
     };
     for run in runs(&scenario) {
-        run.part(1_000..12_000).always_by_line();
-        run.part(13_000..15_000).never_by_line();
-        run.part(16_000..).always_by_line();
+        run.part_ms(1_000..12_000).always_by_line();
+        run.part_ms(13_000..15_000).never_by_line();
+        run.part_ms(16_000..).always_by_line();
     }
 }
 
@@ -53,9 +53,9 @@ fn a_new_driver_obeys_the_switch() {
         ..steady()
     };
     for run in runs(&scenario) {
-        run.part(11_000..12_000).always_by_line();
-        run.part(13_000..15_000).never_by_line();
-        run.part(16_000..).always_by_line();
+        run.part_ms(11_000..12_000).always_by_line();
+        run.part_ms(13_000..15_000).never_by_line();
+        run.part_ms(16_000..).always_by_line();
     }
 }
 
@@ -73,8 +73,8 @@ fn a_starved_thread_begins_anew() {
         ..steady()
     };
     for run in runs(&scenario) {
-        run.part(8_000..15_000).never_by_line();
-        run.part(15_200..).error_ns(150).always_by_line();
+        run.part_ms(8_000..15_000).never_by_line();
+        run.part_ms(15_200..).error_at_most_ns(150).always_by_line();
     }
 }
 
@@ -98,7 +98,9 @@ fn readers_drive_the_clock_as_well_as_a_thread_does() {
         ..driven_by_readers()
     };
     for run in runs(&scenario) {
-        run.part(1_000..).error_ns(30).slow_permille(0..=20);
+        run.part_ms(1_000..)
+            .error_at_most_ns(30)
+            .slow_permille(0..=20);
         let counts = run.counts();
         assert!(counts.calm_offset_ns <= 30, "{counts:?}");
         assert!(counts.by_line > 4_000, "{counts:?}");
@@ -176,6 +178,6 @@ fn a_clock_that_nothing_keeps_barred_is_unbarred() {
         ..steady
     };
     for run in runs(&scenario) {
-        run.part(5_500..).slow_permille(0..=100);
+        run.part_ms(5_500..).slow_permille(0..=100);
     }
 }

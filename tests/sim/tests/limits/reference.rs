@@ -15,9 +15,14 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 fn a_steady_reference_is_followed_within_10_ns() {
     for run in runs(&steady()) {
-        run.part(..1_000).error_ns(150).slow_permille(0..=5);
-        run.part(1_000..).error_ns(10).bound_ns(25).always_by_line();
-        run.part(10_000..).bound_ns(15);
+        run.part_ms(..1_000)
+            .error_at_most_ns(150)
+            .slow_permille(0..=5);
+        run.part_ms(1_000..)
+            .error_at_most_ns(10)
+            .bound_at_most_ns(25)
+            .always_by_line();
+        run.part_ms(10_000..).bound_at_most_ns(15);
     }
 }
 
@@ -47,24 +52,24 @@ fn samples_that_were_narrower_at_first_do_not_keep_intervals_short() {
 #[test]
 fn a_slew_that_the_kernel_states_is_followed_within_an_interval() {
     for run in runs(&ntp_slew()) {
-        run.part(..5_100).error_ns(10);
-        run.part(5_100..7_101).error_ns(251_000);
-        run.part(7_101..10_100).error_ns(10);
-        run.part(10_100..12_101).error_ns(251_000);
-        run.part(12_101..).error_ns(10);
-        run.part(1_000..).slow_permille(0..=1);
+        run.part_ms(..5_100).error_at_most_ns(10);
+        run.part_ms(5_100..7_101).error_at_most_ns(251_000);
+        run.part_ms(7_101..10_100).error_at_most_ns(10);
+        run.part_ms(10_100..12_101).error_at_most_ns(251_000);
+        run.part_ms(12_101..).error_at_most_ns(10);
+        run.part_ms(1_000..).slow_permille(0..=1);
     }
 }
 
 #[test]
 fn a_violent_slew_is_followed_within_an_interval() {
     for run in runs(&violent_slew()) {
-        run.part(..5_100).error_ns(10);
-        run.part(5_100..7_101).error_ns(50_001_000);
-        run.part(7_101..10_100).error_ns(10);
-        run.part(10_100..12_101).error_ns(50_001_000);
-        run.part(12_101..).error_ns(10);
-        run.part(1_000..).slow_permille(0..=1);
+        run.part_ms(..5_100).error_at_most_ns(10);
+        run.part_ms(5_100..7_101).error_at_most_ns(50_001_000);
+        run.part_ms(7_101..10_100).error_at_most_ns(10);
+        run.part_ms(10_100..12_101).error_at_most_ns(50_001_000);
+        run.part_ms(12_101..).error_at_most_ns(10);
+        run.part_ms(1_000..).slow_permille(0..=1);
     }
 }
 
@@ -73,9 +78,9 @@ fn a_violent_slew_is_followed_within_an_interval() {
 #[test]
 fn a_step_of_unix_time_is_followed_at_once() {
     for run in runs(&unix_step()) {
-        run.part(..).error_ns(15);
-        run.part(..5_100).unix_error_ns(100);
-        run.part(5_105..).unix_error_ns(100);
+        run.part_ms(..).error_at_most_ns(15);
+        run.part_ms(..5_100).unix_error_ns(100);
+        run.part_ms(5_105..).unix_error_ns(100);
     }
 }
 
@@ -89,8 +94,11 @@ fn a_jump_ahead_is_a_new_start() {
         ..steady()
     };
     for run in runs(&scenario) {
-        run.part(6_200..).error_ns(150);
-        run.part(7_200..).error_ns(10).bound_ns(25).always_by_line();
+        run.part_ms(6_200..).error_at_most_ns(150);
+        run.part_ms(7_200..)
+            .error_at_most_ns(10)
+            .bound_at_most_ns(25)
+            .always_by_line();
     }
 }
 
@@ -122,7 +130,9 @@ fn a_contended_device_is_still_followed() {
         ..steady
     };
     for run in runs(&scenario) {
-        run.part(1_000..).error_ns(1_400).slow_permille(0..=10);
+        run.part_ms(1_000..)
+            .error_at_most_ns(1_400)
+            .slow_permille(0..=10);
     }
 }
 
@@ -143,9 +153,9 @@ fn a_counter_that_becomes_too_slow_leaves_the_time_to_the_os_clock() {
         ..steady
     };
     for run in runs(&scenario) {
-        run.part(1_000..5_000).always_by_line();
-        run.part(8_000..10_000).never_by_line();
-        run.part(12_000..).always_by_line();
+        run.part_ms(1_000..5_000).always_by_line();
+        run.part_ms(8_000..10_000).never_by_line();
+        run.part_ms(12_000..).always_by_line();
     }
 }
 
@@ -165,9 +175,12 @@ fn passing_at_10_s(ticks: u64) -> Scenario {
 #[test]
 fn a_counter_that_wraps_has_no_line_across_the_wrap() {
     for run in runs(&passing_at_10_s(0)) {
-        let limits = run.part(1_000..);
-        limits.error_ns(20).bound_ns(30).slow_permille(0..=3);
-        run.part(12_000..).always_by_line();
+        let limits = run.part_ms(1_000..);
+        limits
+            .error_at_most_ns(20)
+            .bound_at_most_ns(30)
+            .slow_permille(0..=3);
+        run.part_ms(12_000..).always_by_line();
     }
 }
 
@@ -175,9 +188,12 @@ fn a_counter_that_wraps_has_no_line_across_the_wrap() {
 #[test]
 fn shifted_ticks_that_wrap_have_no_line_across_the_wrap() {
     for run in runs(&passing_at_10_s(WRAP_MASK + 1)) {
-        let limits = run.part(1_000..);
-        limits.error_ns(20).bound_ns(30).slow_permille(0..=3);
-        run.part(12_000..).always_by_line();
+        let limits = run.part_ms(1_000..);
+        limits
+            .error_at_most_ns(20)
+            .bound_at_most_ns(30)
+            .slow_permille(0..=3);
+        run.part_ms(12_000..).always_by_line();
     }
 }
 
@@ -204,7 +220,7 @@ fn an_unannounced_change_of_rate_is_found_within_two_intervals() {
         (-1_000, 8_400),
     ] {
         for run in runs(&unannounced(change_ppb, at_ms, at_ms + 1_000)) {
-            run.part(..).error_ns(1_000);
+            run.part_ms(..).error_at_most_ns(1_000);
             assert!(run.event_count(Event::BoundViolation) > 0, "at {at_ms} ms");
         }
     }
@@ -213,8 +229,8 @@ fn an_unannounced_change_of_rate_is_found_within_two_intervals() {
 #[test]
 fn an_unannounced_change_of_rate_is_followed() {
     for run in runs(&unannounced(1_000, 8_000, 20_000)) {
-        run.part(..).error_ns(1_000);
-        run.part(10_000..).error_ns(10);
+        run.part_ms(..).error_at_most_ns(1_000);
+        run.part_ms(10_000..).error_at_most_ns(10);
     }
 }
 
@@ -232,7 +248,7 @@ fn a_rate_that_wanders_makes_few_bounds_wrong() {
         ..steady
     };
     for run in runs(&scenario) {
-        run.part(20_000..).wrong_permille(10);
+        run.part_ms(20_000..).wrong_at_most_permille(10);
     }
 }
 
@@ -261,7 +277,7 @@ fn dithering(dither_ppb: i64, bracket_ns: u64, driver: Driver) -> Scenario {
 fn dither_makes_no_bound_wrong() {
     for (dither_ppb, bracket_ns) in [(240, 20), (240, 80), (200, 30), (80, 30), (80, 80)] {
         for run in runs(&dithering(dither_ppb, bracket_ns, Driver::Thread)) {
-            run.part(..).bounds_hold();
+            run.part_ms(..).bounds_hold();
         }
     }
 }
@@ -270,7 +286,7 @@ fn dither_makes_no_bound_wrong() {
 fn dither_makes_no_bound_wrong_where_readers_drive() {
     for bracket_ns in [20, 80] {
         for run in runs(&dithering(200, bracket_ns, Driver::Reader)) {
-            run.part(..).bounds_hold();
+            run.part_ms(..).bounds_hold();
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn runs(scenario: &Scenario) -> impl Iterator<Item = Run> {
 impl Run {
     /// The points in these ms of simulated time.
     #[track_caller]
-    pub(crate) fn part(&self, times_ms: impl RangeBounds<u64>) -> Part {
+    pub(crate) fn part_ms(&self, times_ms: impl RangeBounds<u64>) -> Part {
         let ns = |bound: Bound<&u64>| bound.map(|ms| ms * MS);
         let times_ns = (ns(times_ms.start_bound()), ns(times_ms.end_bound()));
         let cpus = if self.scenario.clock.per_cpu {
@@ -100,7 +100,7 @@ impl Part {
 
     /// The limit of the largest error, ns.
     #[track_caller]
-    pub(crate) fn error_ns(&self, limit: i64) -> &Self {
+    pub(crate) fn error_at_most_ns(&self, limit: i64) -> &Self {
         self.at_most("largest error", limit, |point| point.offset_ns.abs())
     }
 
@@ -134,7 +134,7 @@ impl Part {
 
     /// The limit of the largest half-width of a bound, ns.
     #[track_caller]
-    pub(crate) fn bound_ns(&self, limit: i64) -> &Self {
+    pub(crate) fn bound_at_most_ns(&self, limit: i64) -> &Self {
         self.at_most("widest bound", limit, |point| {
             (point.latest_ns - point.earliest_ns) / 2
         })
@@ -154,7 +154,7 @@ impl Part {
 
     /// The limit of the share of bounds that don't contain the reference, permille.
     #[track_caller]
-    pub(crate) fn wrong_permille(&self, limit: usize) -> &Self {
+    pub(crate) fn wrong_at_most_permille(&self, limit: usize) -> &Self {
         for points in &self.cpus {
             let by_line = points.iter().filter(|point| point.by_line).count();
             let wrong = points.iter().filter(|point| outside_ns(point) > 0).count();

@@ -21,7 +21,7 @@ pub(super) const WARPED: CounterComparison = CounterComparison::Unsynchronised {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     facts: Facts,
-    comparison: CounterComparison,
+    pub(super) comparison: CounterComparison,
 }
 
 /// The reason of the first closed gate before a comparison, and after it; `None` for open.
@@ -102,18 +102,27 @@ impl Machine {
         self
     }
 
+    /// The verdicts after this result of a comparison.
+    pub(super) fn verdicts(
+        &self,
+        trust: Trust,
+        comparison: CounterComparison,
+    ) -> impl Iterator<Item = Verdict> {
+        let facts = Facts {
+            trust,
+            comparison,
+            ..self.facts
+        };
+        Gate::ALL.iter().map(move |gate| judge(*gate, &facts))
+    }
+
     /// The reason of the first closed gate after this result of a comparison.
     pub(super) fn first_closed(
         &self,
         trust: Trust,
         comparison: CounterComparison,
     ) -> Option<Reason> {
-        let facts = Facts {
-            trust,
-            comparison,
-            ..self.facts
-        };
-        first_closed(Gate::ALL.iter().map(|gate| judge(*gate, &facts)))
+        first_closed(self.verdicts(trust, comparison))
     }
 
     /// The reasons before and after the comparison.

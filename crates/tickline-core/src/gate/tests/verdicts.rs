@@ -263,6 +263,21 @@ fn each_reason_that_a_machine_can_cause_is_tested() {
     assert!(missing.eq(&reasons_of_lines), "{caused:?}");
 }
 
+/// Two gates close for a slow counter: the reason names the one for monotonic time.
+#[test]
+fn a_reason_names_the_gate_that_it_closes() {
+    for (machine, trust) in every_machine_and_trust() {
+        for comparison in [CounterComparison::Pending, machine.comparison] {
+            for verdict in machine.verdicts(trust, comparison) {
+                let named = verdict.closed_by.map(Reason::gate);
+                if verdict.gate != Gate::UnixCost && named.is_some() {
+                    assert_eq!(named, Some(verdict.gate), "{machine:?}");
+                }
+            }
+        }
+    }
+}
+
 /// Only costs make a gate warn.
 #[test]
 fn no_machine_warns_without_a_cost_that_does() {

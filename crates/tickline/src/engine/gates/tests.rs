@@ -224,11 +224,14 @@ fn engine_with_slow_counter() -> Option<Engine> {
 
 /// Lets the time pass until the next judgement is due.
 fn make_due(engine: &Engine) {
-    let memory = engine
+    let ticket = engine
         .clock
-        .lock(sys::lock_token())
+        .ask_review(sys::lock_token())
         .expect("no other thread");
-    engine.clock.set_due(&memory, OsClock.monotonic_ns());
+    let closed = Judgement::Closed {
+        retry_at_ns: Some(OsClock.monotonic_ns()),
+    };
+    _ = ticket.settle(closed, COUNTER.as_ref(), &OsClock);
 }
 
 /// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.

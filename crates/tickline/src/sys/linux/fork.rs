@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tickline_core::try_lock::LockToken;
 
-use super::thread_end::own_thread;
+use super::thread_end::naming_this_thread;
 
 /// Whole pages, whatever the kernel's page size, because the kernel wipes whole pages. They are a
 /// part of the program or library that contains tickline, so they go when the library is unloaded.
@@ -97,7 +97,7 @@ pub(crate) fn lock_token() -> LockToken {
     // the memory, and another number. If the system can't distinguish the two cases, all processes
     // have the same number, and a lock that was held at a fork stays held in the child. POSIX
     // forbids a program to fork in a signal handler and to return from it in the child.
-    own_thread(unsafe { LockToken::new(number) })
+    naming_this_thread(unsafe { LockToken::new(number) })
 }
 
 /// The number of the lock token without a fork token. Those of fork tokens are greater.

@@ -18,18 +18,18 @@ impl Releases {
 
     /// The count. Ask before an attempt to take the lock.
     pub(crate) fn count(&self) -> u32 {
-        // ORDERING: Acquire, pairs with the Release in `announce`: the attempt on the lock comes after
-        // this load. Weaker would let the count include a release that the attempt does not see, and
-        // the thread would sleep on. No test sees a weaker one: Miri has no such futex.
+        // ORDERING: Acquire, pairs with the Release in `announce`: the attempt on the lock comes
+        // after this load. Weaker would let the count include a release that the attempt does not
+        // see, and the thread would sleep on. No test sees a weaker one: Miri has no such futex.
         self.0.load(Ordering::Acquire)
     }
 
-    /// The longest sleep, ns. A holder that was killed announces nothing: a sleeper finds out when it
-    /// tries again.
+    /// The longest sleep, ns. A holder that was killed announces nothing: a sleeper finds out when
+    /// it tries again.
     const LONGEST_NS: u32 = 16_000_000;
 
-    /// Sleeps until there is a release that `count` does not include, or until a signal, for 16 ms at
-    /// most. Returns the time if there was no release in it.
+    /// Sleeps until there is a release that `count` does not include, or until a signal, for 16 ms
+    /// at most. Returns the time if there was no release in it.
     pub(crate) fn wait(&self, count: u32) -> Option<Duration> {
         let timeout = [0, Self::LONGEST_NS.cast_signed().into()];
         match futex(&self.0, libc::FUTEX_WAIT, count, Some(&timeout)) {

@@ -1,8 +1,8 @@
 //! Linux: whether a thread of this process has ended, by its id.
 //!
-//! A thread that holds a lock may end in the middle of its work: a seccomp filter kills it alone, or
-//! a signal handler makes the system call `exit`. It runs no more code, so other threads must ask
-//! the kernel. Each thread has a clock of its CPU time, whose id contains the thread's, and
+//! A thread that holds a lock may end in the middle of its work: a seccomp filter kills it alone,
+//! or a signal handler makes the system call `exit`. It runs no more code, so other threads must
+//! ask the kernel. Each thread has a clock of its CPU time, whose id contains the thread's, and
 //! `clock_gettime` of such a clock fails with EINVAL if this process has no such thread (Linux
 //! `kernel/time/posix-cpu-timers.c`, `pid_for_clock`). Two properties make it the right call:
 //!
@@ -18,8 +18,8 @@
 //!
 //! - If the kernel has given the id of a thread that has ended to a new thread of this process, the
 //!   lock stays held until the new one ends, too.
-//! - Two processes that share this memory, and have the same id in two pid namespaces, can't be told
-//!   apart. A program that makes them must not use one clock in both.
+//! - Two processes that share this memory, and have the same id in two pid namespaces, can't be
+//!   told apart. A program that makes them must not use one clock in both.
 //!
 //! # Rejected
 //!
@@ -43,8 +43,9 @@ use crate::sys::reference::OsClock;
 /// Whether the state of the first thread may be read from a file.
 static MAY_READ_FILES: AtomicBool = AtomicBool::new(true);
 
-/// The least time between two reads of that file, ns. A read takes about 10 us. The first thread may
-/// be stopped in the middle of an iteration, and readings of the others must not take that long.
+/// The least time between two reads of that file, ns. A read takes about 10 us. The first thread
+/// may be stopped in the middle of an iteration, and readings of the others must not take that
+/// long.
 const READ_EVERY_NS: i64 = 10_000_000;
 
 /// The start of `/proc/self/stat`: the id, the name of at most 15 bytes in parentheses, the state
@@ -52,14 +53,14 @@ const READ_EVERY_NS: i64 = 10_000_000;
 const STAT_BYTES: usize = 64;
 
 /// `token`, for the calling thread. Unchanged if its id can't be found out.
-pub(crate) fn own_thread(token: LockToken) -> LockToken {
+pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
     match own_id() {
-        // SAFETY: 1. The id is that of the calling thread, in the process that has the fork token. So
-        // are the ids of all threads that take locks with this number, and `has_ended` finds each of
-        // them while it lives: it asks only in that process. 2. A thread that the kernel does not
-        // find any more, or that is a zombie, has made its last store before the kernel took the
-        // locks under which it was asked. 3. The callers take and release locks on this thread. 4. Ids
-        // are given out in turn.
+        // SAFETY: 1. The id is that of the calling thread, in the process that has the fork token.
+        // So are the ids of all threads that take locks with this number, and `has_ended` finds
+        // each of them while it lives: it asks only in that process. 2. A thread that the kernel
+        // does not find any more, or that is a zombie, has made its last store before the kernel
+        // took the locks under which it was asked. 3. The callers take and release locks on this
+        // thread. 4. Ids are given out in turn.
         Some(thread) => unsafe { token.of_thread(thread, has_ended) },
         None => token,
     }
@@ -136,8 +137,8 @@ fn first_thread_has_ended(token: u64) -> bool {
     has_ended
 }
 
-/// Whether the state in this text of `/proc/self/stat` is that of a thread that has ended. A name may
-/// contain parentheses.
+/// Whether the state in this text of `/proc/self/stat` is that of a thread that has ended. A name
+/// may contain parentheses.
 fn is_ended_in(stat: &[u8]) -> bool {
     let name_end = stat.iter().rposition(|byte| *byte == b')');
     let state = name_end.and_then(|end| stat.get(end + 2));

@@ -42,14 +42,16 @@ const TASKS: [fn(&mut Collector, Probes, Option<HardwareCounter>); 8] = [
         }
     },
     |collector, probes, counter| {
-        collector.resolution_ticks = counter
-            .filter(|_| may_read(probes))
-            .map(|counter| resolution_ticks(&counter));
+        collector.resolution_ticks = match counter {
+            Some(counter) if may_read(probes) => Some(resolution_ticks(&counter)),
+            _ => None,
+        };
     },
     |collector, probes, counter| {
-        collector.cost = counter
-            .filter(|_| may_read(probes))
-            .map(|counter| measure_cost(&counter));
+        collector.cost = match counter {
+            Some(counter) if may_read(probes) => Some(measure_cost(&counter)),
+            _ => None,
+        };
     },
 ];
 
@@ -111,11 +113,12 @@ impl Collector {
         let Some(task) = TASKS.get(self.next) else {
             return true;
         };
-        task(
-            self,
-            probes,
-            COUNTER.filter(|_| may_measure(probes, comparison)),
-        );
+        let counter = if may_measure(probes, comparison) {
+            COUNTER
+        } else {
+            None
+        };
+        task(self, probes, counter);
         self.next += 1;
         false
     }
@@ -136,7 +139,7 @@ impl Collector {
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
         self.begin_if_stale(changes);
         let may_measure = may_measure(probes, facts.comparison);
-        let counter = COUNTER.filter(|_| may_measure);
+        let counter = if may_measure { COUNTER } else { None };
         for task in TASKS.iter().skip(self.next) {
             task(self, probes, counter);
         }
@@ -145,7 +148,11 @@ impl Collector {
         }
         // Asked again, because the right to read the counter may have changed meanwhile.
         facts.may_read_counter = may_read(probes);
-        let counter = counter.filter(|_| facts.may_read_counter);
+        let counter = if facts.may_read_counter {
+            counter
+        } else {
+            None
+        };
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::cell::has_atomics();
         facts.is_invariant = is_counter_invariant();
