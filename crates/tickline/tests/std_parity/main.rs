@@ -3,7 +3,10 @@
 
 #![allow(
     clippy::duplicate_mod,
-    reason = "the same text is compiled with the types of each crate"
+    clippy::useless_conversion,
+    clippy::needless_question_mark,
+    clippy::useless_vec,
+    reason = "programs write so, and the same text is compiled with the types of each crate"
 )]
 
 mod with_std;

@@ -389,6 +389,7 @@ fn a_time_of_a_file_is_set() {
 }
 
 fn this_program_modified() -> SystemTime {
-    let program = std::env::current_exe().unwrap();
-    std::fs::metadata(program).unwrap().modified().unwrap()
+    let program = std::env::current_exe().expect("the path of this test");
+    let metadata = std::fs::metadata(program).expect("this test's file");
+    metadata.modified().expect("a time of modification")
 }

@@ -185,7 +185,7 @@ impl Part {
 
     /// The limit of the control loop's iterations in each second of the part, on average.
     #[track_caller]
-    pub(crate) fn iterations_per_second(&self, limit: u64) -> &Self {
+    pub(crate) fn iterations_per_second_at_most(&self, limit: u64) -> &Self {
         for points in &self.cpus {
             let (first, last) = (points[0], points[points.len() - 1]);
             let iterations = last.iterations - first.iterations;
