@@ -1,5 +1,5 @@
 //! What guests must report. A group of rules holds in phases of several guests
-//! (`tests/vm/guests.toml` names the groups and the phases). [`own`] has the rules of single
+//! (`tests/vm/guests.toml` names the groups and the phases). [`mod@own`] has the rules of single
 //! guests.
 //!
 //! Each limit is stated by the clock itself (its bound, its interval), or names its source.
