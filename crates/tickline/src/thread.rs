@@ -26,6 +26,8 @@
 //! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md, *Why
 //!   it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder of the
 //!   lock is only stopped, or can't be asked about, the thread doubles its pauses up to the interval.
+//! - **A thread without a handle ends** when it wakes up after the next start, or after the drop of
+//!   that start's guard. A thread that is killed in a start or a drop may leave one behind.
 //! - **The environment variable** has the value of the process's start
 //!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock
@@ -64,8 +66,8 @@ use crate::trust::compare::{self, ComparisonThread};
 /// open the gate, ns. Each pair of CPUs takes at least `REST_NS` (`trust/compare.rs`).
 const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 
-/// The number of threads started so far.
-static STARTED: AtomicU64 = AtomicU64::new(0);
+/// The id of the thread that was started last.
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A running thread; stopped and joined when dropped.
 #[derive(Debug)]
@@ -83,12 +85,13 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
             Probes::Full => (Some(c"tickline"), StoppableSleep::notifying_clock_set()),
             Probes::Minimal => (None, StoppableSleep::plain()),
         };
-        engine.attach_thread();
-        let inside = engine.clone();
-        let thread = SleepingThread::start(name, sleep, move |sleep| run(&inside, sleep, settings))
-            .inspect_err(|_| engine.detach_thread())?;
         // ORDERING: Relaxed: only uniqueness counts.
-        let id = STARTED.fetch_add(1, Ordering::Relaxed);
+        let id = LAST_ID.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        engine.attach_thread(id);
+        let inside = engine.clone();
+        let thread =
+            SleepingThread::start(name, sleep, move |sleep| run(&inside, id, sleep, settings))
+                .inspect_err(|_| engine.detach_thread())?;
         Ok(Self { engine, thread, id })
     }
 }
@@ -103,11 +106,11 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     }
 }
 
-fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
+fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
     let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
     let mut comparison = CounterComparison::Pending;
-    loop {
+    while engine.is_thread(id) {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu = engine.probes() == Probes::Full
             && wants_line_per_cpu(settings.line_per_cpu, comparison);

@@ -85,7 +85,7 @@ struct GlobalThread {
 /// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) exclude each other, too. With minimal probes,
 /// and on some systems other than Linux, all processes have the same token. A lock that was held at
 /// a fork then stays held in the child, where a start gives up. And two processes in one memory look
-/// like parent and child: a start in one forgets the other's thread, which keeps running unjoined.
+/// like parent and child: a start in one forgets the other's thread, which then ends unjoined.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The releases of that lock.
@@ -125,8 +125,8 @@ fn with_global_thread<R>(
     let mut held = loop {
         // Counted before the attempt: a release after it ends the wait.
         let releases = RELEASES.count();
-        // If the lock was held at a fork, the value may be half written: overwrite it without a
-        // drop.
+        // If the lock was held at a fork, or by a thread that was killed, the value may be half
+        // written: overwrite it without a drop. A thread that is forgotten ends after the next start.
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
         if let Some(slot) = GLOBAL_THREAD.try_lock(sys::lock_token(), reset) {
