@@ -19,6 +19,7 @@ use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::backend::Backend;
+use crate::clock::global::forget_thread_of_killed_start;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::CpuLines;
 use crate::sys::reference::{OsClock, ProbedOsClock};
@@ -295,6 +296,9 @@ impl Engine {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
+        if self.driver() == Driver::Thread {
+            forget_thread_of_killed_start();
+        }
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
             && self.iterate(Cadence::OnDemand).is_some();

@@ -26,8 +26,10 @@
 //! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md, *Why
 //!   it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder of the
 //!   lock is only stopped, or can't be asked about, the thread doubles its pauses up to the interval.
-//! - **A thread without a handle ends** when it wakes up after the next start, or after the drop of
-//!   that start's guard. A thread that is killed in a start or a drop may leave one behind.
+//! - **A start or a drop that is killed leaves the clock to readers.** It may leave a registered
+//!   thread that never begins, or a running one without a handle. The next start, or a reader that
+//!   finds a line ended, takes the lock over and unregisters that thread, which ends when it next
+//!   wakes up. Guards of that thread have no effect any more.
 //! - **The environment variable** has the value of the process's start
 //!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock

@@ -111,6 +111,29 @@ impl Drop for Announcement {
 /// where no one can tell.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Takes the lock if it is free, or if its holder is gone. The value may then be half written, and a
+/// thread may be registered that has never begun. The takeover forgets it; if it runs, it ends.
+fn try_global_thread() -> Option<Held> {
+    let reset = |slot: &mut Option<GlobalThread>| {
+        // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
+        unsafe { core::ptr::write(slot, None) };
+        GLOBAL.detach_thread();
+    };
+    let slot = GLOBAL_THREAD.try_lock(sys::lock_token(), reset)?;
+    Some(Held {
+        slot,
+        _announcement: Announcement,
+    })
+}
+
+/// Forgets the global clock's thread if the thread that was starting or ending it was killed. A
+/// signal handler may call this.
+pub(crate) fn forget_thread_of_killed_start() {
+    if GLOBAL_THREAD.is_held() {
+        drop(try_global_thread());
+    }
+}
+
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` there if
 /// it does not run in this process. Returns `None` if nobody releases the lock for `patience`. Not
 /// for signal handlers: a handler that has interrupted the holder would wait in vain.
@@ -125,15 +148,8 @@ fn with_global_thread<R>(
     let mut held = loop {
         // Counted before the attempt: a release after it ends the wait.
         let releases = RELEASES.count();
-        // If the lock was held at a fork, or by a thread that was killed, the value may be half
-        // written: overwrite it without a drop. A thread that is forgotten ends after the next start.
-        // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
-        let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
-        if let Some(slot) = GLOBAL_THREAD.try_lock(sys::lock_token(), reset) {
-            break Held {
-                slot,
-                _announcement: Announcement,
-            };
+        if let Some(held) = try_global_thread() {
+            break held;
         }
         if in_vain >= patience {
             return None;

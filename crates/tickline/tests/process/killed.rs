@@ -21,6 +21,7 @@ in_processes! { in_child_of_a_kernel:
     a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing,
     a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing,
     a_thread_that_is_killed_in_a_start_leaves_no_thread_behind,
+    a_start_that_is_killed_leaves_the_clock_to_readers,
     a_comparison_whose_thread_is_killed_is_impossible,
     a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups,
     a_child_that_is_forked_in_an_iteration_of_another_thread_takes_the_lock_over,
@@ -252,6 +253,32 @@ fn a_thread_that_is_killed_in_a_start_leaves_no_thread_behind() {
     assert_eq!(clock_threads(1), 1, "with a guard");
     drop(guard);
     assert_eq!(clock_threads(0), 0, "without a guard");
+}
+
+/// The thread is registered before it is created.
+///
+/// Symptom: no reader drove the clock, and the coarse time stood still, until the next start.
+fn a_start_that_is_killed_leaves_the_clock_to_readers() {
+    let clock = Clock::global();
+    if until_fast(clock).is_none() {
+        return;
+    }
+    let calls = [libc::SYS_clone3, libc::SYS_clone].map(|number| (number, vec![]));
+    let dies = dies_by(BTreeMap::from(calls), End::Killed, || {
+        std::mem::forget(tickline::start());
+    });
+    if !dies {
+        return skip(NO_FILTERS);
+    }
+    let begun = Instant::now();
+    while clock.status().driver != Driver::Reader {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            clock.status()
+        );
+        std::hint::black_box(clock.now());
+    }
 }
 
 /// The comparison's thread inherits the filter from the clock's thread.
