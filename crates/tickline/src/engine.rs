@@ -19,7 +19,6 @@ use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::backend::Backend;
-use crate::clock::global::forget_thread_of_killed_start;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::CpuLines;
 use crate::sys::reference::{OsClock, ProbedOsClock};
@@ -64,6 +63,8 @@ pub(crate) struct Engine {
     thread_token: AtomicU64,
     /// The id of the thread that was registered last; 0 without one.
     thread_id: AtomicU64,
+    /// Held by the thread that starts this clock's thread, from the registration to the beginning.
+    starting: TryLock<()>,
     /// A word that the kernel marks if the thread is killed.
     pub(crate) thread_futex: sys::RobustFutex,
     /// The coarse time that the thread stored last, ns.
@@ -98,6 +99,7 @@ impl Engine {
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
             thread_id: AtomicU64::new(0),
+            starting: TryLock::new(()),
             thread_futex: sys::RobustFutex::new(),
             recent_ns: AtomicI64::new(0),
             has_minimal_probes: AtomicBool::new(false),
@@ -219,6 +221,20 @@ impl Engine {
         self.thread_id.store(0, Ordering::Relaxed);
     }
 
+    /// The right to start a thread. Whoever takes it over from a thread that was killed unregisters
+    /// the clock's thread, which may never have begun. If it runs, it ends.
+    pub(crate) fn begin_start(&self) -> Option<LockGuard<'_, ()>> {
+        self.starting
+            .try_lock(sys::lock_token(), |()| self.detach_thread())
+    }
+
+    /// Unregisters the thread if the thread that was starting it was killed.
+    fn forget_thread_of_killed_start(&self) {
+        if self.starting.is_held() {
+            drop(self.begin_start());
+        }
+    }
+
     /// Whether the thread with this id is the registered one. Another thread has no handle any more:
     /// the thread that was to keep it was killed in a start or a drop.
     pub(crate) fn is_thread(&self, id: u64) -> bool {
@@ -297,7 +313,7 @@ impl Engine {
         }
         let _errno = sys::PreserveErrno::new();
         if self.driver() == Driver::Thread {
-            forget_thread_of_killed_start();
+            self.forget_thread_of_killed_start();
         }
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()

@@ -89,11 +89,14 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         };
         // ORDERING: Relaxed: only uniqueness counts.
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        // No other thread starts one for this clock now: the global clock has a lock for that.
+        let starting = engine.begin_start();
         engine.attach_thread(id);
         let inside = engine.clone();
         let thread =
             SleepingThread::start(name, sleep, move |sleep| run(&inside, id, sleep, settings))
                 .inspect_err(|_| engine.detach_thread())?;
+        drop(starting);
         Ok(Self { engine, thread, id })
     }
 }

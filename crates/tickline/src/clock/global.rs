@@ -126,14 +126,6 @@ fn try_global_thread() -> Option<Held> {
     })
 }
 
-/// Forgets the global clock's thread if the thread that was starting or ending it was killed. A
-/// signal handler may call this.
-pub(crate) fn forget_thread_of_killed_start() {
-    if GLOBAL_THREAD.is_held() {
-        drop(try_global_thread());
-    }
-}
-
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` there if
 /// it does not run in this process. Returns `None` if nobody releases the lock for `patience`. Not
 /// for signal handlers: a handler that has interrupted the holder would wait in vain.
