@@ -61,6 +61,10 @@ pub(crate) struct Engine {
     is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
+    /// The id of the thread that was registered last; 0 without one.
+    thread_id: AtomicU64,
+    /// Held by the thread that starts this clock's thread, from the registration to the beginning.
+    starting: TryLock<()>,
     /// A word that the kernel marks if the thread is killed.
     pub(crate) thread_futex: sys::RobustFutex,
     /// The coarse time that the thread stored last, ns.
@@ -94,6 +98,8 @@ impl Engine {
             refused_since_ns: AtomicI64::new(NEVER),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
+            thread_id: AtomicU64::new(0),
+            starting: TryLock::new(()),
             thread_futex: sys::RobustFutex::new(),
             recent_ns: AtomicI64::new(0),
             has_minimal_probes: AtomicBool::new(false),
@@ -196,10 +202,13 @@ impl Engine {
         thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
     }
 
-    /// Registers the thread before its start, and stores the first coarse time.
-    pub(crate) fn attach_thread(&self) {
+    /// Registers the thread with this id before its start, and stores the first coarse time.
+    pub(crate) fn attach_thread(&self, id: u64) {
         self.store_recent(self.now_ordered_ns());
         self.thread_futex.clear();
+        // ORDERING: Relaxed, pairs with the load in `is_thread`. The creation of the thread publishes
+        // it to that thread.
+        self.thread_id.store(id, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees the
         // token sees the first coarse time.
         self.thread_token.store(sys::token(), Ordering::Release);
@@ -207,8 +216,30 @@ impl Engine {
 
     /// Unregisters the thread.
     pub(crate) fn detach_thread(&self) {
-        // ORDERING: Relaxed, publishes no other memory.
+        // ORDERING: Relaxed for both, they publish no other memory.
         self.thread_token.store(0, Ordering::Relaxed);
+        self.thread_id.store(0, Ordering::Relaxed);
+    }
+
+    /// The right to start a thread. Whoever takes it over from a thread that was killed unregisters
+    /// the clock's thread, which may never have begun. If it runs, it ends.
+    pub(crate) fn begin_start(&self) -> Option<LockGuard<'_, ()>> {
+        self.starting
+            .try_lock(sys::lock_token(), |()| self.detach_thread())
+    }
+
+    /// Unregisters the thread if the thread that was starting it was killed.
+    fn forget_thread_of_killed_start(&self) {
+        if self.starting.is_held() {
+            drop(self.begin_start());
+        }
+    }
+
+    /// Whether the thread with this id is the registered one. Another thread has no handle any more:
+    /// the thread that was to keep it was killed in a start or a drop.
+    pub(crate) fn is_thread(&self, id: u64) -> bool {
+        // ORDERING: Relaxed, pairs with the stores above: the thread may notice later.
+        self.thread_id.load(Ordering::Relaxed) == id
     }
 
     /// The driver of this clock in this process.
@@ -281,6 +312,9 @@ impl Engine {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
+        if self.driver() == Driver::Thread {
+            self.forget_thread_of_killed_start();
+        }
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
             && self.iterate(Cadence::OnDemand).is_some();

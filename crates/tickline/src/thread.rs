@@ -27,6 +27,10 @@
 //!   *Why it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder
 //!   of the lock is only stopped, or can't be asked about, the thread doubles its pauses up to the
 //!   interval.
+//! - **A start or a drop that is killed leaves the clock to readers.** It may leave a registered
+//!   thread that never begins, or a running one without a handle. The next start, or a reader that
+//!   finds a line ended, takes the lock over and unregisters that thread, which ends when it next
+//!   wakes up. Guards of that thread have no effect any more.
 //! - **The environment variable** has the value of the process's start
 //!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock
@@ -65,8 +69,8 @@ use crate::trust::compare::{self, ComparisonThread};
 /// open the gate, ns. Each pair of CPUs takes at least `REST_NS` (`trust/compare.rs`).
 const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 
-/// The number of threads started so far.
-static STARTED: AtomicU64 = AtomicU64::new(0);
+/// The id of the thread that was started last.
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A running thread; stopped and joined when dropped.
 #[derive(Debug)]
@@ -84,12 +88,16 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
             Probes::Full => (Some(c"tickline"), StoppableSleep::notifying_clock_set()),
             Probes::Minimal => (None, StoppableSleep::plain()),
         };
-        engine.attach_thread();
-        let inside = engine.clone();
-        let thread = SleepingThread::start(name, sleep, move |sleep| run(&inside, sleep, settings))
-            .inspect_err(|_| engine.detach_thread())?;
         // ORDERING: Relaxed: only uniqueness counts.
-        let id = STARTED.fetch_add(1, Ordering::Relaxed);
+        let id = LAST_ID.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        // No other thread starts one for this clock now: the global clock has a lock for that.
+        let starting = engine.begin_start();
+        engine.attach_thread(id);
+        let inside = engine.clone();
+        let thread =
+            SleepingThread::start(name, sleep, move |sleep| run(&inside, id, sleep, settings))
+                .inspect_err(|_| engine.detach_thread())?;
+        drop(starting);
         Ok(Self { engine, thread, id })
     }
 }
@@ -108,11 +116,11 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     }
 }
 
-fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
+fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
     let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
     let mut comparison = CounterComparison::Pending;
-    loop {
+    while engine.is_thread(id) {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu = engine.probes() == Probes::Full
             && wants_line_per_cpu(settings.line_per_cpu, comparison);

@@ -43,6 +43,20 @@ pub(crate) struct Clock {
     pub(crate) commands: RefCell<VecDeque<Fault>>,
 }
 
+thread_local! {
+    /// The ids of the threads that were killed in this run.
+    static ENDED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+fn has_ended(id: u32) -> bool {
+    ENDED.with_borrow(|ended| ended.contains(&id))
+}
+
+/// Records that the thread with this id was killed.
+pub(crate) fn thread_ended(id: u32) {
+    ENDED.with_borrow_mut(|ended| ended.push(id));
+}
+
 /// The parts of the simulation that an actor uses.
 #[derive(Clone)]
 pub(crate) struct Context {
@@ -53,6 +67,7 @@ pub(crate) struct Context {
 
 impl Clock {
     fn new(world: &Rc<World>) -> Self {
+        ENDED.with_borrow_mut(Vec::clear);
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
         let config = Config {
@@ -86,12 +101,6 @@ impl Clock {
             is_forced: Cell::new(false),
             commands: RefCell::default(),
         }
-    }
-
-    /// The token of the process.
-    fn lock_token(&self) -> LockToken {
-        // SAFETY: all actors of a process have the same number, and a forked process gets another.
-        unsafe { LockToken::new(self.token.get()) }
     }
 
     /// The line of a clock that has one line for all CPUs.
@@ -136,6 +145,15 @@ impl Context {
 
     // ---- drivers ------------------------------------------------------------------------------
 
+    /// The token of the running thread.
+    fn lock_token(&self) -> LockToken {
+        // SAFETY: all actors of a process have the same number, and a forked process gets another.
+        let process = unsafe { LockToken::new(self.clock.token.get()) };
+        // SAFETY: an id belongs to one actor, and an actor that has ended makes no step. All run on
+        // one thread.
+        unsafe { process.of_thread(self.world.me().id.get(), has_ended) }
+    }
+
     /// The thread that drives the clock.
     pub(crate) fn drive(&self) {
         loop {
@@ -161,7 +179,7 @@ impl Context {
     /// Does what the clock says, as `tickline`'s engine does, and checks afterwards whether the
     /// clock is barred.
     fn iterate(&self, cadence: Cadence) -> Option<Iteration> {
-        let token = self.clock.lock_token();
+        let token = self.lock_token();
         drop(self.clock.driven.lock(token)?);
         let me = self.world.me();
         me.holds_lock.set(true);
@@ -185,7 +203,7 @@ impl Context {
 
     fn drive_once(&self, cadence: Cadence) -> Option<Iteration> {
         let access = self.access();
-        let mut step = self.clock.driven.ask(self.clock.lock_token(), &access);
+        let mut step = self.clock.driven.ask(self.lock_token(), &access);
         loop {
             step = match step {
                 DriverStep::Judge(ticket) => self.judge(ticket),
@@ -233,7 +251,7 @@ impl Context {
             let oldest_ticks = match &step {
                 DriverStep::Iterate(permit) => permit.control().oldest_sample_ticks(),
                 _ => {
-                    let memory = self.clock.driven.lock(self.clock.lock_token());
+                    let memory = self.clock.driven.lock(self.lock_token());
                     memory.and_then(|memory| memory.control().oldest_sample_ticks())
                 }
             };
@@ -259,7 +277,7 @@ impl Context {
     fn review(&self) -> bool {
         let me = self.world.me();
         me.holds_lock.set(true);
-        let ticket = self.clock.driven.ask_review(self.clock.lock_token());
+        let ticket = self.clock.driven.ask_review(self.lock_token());
         let has_changed = self.clock.judgement != self.clock.last_judgement;
         let ticket = ticket.filter(|_| has_changed);
         let is_judged = ticket.is_some();

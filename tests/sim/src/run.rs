@@ -7,7 +7,7 @@ use corosensei::{Coroutine, CoroutineResult};
 use tickline_core::shared::Event;
 use tickline_core::state::Phase;
 
-use crate::actors::Context;
+use crate::actors::{Context, thread_ended};
 use crate::check::TrackPoint;
 use crate::counts::Counts;
 use crate::limits::valid_intervals;
@@ -74,14 +74,29 @@ const MAX_PROGRAM_THREADS: usize = 3;
 /// The coroutine of an actor. It never ends.
 type Script = Coroutine<(), Step, ()>;
 
+/// The most steps of an iteration before its driver is killed. Most iterations have fewer.
+const MAX_STEPS_BEFORE_DEATH: u64 = 512;
+
+/// A death that is to come, in the driver's next iteration.
+struct Death {
+    /// The steps until then, while the driver iterates.
+    steps_left: u64,
+    /// Whether the iteration has begun.
+    has_begun: bool,
+}
+
 struct Scheduler {
     context: Context,
     scripts: [Option<Script>; MAX_ACTORS],
     /// The faults that are still to come, the latest first.
     faults: Vec<TimedFault>,
-    /// The scripts of actors that a forked child does not have.
+    /// The scripts of actors that were killed, or that a forked child does not have.
     left_behind: Vec<Script>,
     program_threads: Vec<usize>,
+    /// The death of the driver that is to come.
+    death: Option<Death>,
+    /// The number of threads so far.
+    threads: u32,
     /// The time of the machine's last wake-up, or of the next one while it sleeps, ps.
     awake_ps: u64,
     steps: u64,
@@ -97,6 +112,8 @@ impl Scheduler {
             faults,
             left_behind: Vec::new(),
             program_threads: Vec::new(),
+            death: None,
+            threads: 0,
             awake_ps: 0,
             steps: 0,
         };
@@ -134,6 +151,8 @@ impl Scheduler {
         }));
         let cpu = self.context.world.random_cpu();
         let actor = &self.context.world.actors[index];
+        self.threads += 1;
+        actor.id.set(self.threads);
         actor.is_alive.set(true);
         actor.holds_lock.set(false);
         actor.cpu.set(cpu);
@@ -181,6 +200,9 @@ impl Scheduler {
             }
             world.now_ps.set(world.now_ps.get().max(ready_ps));
             self.steps += 1;
+            if world.driver.get() == Some(next) && self.driver_is_dead() {
+                continue;
+            }
             world.running.set(next);
             let Some(script) = &mut self.scripts[next] else {
                 continue;
@@ -189,6 +211,44 @@ impl Scheduler {
                 self.schedule(next, step);
             }
         }
+    }
+
+    /// Kills the driver if its time has come: it has made the steps, or its iteration is over.
+    /// Returns whether it did.
+    fn driver_is_dead(&mut self) -> bool {
+        let (Some(driver), Some(death)) = (self.context.world.driver.get(), &mut self.death) else {
+            return false;
+        };
+        let is_iterating = self.context.world.actors[driver].holds_lock.get();
+        let goes_on = if is_iterating {
+            death.steps_left > 0
+        } else {
+            !death.has_begun
+        };
+        if goes_on {
+            death.steps_left -= u64::from(is_iterating);
+            death.has_begun |= is_iterating;
+        } else {
+            self.kill_driver();
+        }
+        !goes_on
+    }
+
+    /// Kills the driver where it is.
+    fn kill_driver(&mut self) {
+        let world = Rc::clone(&self.context.world);
+        self.death = None;
+        let Some(driver) = world.driver.take() else {
+            return;
+        };
+        world.actors[driver].is_alive.set(false);
+        let script = self.scripts[driver].take();
+        if world.scenario.clock.bar_ns == 0 {
+            // The script is kept until the run ends, because unwinding it would release the lock.
+            self.left_behind.extend(script);
+        }
+        thread_ended(world.actors[driver].id.get());
+        self.context.check.record_disturbance(world.now_ps.get());
     }
 
     /// Decides when the step takes place.
@@ -356,12 +416,16 @@ impl Scheduler {
                 self.stop_all(over_ps, drives);
             }
             Fault::DriverDies => {
-                if let Some(driver) = world.driver.take() {
-                    world.actors[driver].is_alive.set(false);
-                    self.scripts[driver] = None;
-                }
+                let mut rng = world.rng.borrow_mut();
+                self.death = Some(Death {
+                    steps_left: rng.u64(..MAX_STEPS_BEFORE_DEATH) >> rng.u32(..8),
+                    has_begun: false,
+                });
             }
             Fault::DriverStarts => {
+                if self.death.is_some() {
+                    self.kill_driver();
+                }
                 if world.driver.get().is_none() {
                     self.start_driver();
                     self.context.clock.readers_drive.set(false);

@@ -183,7 +183,8 @@ pub enum Fault {
         /// The duration, ns.
         for_ns: u64,
     },
-    /// The thread that drives the clock ends, at any of its steps.
+    /// The thread that drives the clock is killed, at any step of its next iteration. It never
+    /// releases the clock's lock.
     DriverDies,
     /// A thread of its own starts to drive the clock.
     DriverStarts,

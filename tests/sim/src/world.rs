@@ -97,6 +97,8 @@ pub(crate) struct Loaded {
 /// The state of one actor.
 #[derive(Debug, Default)]
 pub(crate) struct Actor {
+    /// The id of the thread. No other thread of the run has the same.
+    pub(crate) id: Cell<u32>,
     pub(crate) is_alive: Cell<bool>,
     pub(crate) cpu: Cell<u32>,
     /// Whether the actor is pinned to its CPU.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tickline_core::try_lock::TryLock;
+use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
@@ -85,11 +85,18 @@ struct GlobalThread {
 /// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) exclude each other, too. With minimal probes,
 /// and on some systems other than Linux, all processes have the same token. A lock that was held at
 /// a fork then stays held in the child, where a start gives up. And two processes in one memory look
-/// like parent and child: a start in one forgets the other's thread, which keeps running unjoined.
+/// like parent and child: a start in one forgets the other's thread, which then ends unjoined.
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The releases of that lock.
 static RELEASES: Releases = Releases::new();
+
+/// The lock while it is held. The fields are dropped in this order: the release, then its
+/// announcement.
+struct Held {
+    slot: LockGuard<'static, Option<GlobalThread>>,
+    _announcement: Announcement,
+}
 
 /// Announces the release of the lock when it is dropped.
 struct Announcement;
@@ -104,6 +111,21 @@ impl Drop for Announcement {
 /// where no one can tell.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Takes the lock if it is free, or if its holder is gone. The value may then be half written, and a
+/// thread may be registered that has never begun. The takeover forgets it; if it runs, it ends.
+fn try_global_thread() -> Option<Held> {
+    let reset = |slot: &mut Option<GlobalThread>| {
+        // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
+        unsafe { core::ptr::write(slot, None) };
+        GLOBAL.detach_thread();
+    };
+    let slot = GLOBAL_THREAD.try_lock(sys::lock_token(), reset)?;
+    Some(Held {
+        slot,
+        _announcement: Announcement,
+    })
+}
+
 /// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` there if
 /// it does not run in this process. Returns `None` if nobody releases the lock for `patience`. Not
 /// for signal handlers: a handler that has interrupted the holder would wait in vain.
@@ -114,18 +136,12 @@ fn with_global_thread<R>(
     patience: Duration,
     work: impl FnOnce(&mut Option<GlobalThread>) -> R,
 ) -> Option<R> {
-    // Dropped after the guard.
-    let _announcement = Announcement;
     let mut in_vain = Duration::ZERO;
-    let mut slot = loop {
+    let mut held = loop {
         // Counted before the attempt: a release after it ends the wait.
         let releases = RELEASES.count();
-        // If the lock was held at a fork, the value may be half written: overwrite it without a
-        // drop.
-        // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
-        let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
-        if let Some(slot) = GLOBAL_THREAD.try_lock(sys::lock_token(), reset) {
-            break slot;
+        if let Some(held) = try_global_thread() {
+            break held;
         }
         if in_vain >= patience {
             return None;
@@ -134,9 +150,9 @@ fn with_global_thread<R>(
         in_vain = waited.map_or(Duration::ZERO, |time| in_vain.saturating_add(time));
     };
     if GLOBAL.driver() != Driver::Thread {
-        drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
+        drop(held.slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
     }
-    Some(work(&mut slot))
+    Some(work(&mut held.slot))
 }
 
 impl ClockGuard {
@@ -202,5 +218,20 @@ impl Drop for ClockGuard {
                 drop(last); // under the lock, so that the next start finds no thread
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: starts that gave up one after the other made each other wait longer than 5 s.
+    #[test]
+    fn a_start_that_gives_up_announces_no_release() {
+        let held = GLOBAL_THREAD.try_lock(sys::lock_token(), |_| ());
+        let before = RELEASES.count();
+        assert_eq!(with_global_thread(Duration::ZERO, |_| ()), None);
+        assert_eq!(RELEASES.count(), before);
+        drop(held);
     }
 }

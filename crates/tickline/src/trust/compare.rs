@@ -17,7 +17,7 @@ use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, StoppableSleep, Thread, WakeCause};
+use crate::sys::{self, COUNTER, RobustFutex, StoppableSleep, Thread, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The least pause between two tries, ns. The pause is at least as long as the last try took.
@@ -115,22 +115,35 @@ impl LastResult {
     }
 }
 
-/// The thread that compares, if it runs, and its sleep between two tries; stopped and joined
-/// when dropped.
+/// The thread that compares, if it runs; stopped and joined when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct ComparisonThread(Option<(Thread, Arc<StoppableSleep>)>);
+pub(crate) struct ComparisonThread(Option<Comparison>);
+
+#[derive(Debug)]
+struct Comparison {
+    thread: Thread,
+    /// The thread's sleep between two tries. The thread has a handle, too, until it ends.
+    sleep: Arc<StoppableSleep>,
+    /// A word that the kernel marks if the thread is killed.
+    futex: Arc<RobustFutex>,
+}
 
 impl ComparisonThread {
     /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|(_, sleep)| Arc::strong_count(sleep) > 1)
+        self.0.as_ref().is_some_and(|comparison| {
+            Arc::strong_count(&comparison.sleep) > 1 && !comparison.futex.owner_died()
+        })
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
-    /// this process compares. If the system refuses the thread, the comparison is impossible.
+    /// this process compares. If the system refuses the thread, or a filter has killed the last one,
+    /// the comparison is impossible.
     pub(crate) fn start_if_due(&mut self) {
+        if self.was_killed() {
+            *self = Self(None);
+            publish(CounterComparison::Impossible);
+        }
         let last = locked_result().and_then(|result| *result);
         let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
         if self.is_running() || is_fresh {
@@ -139,9 +152,13 @@ impl ComparisonThread {
         if comparison_lock().is_none() {
             return;
         }
-        let sleep = Arc::new(StoppableSleep::plain());
-        let thread_sleep = Arc::clone(&sleep);
+        let (sleep, futex) = (
+            Arc::new(StoppableSleep::plain()),
+            Arc::new(RobustFutex::new()),
+        );
+        let (thread_sleep, thread_futex) = (Arc::clone(&sleep), Arc::clone(&futex));
         let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
+            let _marked = thread_futex.hold();
             // The thread takes the lock, so that others notice if it is killed.
             let Some(_guard) = comparison_lock() else {
                 return;
@@ -152,17 +169,31 @@ impl ComparisonThread {
         });
         match spawned {
             // The drop of the former value joins its thread, which has ended.
-            Ok(thread) => *self = Self(Some((thread, sleep))),
+            Ok(thread) => {
+                *self = Self(Some(Comparison {
+                    thread,
+                    sleep,
+                    futex,
+                }));
+            }
             Err(_) => publish(CounterComparison::Impossible),
         }
+    }
+
+    fn was_killed(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|comparison| comparison.futex.owner_died())
     }
 }
 
 impl Drop for ComparisonThread {
     fn drop(&mut self) {
-        if let Some((thread, sleep)) = self.0.take() {
-            sleep.stop();
-            thread.join();
+        if let Some(comparison) = self.0.take()
+            && !comparison.futex.owner_died()
+        {
+            comparison.sleep.stop();
+            comparison.thread.join();
         }
     }
 }

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{env, ptr};
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
-use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+use tickline::{Clock, ClockState, CounterComparison, Driver, Event, Probes, Reason};
 
 use crate::common::fork::{CANNOT, code_of_fork};
 use crate::common::procfs::status_field;
@@ -17,6 +20,9 @@ in_processes! { in_child_of_a_kernel:
     a_thread_that_is_killed_in_an_iteration_costs_the_others_nothing,
     a_thread_that_is_killed_while_it_collects_the_facts_costs_the_others_nothing,
     a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing,
+    a_thread_that_is_killed_in_a_start_leaves_no_thread_behind,
+    a_start_that_is_killed_leaves_the_clock_to_readers,
+    a_comparison_whose_thread_is_killed_is_impossible,
     a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups,
     a_child_that_is_forked_in_an_iteration_of_another_thread_takes_the_lock_over,
 }
@@ -39,14 +45,21 @@ extern "C" fn exit_this_thread(_: libc::c_int) {
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
+/// What a filter does not allow: numbers of system calls, and rules for their arguments.
+type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
+
 /// The calling thread ends at its next call `number`. Returns whether this machine has filters.
 fn end_at(number: libc::c_long, end: End) -> bool {
+    end_by(BTreeMap::from([(number, vec![])]), end)
+}
+
+/// The calling thread ends at its next call by these rules.
+fn end_by(rules: Rules, end: End) -> bool {
     handle(libc::SIGSYS, exit_this_thread as *const (), 0);
     let action = match end {
         End::Killed => SeccompAction::KillThread,
         End::ExitInHandler => SeccompAction::Trap,
     };
-    let rules = BTreeMap::from([(number, vec![])]);
     let architecture = env::consts::ARCH.try_into().unwrap();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).unwrap();
     apply_filter(&BpfProgram::try_from(filter).unwrap()).is_ok()
@@ -55,11 +68,15 @@ fn end_at(number: libc::c_long, end: End) -> bool {
 /// Runs `work` on a thread that ends at its first call `number`, and waits for its end. Returns
 /// `false` if this machine has no filters, or the thread has survived.
 fn dies_at(number: libc::c_long, end: End, work: impl FnOnce() + Send + 'static) -> bool {
+    dies_by(BTreeMap::from([(number, vec![])]), end, work)
+}
+
+fn dies_by(rules: Rules, end: End, work: impl FnOnce() + Send + 'static) -> bool {
     let (sender, started) = std::sync::mpsc::channel();
     // Not joined: the thread never returns.
     let thread = std::thread::spawn(move || {
         let own = std::fs::canonicalize("/proc/thread-self").unwrap();
-        let has_filter = end_at(number, end);
+        let has_filter = end_by(rules, end);
         sender.send(has_filter.then_some(own)).unwrap();
         if has_filter {
             work();
@@ -193,6 +210,103 @@ fn a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing() {
         let Some(clock) = manual_clock() else { return };
         let code = after_the_first_thread(clock, end, |clock| i32::from(!iterates(clock)));
         right_if_possible(NO_FILTERS, code);
+    }
+}
+
+/// The number of threads that drive the global clock, once it is `wanted`, or after 20 s.
+fn clock_threads(wanted: usize) -> usize {
+    let is_clocks = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "tickline\n")
+    };
+    let begun = Instant::now();
+    loop {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let count = tasks.map(|task| task.path()).filter(is_clocks).count();
+        if count == wanted || begun.elapsed() > Duration::from_secs(20) {
+            return count;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The start waits on a futex until the clock's thread has begun. The thread runs on, and nothing
+/// has its handle.
+///
+/// Symptom: one more thread that woke twice a second, for each such death.
+fn a_thread_that_is_killed_in_a_start_leaves_no_thread_behind() {
+    let wait = u64::from((libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG).unsigned_abs());
+    let is_wait =
+        SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, wait).unwrap();
+    let rules = BTreeMap::from([(
+        libc::SYS_futex,
+        vec![SeccompRule::new(vec![is_wait]).unwrap()],
+    )]);
+    let dies = dies_by(rules, End::Killed, || {
+        loop {
+            drop(tickline::start());
+        }
+    });
+    if !dies {
+        return skip(NO_FILTERS);
+    }
+    let guard = tickline::start().unwrap();
+    assert_eq!(clock_threads(1), 1, "with a guard");
+    drop(guard);
+    assert_eq!(clock_threads(0), 0, "without a guard");
+}
+
+/// The thread is registered before it is created.
+///
+/// Symptom: no reader drove the clock, and the coarse time stood still, until the next start.
+fn a_start_that_is_killed_leaves_the_clock_to_readers() {
+    let clock = Clock::global();
+    if until_fast(clock).is_none() {
+        return;
+    }
+    let calls = [libc::SYS_clone3, libc::SYS_clone].map(|number| (number, vec![]));
+    let dies = dies_by(BTreeMap::from(calls), End::Killed, || {
+        std::mem::forget(tickline::start());
+    });
+    if !dies {
+        return skip(NO_FILTERS);
+    }
+    let begun = Instant::now();
+    while clock.status().driver != Driver::Reader {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            clock.status()
+        );
+        std::hint::black_box(clock.now());
+    }
+}
+
+/// The comparison's thread inherits the filter from the clock's thread.
+///
+/// Symptom: the comparison counted as running for ever. A clock whose gate waited for it woke 20
+/// times a second.
+fn a_comparison_whose_thread_is_killed_is_impossible() {
+    let clock = Clock::global();
+    if until_fast(clock).is_none() {
+        return;
+    }
+    if !clock.status().is_virtual {
+        return skip("the kernel may have compared the counters");
+    }
+    let starter = std::thread::spawn(|| {
+        end_at(libc::SYS_sched_getaffinity, End::Killed).then(|| tickline::start().unwrap())
+    });
+    let Some(_guard) = starter.join().unwrap() else {
+        return skip(NO_FILTERS);
+    };
+    let begun = Instant::now();
+    while clock.status().comparison != CounterComparison::Impossible {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            clock.status()
+        );
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -3,7 +3,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use super::sleep::{FutexEnd, futex};
+use tickline_core::reference::Reference;
+
+use super::sleep::futex;
+use crate::sys::reference::OsClock;
 
 /// A count of the releases of a lock. A thread that finds the lock taken sleeps until the count
 /// changes. The kernel wakes the waiting thread with the highest priority at the release, before
@@ -26,16 +29,18 @@ impl Releases {
 
     /// The longest sleep, ns. A holder that was killed announces nothing: a sleeper finds out when
     /// it tries again.
-    const LONGEST_NS: u32 = 16_000_000;
+    const LONGEST_NS: i32 = 16_000_000;
 
     /// Sleeps until there is a release that `count` does not include, or until a signal, for 16 ms
-    /// at most. Returns the time if there was no release in it.
+    /// at most. Returns the time if there was no release in it. A time for which the whole process
+    /// was stopped counts as 16 ms.
     pub(crate) fn wait(&self, count: u32) -> Option<Duration> {
-        let timeout = [0, Self::LONGEST_NS.cast_signed().into()];
-        match futex(&self.0, libc::FUTEX_WAIT, count, Some(&timeout)) {
-            FutexEnd::TimedOut => Some(Duration::from_nanos(Self::LONGEST_NS.into())),
-            FutexEnd::Other => None,
-        }
+        let begun_ns = OsClock.monotonic_ns();
+        let timeout = [0, Self::LONGEST_NS.into()];
+        futex(&self.0, libc::FUTEX_WAIT, count, Some(&timeout));
+        let waited_ns = OsClock.monotonic_ns().saturating_sub(begun_ns);
+        let waited_ns = waited_ns.clamp(0, Self::LONGEST_NS.into());
+        (self.count() == count).then_some(Duration::from_nanos(waited_ns.unsigned_abs()))
     }
 
     /// Announces a release, after it. Wakes one thread: the others are woken by its release.
@@ -56,6 +61,37 @@ mod tests {
         let releases = Releases::new();
         let waited = releases.wait(releases.count());
         assert_eq!(waited, Some(Duration::from_millis(16)));
+    }
+
+    /// Symptom: in a program with a handler for a timer of 10 ms, a start that could not succeed
+    /// waited for ever.
+    #[test]
+    fn a_wait_that_a_signal_ends_says_how_long_it_was() {
+        extern "C" fn ignore(_: libc::c_int) {}
+        let releases = Releases::new();
+        // SAFETY: sigaction is plain data.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        action.sa_sigaction = ignore as *const () as usize;
+        // SAFETY: the handler does nothing; no other test uses the signal.
+        unsafe { libc::sigaction(libc::SIGURG, &raw const action, core::ptr::null_mut()) };
+        // SAFETY: the call has no precondition.
+        let waiter = unsafe { libc::pthread_self() };
+        let waited = std::thread::scope(|scope| {
+            let (end, ends) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                while ends
+                    .recv_timeout(Duration::from_millis(1))
+                    .is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Timeout)
+                {
+                    // SAFETY: the thread waits for this one at the end of the scope.
+                    unsafe { libc::pthread_kill(waiter, libc::SIGURG) };
+                }
+            });
+            let waited = releases.wait(releases.count());
+            drop(end);
+            waited
+        });
+        assert!(waited.is_some_and(|time| !time.is_zero()), "{waited:?}");
     }
 
     #[test]

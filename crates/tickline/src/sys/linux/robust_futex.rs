@@ -90,12 +90,12 @@ impl RobustFutex {
         let head = (&raw const self.head).cast_mut().cast::<libc::c_void>();
         let entry = (&raw const self.entry).cast_mut().cast::<libc::c_void>();
         // SAFETY: the call has no precondition.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        let thread = u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap_or(0);
         // ORDERING: Relaxed for all three: the kernel reads them on behalf of this thread.
         let order = Ordering::Relaxed;
         self.head.first.store(entry, order);
         self.entry.store(head, order);
-        self.word.store(u32::try_from(thread).unwrap_or(0), order);
+        self.word.store(thread, order);
         // SAFETY: the list is well-formed, and stays where it is until the drop of the result,
         // which puts libc's back.
         let set = unsafe { libc::syscall(libc::SYS_set_robust_list, head, size_of::<Head>()) };
@@ -105,6 +105,7 @@ impl RobustFutex {
         }
         Some(RobustFutexGuard {
             futex: self,
+            thread,
             list,
             length,
         })
@@ -115,6 +116,8 @@ impl RobustFutex {
 #[derive(Debug)]
 pub(crate) struct RobustFutexGuard<'a> {
     futex: &'a RobustFutex,
+    /// The id of the thread that holds it.
+    thread: u32,
     /// libc's own list, and the size of its head.
     list: *mut libc::c_void,
     length: usize,
@@ -124,13 +127,46 @@ impl Drop for RobustFutexGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the list that libc made for this thread.
         unsafe { libc::syscall(libc::SYS_set_robust_list, self.list, self.length) };
-        self.futex.clear();
+        // A thread that was forgotten ends after the next one has taken the futex.
+        // ORDERING: Relaxed for both, as in `owner_died`.
+        let order = Ordering::Relaxed;
+        let held = self
+            .futex
+            .word
+            .compare_exchange(self.thread, 0, order, order);
+        held.ok();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_ends_late_does_not_release_its_successors_futex() {
+        let futex = RobustFutex::new();
+        std::thread::scope(|scope| {
+            let (end, ends) = std::sync::mpsc::channel::<()>();
+            let (held, is_held) = std::sync::mpsc::channel();
+            let futex = &futex;
+            scope.spawn(move || {
+                let guard = futex.hold();
+                held.send(()).ok();
+                ends.recv().ok();
+                drop(guard);
+            });
+            is_held.recv().ok();
+            scope.spawn(move || {
+                let Some(guard) = futex.hold() else {
+                    return eprintln!("SKIPPED: no robust lists here");
+                };
+                drop(end);
+                // The first thread ends within this time, or the test sees nothing.
+                std::thread::sleep(core::time::Duration::from_millis(50));
+                assert_eq!(futex.word.load(Ordering::Relaxed), guard.thread);
+            });
+        });
+    }
 
     #[test]
     fn the_kernel_marks_the_futex_of_a_thread_that_ends_without_returning() {

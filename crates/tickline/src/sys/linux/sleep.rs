@@ -226,25 +226,17 @@ fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
     }
 }
 
-/// What ended a call of [`futex`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FutexEnd {
-    TimedOut,
-    /// A wake-up, a signal, or another value of the word.
-    Other,
-}
-
 /// A futex operation on `word`, within this process. `timeout`: s and ns.
 pub(super) fn futex(
     word: &AtomicU32,
     operation: libc::c_int,
     value: u32,
     timeout: Option<&[libc::c_long; 2]>,
-) -> FutexEnd {
+) {
     let timeout = timeout.map_or(ptr::null(), |timeout| timeout.as_ptr());
     // SAFETY: the word, and the timeout if there is one, are valid for the call. The kernel goes to
     // sleep only if the word still has that value, and waking touches no memory.
-    let result = unsafe {
+    unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
@@ -253,11 +245,6 @@ pub(super) fn futex(
             timeout,
         )
     };
-    if result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT) {
-        FutexEnd::TimedOut
-    } else {
-        FutexEnd::Other
-    }
 }
 
 /// The number in libc's type, which has 32 bits on some targets: then at most 2^31 - 1.

@@ -81,7 +81,11 @@ fn a_dropped_comparison_wakes_its_thread() {
     let inside = Arc::clone(&endless);
     let wait = move || _ = inside.wait(Duration::from_secs(3_600));
     let thread = Thread::spawn(None, wait).expect("a thread");
-    drop(ComparisonThread(Some((thread, endless))));
+    drop(ComparisonThread(Some(Comparison {
+        thread,
+        sleep: endless,
+        futex: Arc::new(RobustFutex::new()),
+    })));
 }
 
 /// Symptom, by reading: a judge took the result for pending while a preempted thread held it. Where
