@@ -74,8 +74,9 @@ mod tests {
         action.sa_sigaction = ignore as *const () as usize;
         // SAFETY: the handler does nothing; no other test uses the signal.
         unsafe { libc::sigaction(libc::SIGURG, &raw const action, core::ptr::null_mut()) };
-        // SAFETY: the call has no precondition.
-        let waiter = unsafe { libc::pthread_self() };
+        // By its number: a `pthread_t` is a pointer on musl, which no other thread may have.
+        // SAFETY: the calls have no precondition.
+        let (process, waiter) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
         let waited = std::thread::scope(|scope| {
             let (end, ends) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
@@ -84,7 +85,7 @@ mod tests {
                     .is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Timeout)
                 {
                     // SAFETY: the thread waits for this one at the end of the scope.
-                    unsafe { libc::pthread_kill(waiter, libc::SIGURG) };
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, waiter, libc::SIGURG) };
                 }
             });
             let waited = releases.wait(releases.count());
