@@ -75,8 +75,9 @@ mod tests {
         // SAFETY: the handler does nothing; no other test uses the signal.
         unsafe { libc::sigaction(libc::SIGURG, &raw const action, core::ptr::null_mut()) };
         // By its number: a `pthread_t` is a pointer on musl, which no other thread may have.
-        // SAFETY: the calls have no precondition.
-        let (process, waiter) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        let process = std::process::id();
+        // SAFETY: the call has no precondition.
+        let waiter = unsafe { libc::syscall(libc::SYS_gettid) };
         let waited = std::thread::scope(|scope| {
             let (end, ends) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
