@@ -23,10 +23,11 @@
 
 use crate::cell::{StateCell, WindowedState};
 use crate::counter::Counter;
+use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::reference::{Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, UnixTrack, burst};
-use crate::shared::{Event, SharedClock};
+use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
@@ -213,6 +214,13 @@ pub struct Iteration {
 }
 
 impl Iteration {
+    const fn new(outcome: Outcome, next_in_ns: u64) -> Self {
+        Self {
+            outcome,
+            next_in_ns,
+        }
+    }
+
     /// Whether another iteration follows without a rest: this one has published a first line, which
     /// is short, and the one before it had not.
     pub(crate) const fn is_followed_at_once(&self, first_was_published: bool) -> bool {
@@ -303,6 +311,14 @@ pub struct Control {
     is_disrupted: bool,
 }
 
+/// What an iteration has learnt from a sample.
+struct Sampled {
+    /// Whether the sample is consistent with the history.
+    is_consistent: bool,
+    /// The slopes that fit all samples, if they are certain enough to be used.
+    fit: Option<Fit>,
+}
+
 /// Why a line could not be published.
 enum NotPublished {
     /// The samples are too old; the writer takes others.
@@ -380,103 +396,55 @@ impl Control {
         iteration
     }
 
+    /// Takes samples until one makes a line, or shows that there can be none now.
     fn sample_and_publish(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Iteration {
-        let Access {
-            shared, counter, ..
-        } = access;
-        let iteration = |outcome, next_in_ns| Iteration {
-            outcome,
-            next_in_ns,
-        };
-        let interval_ns = self.interval_ns();
+        let shared = access.shared;
         let mut are_samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
-            let begin_ticks = counter.now_ordered();
-            let Some(is_consistent) = self.take_sample(access) else {
+            let Some(sampled) = self.take_sample(access) else {
                 continue;
             };
-            let fit = self
-                .stability
-                .refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.sample_durations
-                .add(ticks_between(begin_ticks, counter.now_ordered()));
-
             let snapshot = shared.cell.snapshot();
-            let phase = snapshot.state.phase();
-            if matches!(phase, Phase::Replacing | Phase::FirstPublication) {
+            if matches!(
+                snapshot.state.phase(),
+                Phase::Replacing | Phase::FirstPublication
+            ) {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is barring the clock.
                 access.help(&snapshot);
                 continue;
             }
-            if !has_atomics() {
-                return iteration(Outcome::Unsupported, interval_ns);
-            }
-            if snapshot.state.is_barred() {
-                return iteration(Outcome::Barred, interval_ns);
-            }
-            // There is a sample, so there is a plan. Without one, the next sample makes it, as for
-            // samples that are too old.
-            let no_plan = NotPublished::SamplesTooOld;
-            let result = if phase == Phase::Published {
-                // A new control loop does not know whether the slope of an existing line is bent to
-                // remove an offset.
-                if self.slope.is_none() || !is_consistent && !self.has_proven_slope {
-                    access.retire_line(&snapshot);
-                    return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
-                }
-                self.make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
-                    .ok_or(no_plan)
-                    .and_then(|plan| self.replace(&plan, &snapshot, access))
-            } else if let Some(found) = &fit
-                && self.stability.is_confirmed()
-            {
-                self.make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                    .ok_or(no_plan)
-                    .and_then(|plan| self.publish_first_line(&plan, &snapshot, access))
-            } else {
-                return iteration(Outcome::Calibrating, self.retry_interval_ns());
-            };
-            are_samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
-            match result {
-                Ok(done) => return done,
-                Err(NotPublished::SamplesTooOld) => {}
-                // The line has ended: the next sample may make a first line.
-                Err(NotPublished::StateChanged) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(NotPublished::StateChanged) => {
-                    return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
-                }
-                Err(NotPublished::TooEarly) => {
-                    // The samples are good enough, so the next iterations need not come less often.
-                    self.iterations_without_line = 0;
-                    return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
-                }
-                Err(NotPublished::CounterTooSlow) => {
-                    shared.figures.store_counter_too_slow();
-                    return iteration(Outcome::Unsupported, interval_ns);
+            match self.publish_next(&sampled, &snapshot, access) {
+                Ok(iteration) => return iteration,
+                Err(why) => {
+                    are_samples_too_old = matches!(why, NotPublished::SamplesTooOld);
+                    if let Some(iteration) = self.end_without_line(&why, shared) {
+                        return iteration;
+                    }
                 }
             }
         }
         if are_samples_too_old {
             shared.figures.count_samples_too_old();
         }
-        iteration(Outcome::RetrySoon, self.retry_interval_ns())
+        Iteration::new(Outcome::RetrySoon, self.retry_interval_ns())
     }
 
-    /// Takes a burst, and adds its sample to the history. Returns whether the sample is consistent
-    /// with the history; `None` if the counter ran backwards in all brackets.
+    /// Takes a burst, adds its sample to the history, and fits lines to the history. `None` if the
+    /// counter ran backwards in all brackets.
     fn take_sample(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
-    ) -> Option<bool> {
+    ) -> Option<Sampled> {
         let Access {
             shared,
             counter,
             reference,
         } = *access;
+        let begin_ticks = counter.now_ordered();
         // The reference is asked before the sample. The thread that ends the line asks again, and
         // so notices each suspend in between.
         self.suspended_ns = reference.suspended_ns();
@@ -505,7 +473,71 @@ impl Control {
         if self.unix.update(reference) {
             shared.events.count(Event::UnixStep);
         }
-        Some(is_consistent)
+        let fit = self.stability.refit(slope, &shared.events);
+        self.sample_durations
+            .add(ticks_between(begin_ticks, counter.now_ordered()));
+        Some(Sampled { is_consistent, fit })
+    }
+
+    /// Publishes the next line, if the clock may have one: a line after the one in `snapshot`, or a
+    /// first line. A line that the sample disproves is retired.
+    fn publish_next(
+        &mut self,
+        sampled: &Sampled,
+        snapshot: &WindowedState,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
+    ) -> Result<Iteration, NotPublished> {
+        if !has_atomics() {
+            return Ok(Iteration::new(Outcome::Unsupported, self.interval_ns()));
+        }
+        if snapshot.state.is_barred() {
+            return Ok(Iteration::new(Outcome::Barred, self.interval_ns()));
+        }
+        let fit = sampled.fit.as_ref();
+        if snapshot.state.is_published() {
+            // A new control loop does not know whether the slope of an existing line is bent to
+            // remove an offset.
+            if self.slope.is_none() || !sampled.is_consistent && !self.has_proven_slope {
+                access.retire_line(snapshot);
+                return Ok(Iteration::new(Outcome::Calibrating, MIN_INTERVAL_NS));
+            }
+            let plan = self.make_plan(snapshot.slope(), fit, u64::MAX)?;
+            return self.replace(&plan, snapshot, access);
+        }
+        match fit {
+            Some(found) if self.stability.is_confirmed() => {
+                let plan = self.make_plan(found.slope_max, fit, MIN_INTERVAL_NS)?;
+                self.publish_first_line(&plan, snapshot, access)
+            }
+            _ => Ok(Iteration::new(
+                Outcome::Calibrating,
+                self.retry_interval_ns(),
+            )),
+        }
+    }
+
+    /// The iteration that ends because no line could be published; `None` if another sample may
+    /// make one.
+    fn end_without_line<S: StateCell>(
+        &mut self,
+        why: &NotPublished,
+        shared: &SharedClock<S>,
+    ) -> Option<Iteration> {
+        match why {
+            NotPublished::SamplesTooOld => None,
+            // The line has ended: the next sample may make a first line.
+            NotPublished::StateChanged if shared.cell.load().phase() == Phase::NoLine => None,
+            NotPublished::StateChanged => Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS)),
+            NotPublished::TooEarly => {
+                // The samples are good enough, so the next iterations need not come less often.
+                self.iterations_without_line = 0;
+                Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS))
+            }
+            NotPublished::CounterTooSlow => {
+                shared.figures.store_counter_too_slow();
+                Some(Iteration::new(Outcome::Unsupported, self.interval_ns()))
+            }
+        }
     }
 
     /// The size of the next burst. Within limits, the burst goes on until its sample is as narrow
@@ -524,27 +556,6 @@ impl Control {
             wanted_width: if is_full { FixedNs::ZERO } else { enough },
             max_brackets: MAX_BRACKETS,
             max_ticks: slope.ticks_in(SLOW_BURST_NS),
-        }
-    }
-}
-
-/// What an iteration reads and writes: the clock, the counter and the reference.
-struct Access<'a, S, C, R> {
-    shared: &'a SharedClock<S>,
-    counter: &'a C,
-    reference: &'a R,
-}
-
-impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
-    /// Calls [`SharedClock::help`].
-    fn help(&self, snapshot: &WindowedState) {
-        self.shared.help(snapshot, self.counter, self.reference);
-    }
-
-    /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-    fn retire_line(&self, line: &WindowedState) {
-        if let Some(replacing) = self.shared.announce(line) {
-            self.help(&replacing);
         }
     }
 }

@@ -48,10 +48,10 @@
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::{Begun, CommonLine, Judgement, Keeper, LineKind};
+use crate::gate::keeper::{Begun, Judgement, Keeper, LineKind};
 use crate::gate::{Clocksource, Facts};
 use crate::reference::Reference;
-use crate::shared::SharedClock;
+use crate::shared::{Access, SharedClock};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
@@ -226,25 +226,27 @@ impl<S: StateCell> DrivenClock<S> {
     /// `counter` there is no line.
     pub fn request_judgement(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
         self.keeper
-            .request_judgement(&self.common_line(counter, reference));
+            .request_judgement(self.access(counter, reference).as_ref());
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it, until
     /// [`Keeper::enable`].
     pub fn disable(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
-        self.keeper.disable(&self.common_line(counter, reference));
+        self.keeper
+            .disable(self.access(counter, reference).as_ref());
     }
 
-    const fn common_line<'a, C, R>(
+    /// The access to the common line; `None` without a counter.
+    fn access<'a, C, R>(
         &'a self,
         counter: Option<&'a C>,
         reference: &'a R,
-    ) -> CommonLine<'a, S, C, R> {
-        CommonLine {
+    ) -> Option<Access<'a, S, C, R>> {
+        Some(Access {
             shared: &self.shared,
-            counter,
+            counter: counter?,
             reference,
-        }
+        })
     }
 }
 
@@ -302,8 +304,8 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             control.serves_unix_time = serves_unix_time;
         }
         let clock = driving.clock;
-        let line = clock.common_line(counter, reference);
-        match clock.keeper.settle(begun, judgement, &line) {
+        let access = clock.access(counter, reference);
+        match clock.keeper.settle(begun, judgement, access.as_ref()) {
             Some(kind) => driving.permit(kind),
             None => Step::Rest(None),
         }

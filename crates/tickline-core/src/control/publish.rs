@@ -4,7 +4,7 @@
 //! counter, and publishes.
 
 use super::{
-    Access, Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
+    Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
     MIN_INTERVAL_NS, NotPublished, Outcome, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
@@ -14,7 +14,7 @@ use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
 use crate::sample::Point;
-use crate::shared::{Event, Figures, SharedClock};
+use crate::shared::{Access, Event, Figures, SharedClock};
 use crate::state::WRAP_MASK;
 use crate::units::{FixedNs, ticks_between};
 
@@ -35,30 +35,46 @@ pub(super) struct Plan {
 
 impl Control {
     /// Plans the line that follows a line of slope `old`. The planned bounds hold for `over_ns` or
-    /// for the interval, whichever is shorter. `None` without a sample.
-    pub(super) fn make_plan(&self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<Plan> {
-        let (interval_ns, history) = (self.next_interval_ns(fit), &self.stability.history);
-        let target = match fit {
-            Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,
-            None => {
-                // There is only one sample since a jump or a change of rate. It shows the
-                // reference's time; the slope stays the old one.
-                let slope = self.slope.unwrap_or(old);
-                let (ticks, ns) = history.newest()?.middle(slope);
-                Target { ticks, ns, slope }
-            }
-        };
+    /// for the interval, whichever is shorter.
+    pub(super) fn make_plan(
+        &self,
+        old: Slope,
+        fit: Option<&Fit>,
+        over_ns: u64,
+    ) -> Result<Plan, NotPublished> {
+        let interval_ns = self.next_interval_ns(fit);
+        // There is a sample, so there are a target and bounds. Without one, the next sample would
+        // make them, as after samples that are too old.
+        let target = self
+            .target(old, fit, interval_ns)
+            .ok_or(NotPublished::SamplesTooOld)?;
         let allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
-        Some(Plan {
+        let bounds = self
+            .plan_bounds(target.slope, &allowance)
+            .ok_or(NotPublished::SamplesTooOld)?;
+        Ok(Plan {
             target,
             allowance,
-            bounds: self.plan_bounds(target.slope, &allowance)?,
+            bounds,
             interval_ns,
             has_proven_slope: fit.is_some(),
         })
     }
 
-    /// The bounds around `slope`, widened by the allowance.
+    /// The target of the line that follows a line of slope `old`; `None` without a sample.
+    fn target(&self, old: Slope, fit: Option<&Fit>, interval_ns: u64) -> Option<Target> {
+        let history = &self.stability.history;
+        if let Some(fit) = fit {
+            return history.target(fit, old.ticks_in(interval_ns));
+        }
+        // There is only one sample since a jump or a change of rate. It shows the reference's time;
+        // the slope stays the old one.
+        let slope = self.slope.unwrap_or(old);
+        let (ticks, ns) = history.newest()?.middle(slope);
+        Some(Target { ticks, ns, slope })
+    }
+
+    /// The bounds around `slope`, widened by the allowance; `None` without a sample.
     fn plan_bounds(&self, slope: Slope, allowance: &Allowance) -> Option<PlannedBounds> {
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
