@@ -93,7 +93,8 @@ impl DriverMemory {
 
     /// Has the gates judged before the next iteration.
     fn discard_facts(&mut self) {
-        (self.facts, self.is_judged_here) = (Facts::UNKNOWN, false);
+        self.facts = Facts::UNKNOWN;
+        self.is_judged_here = false;
     }
 }
 
@@ -324,7 +325,8 @@ impl<'a, S: StateCell> Permit<'a, S> {
     ) -> Step<'a, S> {
         let DrivenClock { shared, keeper, .. } = self.driving.clock;
         let control = &mut self.driving.memory.control;
-        (control.config.cadence, control.config.interval_ns) = (cadence, interval_ns);
+        control.config.cadence = cadence;
+        control.config.interval_ns = interval_ns;
         let iteration = control.iterate(shared, counter, reference);
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
             return Step::Rest(None); // rule K3: the gates are judged before the next iteration

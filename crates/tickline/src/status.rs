@@ -288,7 +288,9 @@ mod tests {
     fn a_status_without_figures_is_its_state() {
         let mut status = Clock::default().status();
         status.state = ClockState::Fast;
-        (status.bound_ns, status.offset_ns, status.frequency_hz) = (None, None, None);
+        status.bound_ns = None;
+        status.offset_ns = None;
+        status.frequency_hz = None;
         status.verdicts[Gate::UnixCost as usize].closed_by = None;
         assert_eq!(status.to_string(), ClockState::Fast.to_string());
     }

@@ -89,10 +89,12 @@ impl Process {
 
     /// Judges again if the facts have changed. Returns whether they have.
     fn review(&self) -> bool {
-        let ticket = self.clock.ask_review(self.token());
-        let Some(ticket) = ticket.filter(|_| self.is_open != self.was_open) else {
+        let Some(ticket) = self.clock.ask_review(self.token()) else {
             return false;
         };
+        if self.is_open == self.was_open {
+            return false;
+        }
         _ = self.settle(ticket);
         true
     }

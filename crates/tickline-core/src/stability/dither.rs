@@ -163,7 +163,8 @@ impl Dither {
         self.narrowest = Some(narrowest);
         if before > widest_clear(narrowest) {
             // The earlier samples only looked clear.
-            (self.current, self.previous) = (None, None);
+            self.current = None;
+            self.previous = None;
         }
         let block = self.current.get_or_insert(Block {
             since_ticks: departure.ticks,

@@ -187,9 +187,12 @@ impl Exchanges {
 /// or if the process may not read a counter.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
-    let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else {
+    let Some(counter) = COUNTER else {
         return Exchanges::NONE;
     };
+    if !sys::may_read_counter() {
+        return Exchanges::NONE;
+    }
     let baton = Arc::new(Baton::default());
     let start = |cpu, exchange: fn(&Baton, HardwareCounter) -> Exchanges| {
         let (inside, found) = (Arc::clone(&baton), Arc::new(OnceLock::new()));
@@ -246,7 +249,8 @@ fn lead(baton: &Baton, counter: HardwareCounter) -> Exchanges {
         if took_ns <= QUICK_NS.saturating_mul(trips.into()) {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
-        (clock_read_ns, trips) = (Some(now_ns), 0);
+        clock_read_ns = Some(now_ns);
+        trips = 0;
         let limit_ns = if exchanges.are_enough() {
             PAIR_NS
         } else {

@@ -181,7 +181,10 @@ impl PageReader {
     /// which may be a system call, only if the counter may serve.
     #[inline]
     fn counter_and_offset_ns(&self) -> Option<(HardwareCounter, i64)> {
-        let counter = self.counter.ok().filter(|_| self.is_enabled())?;
+        let counter = self.counter.ok()?;
+        if !self.is_enabled() {
+            return None;
+        }
         Some((counter, self.page_offset_ns()?))
     }
 

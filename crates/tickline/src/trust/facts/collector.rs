@@ -98,7 +98,9 @@ impl Collector {
     pub(crate) fn discard_facts(&mut self) {
         self.next = 0;
         self.clocksource = Clocksource::Unknown;
-        (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
+        self.kernel_accepts = None;
+        self.resolution_ticks = None;
+        self.cost = None;
     }
 
     /// Runs the next task. Returns whether all tasks were done before. `changes` counts the changes
@@ -130,7 +132,8 @@ impl Collector {
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
         if self.next == 0 || is_old || self.changes != changes {
             self.discard_facts();
-            (self.begun_ns, self.changes) = (now_ns, changes);
+            self.begun_ns = now_ns;
+            self.changes = changes;
         }
     }
 
@@ -159,7 +162,8 @@ impl Collector {
         facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
-            (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);
+            facts.clocksource = self.clocksource;
+            facts.kernel_accepts = self.kernel_accepts;
         }
         if !may_measure {
             facts.comparison = CounterComparison::Pending;
