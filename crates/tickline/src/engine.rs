@@ -60,7 +60,7 @@ pub(crate) struct Engine {
     /// Whether the program drives this clock while it has no thread; otherwise readers do.
     is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
-    thread_token: AtomicU64,
+    thread_process: AtomicU64,
     /// The id of the thread that was registered last; 0 without one.
     thread_id: AtomicU64,
     /// Held by the thread that starts this clock's thread, from the registration to the beginning.
@@ -97,7 +97,7 @@ impl Engine {
             collector: TryLock::new(Collector::new()),
             refused_since_ns: AtomicI64::new(NEVER),
             is_manual: matches!(driver, Driver::Manual),
-            thread_token: AtomicU64::new(0),
+            thread_process: AtomicU64::new(0),
             thread_id: AtomicU64::new(0),
             starting: TryLock::new(()),
             thread_futex: sys::RobustFutex::new(),
@@ -198,8 +198,8 @@ impl Engine {
     /// thread may have been killed.
     pub(crate) fn has_thread(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
-        let thread_token = self.thread_token.load(Ordering::Acquire);
-        thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
+        let process = self.thread_process.load(Ordering::Acquire);
+        process != 0 && process == sys::process_token() && !self.thread_futex.owner_died()
     }
 
     /// Registers the thread with this id before its start, and stores the first coarse time.
@@ -211,13 +211,14 @@ impl Engine {
         self.thread_id.store(id, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees the
         // token sees the first coarse time.
-        self.thread_token.store(sys::token(), Ordering::Release);
+        self.thread_process
+            .store(sys::process_token(), Ordering::Release);
     }
 
     /// Unregisters the thread.
     pub(crate) fn detach_thread(&self) {
         // ORDERING: Relaxed for both, they publish no other memory.
-        self.thread_token.store(0, Ordering::Relaxed);
+        self.thread_process.store(0, Ordering::Relaxed);
         self.thread_id.store(0, Ordering::Relaxed);
     }
 

@@ -185,7 +185,7 @@ impl ClockGuard {
             };
             Ok(Self {
                 thread: running.thread.id,
-                process: sys::token(),
+                process: sys::process_token(),
             })
         });
         started.unwrap_or_else(|| {
@@ -201,7 +201,7 @@ impl Drop for ClockGuard {
     fn drop(&mut self) {
         // A child waits for no lock: it may have been held at the fork, and the guard does nothing
         // there. In this process the holder is a thread, which releases the lock.
-        let patience = if self.process == sys::token() {
+        let patience = if self.process == sys::process_token() {
             Duration::MAX
         } else {
             Duration::ZERO

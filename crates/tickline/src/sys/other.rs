@@ -20,11 +20,11 @@ pub(crate) use windows::{comparable_cpus, pin_this_thread};
 
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
-pub(crate) fn token() -> u64 {
+pub(crate) fn process_token() -> u64 {
     process_number().into()
 }
 
-/// The [`token`], as a number for locks.
+/// The [`process_token`], as a number for locks.
 pub(crate) fn process_number() -> u32 {
     if cfg!(target_family = "wasm") {
         1
@@ -42,7 +42,7 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 /// Does nothing: no file is read.
 pub(crate) fn forbid_reading_files() {}
 
-/// The token for the locks in this memory. On macOS and Windows it is the [`token`], because no
+/// The token for the locks in this memory. On macOS and Windows it is the [`process_token`], because no
 /// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
 /// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), and
 /// std does not distinguish them from a forked child. So all processes have the same number, and a
