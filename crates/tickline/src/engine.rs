@@ -25,12 +25,13 @@ use crate::sys::reference::{OsClock, ProbedOsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
+mod environment;
 mod gates;
 mod per_cpu;
 mod slow;
 mod status;
 
-pub(crate) use gates::learn_environment;
+pub(crate) use environment::learn_environment;
 
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);

@@ -1,51 +1,15 @@
-//! The thread driver: when it wakes up, and which functions it calls.
+//! The thread driver: when a clock's thread wakes up, and what it does then.
 //!
-//! # Drivers
-//!
-//! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
-//!   that is still undecided (`tsc-early`) again at each interval.
-//! - **Readers** run an iteration if their calls are frequent enough (`driver/reader_schedule.rs`
-//!   in `tickline-core`). Other readers use a line to the end of its validity, then the OS clock.
-//!   Collecting the facts for the gates takes about 100 us, so each call runs one task of it
-//!   (`trust/facts/collector.rs`). `benches/README.md` has the time of the slowest call.
-//! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
-//!   clock is set and when the machine resumes. The thread neither reads nor writes the descriptor.
-//!   Before each use the thread checks that the descriptor is still its own, by the odd period with
-//!   which it was armed.
-//! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
-//!   std's condition variable would read the clock through the vDSO.
-//! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
-//!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
-//!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
-//!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
-//!   are not for signal handlers.
-//! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
-//!   its process while a child that shares its memory lives on. The kernel then marks a word of the
-//!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
-//!   coarse time is the current time.
-//! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md,
-//!   *Why it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder
-//!   of the lock is only stopped, or can't be asked about, the thread doubles its pauses up to the
-//!   interval.
-//! - **A start or a drop that is killed leaves the clock to readers.** It may leave a registered
-//!   thread that never begins, or a running one without a handle. The next start, or a reader that
-//!   finds a line ended, takes the lock over and unregisters that thread, which ends when it next
-//!   wakes up. Guards of that thread have no effect any more.
-//! - **The environment variable** has the value of the process's start
-//!   (`trust/facts/environment.rs`).
-//! - **After a fork** the child takes the locks over from threads that it does not have. A lock
-//!   names its owner by a token (`sys/linux/fork.rs`, which also says what holds without a token).
-//!   No call waits for the control loop's lock. A child that drops an inherited clock or guard
-//!   closes its copy of the timer's descriptor.
-//! - **In a time namespace** that is ahead, a child follows the namespace's clock when the line
-//!   ends. In a namespace that is behind, order takes precedence: readings stand still or run at
-//!   half rate until the namespace has caught up.
-//!
-//! # Rejected
-//!
-//! | option | price |
-//! |---|---|
-//! | `pthread_atfork` in place of the process id | misses children of `clone`, which sandboxes use |
+//! - **The thread runs an iteration when one is due.** It also reviews the facts at least once in
+//!   each interval, has the CPUs' counters compared if a gate needs that, and stores the coarse time.
+//! - **It sleeps until the next of these, or until the clock is set.** With minimal probes it does
+//!   not notice that (`sys/linux/sleep.rs`).
+//! - **If another driver has the lock**, the thread doubles its pauses up to the interval: that
+//!   driver may be stopped.
+//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From then
+//!   on the coarse time is the current time.
+//! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
+//!   keep its handle was killed (`clock/global.rs`).
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -18,8 +18,8 @@ use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
 use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
-use super::{Engine, GLOBAL};
-use crate::options::{EnvironmentSwitch, Probes};
+use super::Engine;
+use crate::options::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
@@ -247,34 +247,6 @@ impl Engine {
 
     pub(super) fn is_disabled(&self) -> bool {
         self.clock.keeper.stage() == Stage::Disabled
-    }
-}
-
-/// Reads the environment variable before a clock starts, unless a reading has. A reading of the
-/// global clock that could not read the variable took it for unset. If the variable is `off`, that
-/// clock therefore judges again. Not for signal handlers.
-pub(crate) fn learn_environment(probes: Probes) {
-    if facts::read_environment(probes) {
-        GLOBAL.request_judgement();
-    }
-}
-
-// Here, because `options.rs` imports neither the engine nor the facts, which both import it.
-impl EnvironmentSwitch {
-    /// The variable's value, for a [`Backend`](crate::Backend) that reads the counter, which
-    /// [`Off`](Self::Off) forbids. `probes` says whether the call may read files. Not for signal
-    /// handlers.
-    ///
-    /// ```
-    /// use tickline::{EnvironmentSwitch, Probes};
-    ///
-    /// let may_read_counter = EnvironmentSwitch::at_start(Probes::Full) != EnvironmentSwitch::Off;
-    /// println!("the counter may be read: {may_read_counter}");
-    /// ```
-    #[must_use]
-    pub fn at_start(probes: Probes) -> Self {
-        learn_environment(probes);
-        facts::environment_switch(probes)
     }
 }
 

@@ -9,6 +9,12 @@
 //! | process token ([`process_token`]) | the process |
 //! | fork token | the same: a process token with a number, which is in memory that the kernel wipes at a fork |
 //! | lock token ([`lock_token`]) | the memory, which processes of `CLONE_VM` share, and the calling thread |
+//!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | `pthread_atfork` in place of a token | misses children of `clone`, which sandboxes use |
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 

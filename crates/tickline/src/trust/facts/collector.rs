@@ -1,4 +1,6 @@
-//! Collects the facts task by task, so that no reader spends the time for all of them in one call.
+//! Collects the facts task by task. All tasks together take about 100 us, too long for one reading:
+//! each call of a reader that drives the clock runs one. `benches/README.md` has the time of the
+//! slowest call.
 //!
 //! A task reads two leaves of CPUID or one file of the kernel, or makes one measurement. It takes
 //! at most about 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A task that reads the
