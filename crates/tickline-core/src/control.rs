@@ -228,7 +228,7 @@ impl Iteration {
     }
 
     /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Without the rest a driver
-    /// would run without a pause while other threads void each first line.
+    /// would run without a rest while other threads void each first line.
     pub(crate) fn with_least_rest(mut self) -> Self {
         self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
         self

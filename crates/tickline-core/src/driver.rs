@@ -361,7 +361,7 @@ impl<S> CpusPermit<'_, S> {
     }
 }
 
-// Clocks settle here, which takes Miri minutes. Only the lock has unsafe code, and tests of its
+// Clocks become steady here, which takes Miri minutes. Only the lock has unsafe code, and tests of its
 // own.
 #[cfg(all(test, not(miri)))]
 mod tests;

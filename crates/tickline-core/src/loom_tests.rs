@@ -164,7 +164,7 @@ impl Scene {
     }
 }
 
-/// Every gate is open. The models keep their samples, because they settle without a driver.
+/// Every gate is open. The models keep their samples, because no driver settles the judgement.
 const OPEN: Judgement = Judgement::Open {
     resolutions: CONFIG.resolutions,
     serves_unix_time: true,

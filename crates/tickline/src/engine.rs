@@ -283,7 +283,7 @@ impl Engine {
         }
         sys::disable_fork_token();
         sys::forbid_reading_files();
-        OsClock::trust_libc();
+        OsClock::choose_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
         // yet the effects of the calls above, runs before any filter that is installed later.
         self.has_minimal_probes.store(true, Ordering::Relaxed);

@@ -4,8 +4,8 @@
 //!   each interval, has the CPUs' counters compared if a gate needs that, and stores the coarse time.
 //! - **It sleeps until the next of these, or until the clock is set.** With minimal probes it does
 //!   not notice that (`sys/linux/sleep.rs`).
-//! - **If another driver has the lock**, the thread doubles its pauses up to the interval: that
-//!   driver may be stopped.
+//! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
+//!   the interval: that driver may be stopped.
 //! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From then
 //!   on the coarse time is the current time.
 //! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
@@ -129,7 +129,7 @@ impl Reviews {
         let wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
             None if is_gate_closed => engine.interval_ns(),
-            None => pause_ns(self.refusals, engine.interval_ns()),
+            None => wait_after_refusals_ns(self.refusals, engine.interval_ns()),
         };
         let now_ns = OsClock.monotonic_ns();
         let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| {
@@ -155,10 +155,10 @@ impl Reviews {
     }
 }
 
-/// The pause of a thread that was refused an iteration this many times in a row, ns. Another caller
+/// The wait of a thread that was refused an iteration this many times in a row, ns. Another caller
 /// runs one, which takes microseconds. But that caller may be stopped in the middle of it: so each
-/// pause is twice as long as the one before, up to the interval.
-fn pause_ns(refusals: u32, interval_ns: u64) -> u64 {
+/// wait is twice as long as the one before, up to the interval.
+fn wait_after_refusals_ns(refusals: u32, interval_ns: u64) -> u64 {
     let doublings = refusals
         .saturating_sub(1)
         .min(MIN_INTERVAL_NS.leading_zeros() - 1);
@@ -196,7 +196,7 @@ mod tests {
 
     /// Symptom: a thread whose lock was held by a killed one woke 7,260 times a second.
     #[test]
-    fn a_thread_that_is_refused_pauses_twice_as_long_each_time() {
+    fn a_thread_that_is_refused_waits_twice_as_long_each_time() {
         let engine = Engine::new(Driver::Reader);
         let interval_ns = engine.interval_ns();
         let mut reviews = Reviews::default();
@@ -218,13 +218,13 @@ mod tests {
             last_ns: Some(OsClock.monotonic_ns()),
             ..Reviews::default()
         };
-        let mut pause_ns = |next_ns| {
+        let mut wait_ns = |next_ns| {
             reviews
                 .review_if_due(&engine, next_ns)
                 .expect("no judgement")
         };
-        (0..5).for_each(|_| _ = pause_ns(None));
-        assert_eq!(pause_ns(Some(7_000)), 7_000);
-        assert_eq!(pause_ns(None), MIN_INTERVAL_NS);
+        (0..5).for_each(|_| _ = wait_ns(None));
+        assert_eq!(wait_ns(Some(7_000)), 7_000);
+        assert_eq!(wait_ns(None), MIN_INTERVAL_NS);
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
-use crate::discipline::{Course, course_to, first_line_above, meet_old_line};
+use crate::discipline::{Correction, correction_to, first_line_above, meet_old_line};
 use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
@@ -135,17 +135,17 @@ impl Control {
         })
     }
 
-    /// The line that replaces `old` at `at_ticks` and follows `course`.
+    /// The line that replaces `old` at `at_ticks` and makes `correction`.
     fn next_line(
         &self,
         old: &WindowedState,
-        course: &Course,
+        correction: &Correction,
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
-        let mut line = self.line_from(old, course.slope, at_ticks, window_ticks)?;
+        let mut line = self.line_from(old, correction.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
-        line.state = meet_old_line(old, line.state, course, at_ticks, margin_ticks);
+        line.state = meet_old_line(old, line.state, correction, at_ticks, margin_ticks);
         Ok(line)
     }
 
@@ -158,8 +158,8 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<u64, NotPublished> {
-        let course = course_to(old, at_ticks, &plan.target, window_ticks);
-        self.next_line(old, &course, at_ticks, window_ticks)
+        let correction = correction_to(old, at_ticks, &plan.target, window_ticks);
+        self.next_line(old, &correction, at_ticks, window_ticks)
             .map(|line| line.window_ticks)
     }
 
@@ -206,9 +206,9 @@ impl Control {
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
         let line_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
-        let course = self.swap_lines(plan, old, access, window_ticks)?;
+        let correction = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
-        self.record_replacement(plan, &course, shared, offset, interval_ns);
+        self.record_replacement(plan, &correction, shared, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
         let line_ns = old_slope
             .over(line_ticks.cast_signed())
@@ -225,19 +225,19 @@ impl Control {
     fn record_replacement<S>(
         &mut self,
         plan: &Plan,
-        course: &Course,
+        correction: &Correction,
         shared: &SharedClock<S>,
         offset: FixedNs,
         interval_ns: u64,
     ) {
         shared.events.count(Event::Replacement);
-        if course.step_to.is_some() {
+        if correction.step_to.is_some() {
             shared.events.count(Event::StepForward);
         }
-        let is_back = course.step_to.is_some() || self.is_usual(offset, plan.target.slope);
+        let is_back = correction.step_to.is_some() || self.is_usual(offset, plan.target.slope);
         self.is_disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.is_disrupted &= !is_back;
-        self.record(plan, course.offset, shared, interval_ns);
+        self.record(plan, correction.offset, shared, interval_ns);
     }
 
     /// The three steps of rule 2: announce, read the counter, publish.
@@ -247,7 +247,7 @@ impl Control {
         old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
-    ) -> Result<Course, NotPublished> {
+    ) -> Result<Correction, NotPublished> {
         let Access {
             shared,
             counter,
@@ -260,15 +260,15 @@ impl Control {
         // The bend removes the offset by the end of the window, not of the interval. A line may be
         // in use until its validity ends. With a bend for the interval, it would be off by several
         // times the offset by then.
-        let course = course_to(old, at_ticks, &plan.target, window_ticks);
-        match self.next_line(old, &course, at_ticks, window_ticks) {
+        let correction = correction_to(old, at_ticks, &plan.target, window_ticks);
+        match self.next_line(old, &correction, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let published =
                     shared
                         .cell
                         .publish(replacing.state, &line, &plan.bounds, self.suspended_ns);
                 if published {
-                    Ok(course)
+                    Ok(correction)
                 } else {
                     Err(NotPublished::StateChanged)
                 }

@@ -66,14 +66,14 @@ const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 /// of 9,000 simulated machines, whose samples had happened to be near the intended line.
 const RANGE_FACTOR: i64 = 4;
 
-/// The least number of samples in a block of evidence.
+/// The least number of clear samples in a block.
 const BLOCK_SAMPLES: u32 = 32;
 
-/// The time that a block of evidence spans, ns: twenty of the longest ticks.
+/// The time that a block spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * MAX_TICK_NS;
 
-/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, those that are not clear are
-/// evidence, too.
+/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, those that are not clear count,
+/// too.
 const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
@@ -120,7 +120,7 @@ impl Departure {
     }
 }
 
-/// A block of evidence.
+/// Samples in a row, from which the range is learnt.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     since_ticks: u64,

@@ -128,14 +128,14 @@ impl Thread {
     }
 }
 
-/// The wait for a lock's release: a pause before the next attempt. std has nothing to sleep on that
+/// The wait for a lock's release: a sleep before the next attempt. std has nothing to sleep on that
 /// works in a forked child. A child's copy of a std `Mutex` may be held by a thread of the parent.
 #[derive(Debug)]
 pub(crate) struct Releases;
 
 impl Releases {
     /// The holder creates or joins a thread, which seldom takes a millisecond.
-    const PAUSE: Duration = Duration::from_millis(4);
+    const SLEEP: Duration = Duration::from_millis(4);
 
     pub(crate) const fn new() -> Self {
         Self
@@ -146,11 +146,11 @@ impl Releases {
         0
     }
 
-    /// Returns the time of the pause: a release in it is not noticed.
+    /// Returns the time of the sleep: a release in it is not noticed.
     #[expect(clippy::unused_self, reason = "Linux counts them")]
     pub(crate) fn wait(&self, _: u32) -> Option<Duration> {
-        StoppableSleep::plain().wait(Self::PAUSE);
-        Some(Self::PAUSE)
+        StoppableSleep::plain().wait(Self::SLEEP);
+        Some(Self::SLEEP)
     }
 
     #[expect(clippy::unused_self, reason = "Linux counts them")]

@@ -20,7 +20,7 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, RobustFutex, StoppableSleep, Thread, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
-/// The least pause between two tries, ns. The pause is at least as long as the last try took.
+/// The least rest between two tries, ns. A rest is at least as long as the last try took.
 const REST_NS: u64 = 20_000_000;
 
 /// The time after which a result is renewed, ns: CPUs and hosts of virtual machines change.

@@ -81,7 +81,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
         let (machine, clock, mut control) = new_clock();
         machine.steering_ppb.set(Some(0));
-        clock.settle(&mut control);
+        clock.make_steady(&mut control);
         for _ in 0..2 {
             _ = clock.iterate(&mut control);
             machine.pass(INTERVAL_NS - 1_000);
@@ -114,7 +114,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 /// come. The next line is good for half of an eighth of the interval, however exact the slope is.
 #[test]
 fn a_change_of_steering_shortens_the_time_that_counts_as_watched() {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     let ghz = Slope::from_hz(1_000_000_000).unwrap();
     let exact = Fit {
         slope_min: ghz,
@@ -205,7 +205,7 @@ fn each_row_of_the_table_has_its_consequence() {
         ),
     ];
     for (name, act, iterations, expected, drift_ppb) in rows {
-        let (machine, clock, mut control) = settled_clock();
+        let (machine, clock, mut control) = steady_clock();
         machine.steering_ppb.set(Some(0));
         _ = clock.iterate(&mut control);
         machine.pass(INTERVAL_NS / 5);
@@ -267,7 +267,7 @@ fn a_first_publication_waits_for_a_near_high_water_mark_only() {
         (WAIT_FOR_HIGH_WATER_NS / 2, true),
         (3 * WAIT_FOR_HIGH_WATER_NS, false),
     ] {
-        let (machine, clock, mut control) = settled_clock();
+        let (machine, clock, mut control) = steady_clock();
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
         let iteration = clock.iterate(&mut control);
@@ -287,8 +287,8 @@ fn a_first_publication_waits_for_a_near_high_water_mark_only() {
 /// A new control loop finds a line that is removing an offset. Symptom: the loop took that line's
 /// slope for the reference's rate, and published bounds that excluded the reference.
 #[test]
-fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
-    let (machine, clock, mut control) = settled_clock();
+fn a_new_loop_does_not_go_on_with_the_slope_of_an_existing_line() {
+    let (machine, clock, mut control) = steady_clock();
     machine.suspend(100_000_000);
     _ = clock.iterate(&mut control);
     assert!(
@@ -315,7 +315,7 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
         Outcome::Calibrating
     );
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
-    clock.settle(&mut control);
+    clock.make_steady(&mut control);
     assert!(bounds_hold(clock, machine, machine), "no line again");
     assert!(clock.by_line() >= Some(before));
 }
@@ -397,7 +397,7 @@ fn the_bounds_hold_to_the_end_of_a_counters_step() {
 /// offset has not made a larger one on the other side.
 #[test]
 fn a_late_replacement_does_not_swing() {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     _ = clock.iterate(&mut control);
     machine.pass(1_000_000);
     // A jump, so the rate is not in doubt. It is so small that half the rate is enough.
@@ -423,7 +423,7 @@ fn a_late_replacement_does_not_swing() {
 /// before the lead is gone.
 #[test]
 fn a_line_off_its_target_is_replaced_soon() {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     machine.jump_reference(-6_000_000_000);
     let mut iterations = 0;
     while clock.lead_ns() >= 1_000 {
