@@ -15,11 +15,8 @@
 //! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
 //! one path to prove.
 //!
-//! Start-up and a change of rate are handled alike. The interval is half of the time for which the
-//! control loop has watched the reference without a break, but at least 50 us, and at most the
-//! configured interval. So the interval grows by half from iteration to iteration. While the bound
-//! would otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
-//! configured one, but at least 4 ms. `control/schedule.rs` has the reasons.
+//! Start-up and a change of rate are handled alike: the interval grows by half from iteration to
+//! iteration, from 50 us to the configured one. `control/schedule.rs` says when it is shorter.
 
 use crate::cell::{StateCell, WindowedState};
 use crate::counter::Counter;

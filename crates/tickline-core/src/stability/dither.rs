@@ -13,9 +13,9 @@
 //! Both limits are proven, and a bound may use either. One is the *rate*, [`RATE_PPB`], which is
 //! narrow for short lines. The other is the *range* of the error, which does not grow. The kernel
 //! does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle.
-//! So the range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
-//! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
-//! over [`BLOCK_NS`].
+//! So the range is [`MAX_NS`] until it has been learnt. The learnt range is [`RANGE_FACTOR`] times
+//! the largest distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear
+//! samples over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
 //! middle, too. It never makes a bracket narrower. A sample is *clear* if neither the sample nor
@@ -23,10 +23,9 @@
 //! ([`widest_clear`]). Only clear samples prove that there is little dither. From the distance of
 //! any other sample, the largest possible effect of noise is subtracted.
 //!
-//! The factor is 4 ([`RANGE_FACTOR`]), because with 2 a bound was broken on 2 of 9,000 simulated
-//! machines. A contradiction, a change of `adjtimex`'s frequency or a jump makes the range unknown
-//! again. Without the rule of clear samples, noise of 10 ns on either side looked like dither: 19
-//! ns of it in the simulator, and 33 ns on Zen 5 with busy neighbours.
+//! A contradiction, a change of `adjtimex`'s frequency or a jump makes the range unknown again.
+//! Without the rule of clear samples, noise of 10 ns on either side looked like dither: 19 ns of it
+//! in the simulator, and 33 ns on Zen 5 with busy neighbours.
 //!
 //! If 256 samples do not hold 32 clear ones, noise may last, or the narrowest sample was a lucky
 //! one. The distances of these samples then count as they are. So noise can widen the range up to
