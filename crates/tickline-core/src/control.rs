@@ -77,32 +77,6 @@ const UNKNOWN_SLOPE: Slope = Slope {
     bits: 1 << (FRACTION_BITS - 4),
 };
 
-/// A sample that is older than this when it is used, ns, shows that the writer was preempted. The
-/// writer then takes another.
-const MAX_SAMPLE_AGE_NS: u64 = 100_000;
-
-/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. The figure is one and a half times the sum of two margins:
-/// the mark's, and that of the line's start.
-const WAIT_FOR_HIGH_WATER_NS: i64 = (2 * MEETING_MARGIN_NS * 3 / 2).cast_signed();
-
-const _: () = assert!(
-    WAIT_FOR_HIGH_WATER_NS.unsigned_abs() < MIN_INTERVAL_NS,
-    "a first line that waits for the mark waits for one interval at most"
-);
-
-/// An offset shortens the interval if it exceeds the sum of this and twice the newest sample's
-/// width, ns.
-const USUAL_OFFSET_NS: i64 = 50;
-
-/// A thread that is late by this much does not lose its line, ns: a tick of a kernel at 250 Hz.
-/// With a limit of 62 us to 1 ms, and a thread that always came 5 ms late, the clock had no line
-/// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
-const MAX_LATENESS_NS: u64 = 4_000_000;
-
-/// After this many iterations without a line, iterations become less frequent.
-const QUICK_RETRIES: u32 = 16;
-
 /// The most samples that one iteration takes. A writer that was preempted after each sample gives
 /// up until the next iteration.
 const MAX_SAMPLES: u32 = 4;

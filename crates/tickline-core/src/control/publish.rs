@@ -5,7 +5,7 @@
 
 use super::{
     Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
-    MIN_INTERVAL_NS, NotPublished, Outcome, WAIT_FOR_HIGH_WATER_NS,
+    MIN_INTERVAL_NS, NotPublished, Outcome,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
@@ -17,6 +17,16 @@ use crate::sample::Point;
 use crate::shared::{Access, Event, Figures, SharedClock};
 use crate::state::WRAP_MASK;
 use crate::units::{FixedNs, ticks_between};
+
+/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
+/// the reference has passed the mark. The figure is one and a half times the sum of two margins:
+/// the mark's, and that of the line's start.
+pub(super) const WAIT_FOR_HIGH_WATER_NS: i64 = (2 * MEETING_MARGIN_NS * 3 / 2).cast_signed();
+
+const _: () = assert!(
+    WAIT_FOR_HIGH_WATER_NS.unsigned_abs() < MIN_INTERVAL_NS,
+    "a first line that waits for the mark waits for one interval at most"
+);
 
 /// A high-water mark that is lower than a first line by this does not matter to it, ns: much more
 /// than the tag alters a line from its start to its publication.

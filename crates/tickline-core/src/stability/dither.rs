@@ -73,7 +73,7 @@ const BLOCK_NS: u64 = 20 * MAX_TICK_NS;
 
 /// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, those that are not clear count,
 /// too.
-const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
+const MAX_BLOCK_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
@@ -185,7 +185,7 @@ impl Dither {
         if block.clear >= BLOCK_SAMPLES {
             self.previous = Some(block.largest);
             self.current = None;
-        } else if block.samples >= MAX_SAMPLES {
+        } else if block.samples >= MAX_BLOCK_SAMPLES {
             self.previous = Some(block.largest_with_noise);
             self.current = None;
             // The next block judges by the samples that the history still has.

@@ -3,7 +3,7 @@
 //! (`tests/sim`).
 
 use super::*;
-use crate::estimate::Fit;
+use crate::control::publish::WAIT_FOR_HIGH_WATER_NS;
 use crate::testing::{CONFIG, FnClock};
 
 /// A suspend between the first samples, during which the counter runs, would make a slope that is
