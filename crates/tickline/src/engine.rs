@@ -262,7 +262,8 @@ impl Engine {
 
     /// Applies the settings of the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
-        let (trust, assume_invariant) = (settings.trust as u8, settings.assume_invariant);
+        let trust = settings.trust as u8;
+        let assume_invariant = settings.assume_invariant;
         // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
         let order = Ordering::Relaxed;
         self.interval_ns.store(settings.interval_ns(), order);

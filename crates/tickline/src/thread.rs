@@ -82,7 +82,8 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 
 fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
-    let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
+    let mut calibrations = CpuCalibrations::default();
+    let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;
     while engine.is_thread(id) {
         comparison = compare::result().unwrap_or(comparison);
@@ -172,7 +173,8 @@ fn sleep_and_store_recent(
     wait_ns: u64,
     step: Option<Duration>,
 ) -> WakeCause {
-    let (start_ns, wait) = (OsClock.monotonic_ns(), Duration::from_nanos(wait_ns));
+    let start_ns = OsClock.monotonic_ns();
+    let wait = Duration::from_nanos(wait_ns);
     let mut left = wait;
     loop {
         engine.store_recent(engine.now_ordered_ns());

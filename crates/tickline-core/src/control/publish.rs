@@ -367,7 +367,8 @@ impl Control {
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
+        let slope = plan.target.slope;
+        let interval_ns = plan.interval_ns;
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
         let now_ticks = access.counter.now_ordered();

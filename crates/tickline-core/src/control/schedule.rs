@@ -168,7 +168,8 @@ impl Control {
         let Some(newest) = self.stability.history.samples().last() else {
             return u64::MAX;
         };
-        let (upper, lower) = (&newest.upper, &newest.lower);
+        let upper = &newest.upper;
+        let lower = &newest.lower;
         ticks_between(upper.ticks, ticks)
             .unsigned_abs()
             .max(ticks_between(lower.ticks, ticks).unsigned_abs())

@@ -71,7 +71,8 @@ impl Engine {
         let (Some(mut collector), Some(comparison)) = (self.collector(), compare::result()) else {
             return false;
         };
-        let (kind, facts) = (ticket.line_kind(), ticket.facts());
+        let kind = ticket.line_kind();
+        let facts = ticket.facts();
         *facts = Facts::UNKNOWN;
         facts.comparison = comparison;
         self.add_clock_facts(facts, kind);

@@ -152,11 +152,10 @@ impl ComparisonThread {
         if comparison_lock().is_none() {
             return;
         }
-        let (sleep, futex) = (
-            Arc::new(StoppableSleep::plain()),
-            Arc::new(RobustFutex::new()),
-        );
-        let (thread_sleep, thread_futex) = (Arc::clone(&sleep), Arc::clone(&futex));
+        let sleep = Arc::new(StoppableSleep::plain());
+        let futex = Arc::new(RobustFutex::new());
+        let thread_sleep = Arc::clone(&sleep);
+        let thread_futex = Arc::clone(&futex);
         let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
             let _marked = thread_futex.hold();
             // The thread takes the lock, so that others notice if it is killed.

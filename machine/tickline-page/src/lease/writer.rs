@@ -280,7 +280,8 @@ impl Writer {
         os: &impl Reference,
         basis: &Basis,
     ) -> Result<WriterIteration, PageChanged> {
-        let (first_slot, second_slot) = (self.word.first(), self.word.second());
+        let first_slot = self.word.first();
+        let second_slot = self.word.second();
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
         let last = second.unwrap_or(first);

@@ -124,7 +124,8 @@ fn first_thread_has_ended(token: u64) -> bool {
     if ENDED.load(order) == token {
         return true;
     }
-    let (now_ns, last_ns) = (OsClock.monotonic_ns(), LAST_READ_NS.load(order));
+    let now_ns = OsClock.monotonic_ns();
+    let last_ns = LAST_READ_NS.load(order);
     let is_recent = (0..READ_EVERY_NS).contains(&now_ns.saturating_sub(last_ns));
     if is_recent || !MAY_READ_FILES.load(order) {
         return false;
