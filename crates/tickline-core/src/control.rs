@@ -265,7 +265,7 @@ pub struct Control {
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
-    slope: Option<Slope>,
+    target_slope: Option<Slope>,
     /// The durations of the last samples.
     sample_durations: SampleDurations,
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
@@ -313,7 +313,7 @@ impl Control {
             serves_unix_time: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::UNKNOWN,
-            slope: None,
+            target_slope: None,
             sample_durations: SampleDurations::NONE,
             has_proven_slope: false,
             iterations_without_line: 0,
@@ -426,9 +426,9 @@ impl Control {
             reference,
             self.config.resolutions,
             size,
-            self.slope,
+            self.target_slope,
         )?;
-        let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
+        let slope = self.target_slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
         let is_consistent = self.stability.add_sample(
             &sample,
@@ -468,7 +468,7 @@ impl Control {
         if snapshot.state.is_published() {
             // A new control loop does not know whether the slope of an existing line is bent to
             // remove an offset.
-            if self.slope.is_none() || !sampled.is_consistent && !self.has_proven_slope {
+            if self.target_slope.is_none() || !sampled.is_consistent && !self.has_proven_slope {
                 access.retire_line(snapshot);
                 return Ok(Iteration::new(Outcome::Calibrating, MIN_INTERVAL_NS));
             }
@@ -515,7 +515,7 @@ impl Control {
     /// as the narrowest kept sample.
     fn burst_size(&self) -> BurstSize {
         let narrowest = self
-            .slope
+            .target_slope
             .and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
         let Some((slope, narrowest)) = narrowest else {
             return BurstSize::fixed(BRACKETS);

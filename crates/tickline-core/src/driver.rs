@@ -208,7 +208,7 @@ impl<S> DrivenClock<S> {
     }
 
     /// Takes the lock, and begins another judgement, because facts may have changed since the last
-    /// one. To settle it ends the present line; if nothing has changed, drop the ticket. `None` if
+    /// one. Settling it ends the present line; if nothing has changed, drop the ticket. `None` if
     /// another thread has the lock, if a first judgement is still to come, or if the counter is
     /// switched off.
     pub fn ask_review(&self, token: LockToken) -> Option<Ticket<'_, S>> {

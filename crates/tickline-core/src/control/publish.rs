@@ -79,7 +79,7 @@ impl Control {
         }
         // There is only one sample since a jump or a change of rate. It shows the reference's time;
         // the slope stays the old one.
-        let slope = self.slope.unwrap_or(old);
+        let slope = self.target_slope.unwrap_or(old);
         let (ticks, ns) = history.newest()?.middle(slope);
         Some(Target { ticks, ns, slope })
     }
@@ -450,7 +450,7 @@ impl Control {
         let slope = plan.target.slope;
         self.stability
             .record_publication(plan.bounds.rounded, plan.target);
-        self.slope = Some(slope);
+        self.target_slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),
             max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),

@@ -156,7 +156,9 @@ impl Engine {
     /// Judges the gates by these facts, and records the verdicts.
     fn conclude(&self, facts: &Facts) -> Conclusion {
         let verdicts = each_gate(|gate| judge(gate, facts));
-        verdicts.iter().for_each(|verdict| self.record(*verdict));
+        verdicts
+            .iter()
+            .for_each(|verdict| self.record_verdict(*verdict));
         Conclusion {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
@@ -194,7 +196,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn record(&self, verdict: Verdict) {
+    pub(crate) fn record_verdict(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
             None => code(verdict.closed_by),
@@ -205,8 +207,8 @@ impl Engine {
         self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
 
-    pub(super) fn recorded(&self, gate: Gate) -> Verdict {
-        // ORDERING: Relaxed, as in `record`.
+    pub(super) fn recorded_verdict(&self, gate: Gate) -> Verdict {
+        // ORDERING: Relaxed, as in `record_verdict`.
         let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let index = usize::from(code & !WARNING).checked_sub(1);
         let reason = index.and_then(|index| Reason::ALL.get(index)).copied();
@@ -217,7 +219,7 @@ impl Engine {
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {
-        self.recorded(gate).closed_by
+        self.recorded_verdict(gate).closed_by
     }
 
     /// Whether Unix time comes from the OS clock, by the last judgement.
