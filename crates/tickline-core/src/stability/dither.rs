@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_samples_are_too_few_within_two_seconds() {
+    fn even_256_wide_samples_are_too_few_within_two_seconds() {
         let mut learning = Learning::every_ms(1);
         learning.add(1, CLEAR, 1);
         learning.add(1_999, WIDE, 2);

@@ -130,107 +130,140 @@ fn a_change_of_steering_shortens_the_time_that_counts_as_watched() {
     assert_eq!(good_for_ns, INTERVAL_NS / 16);
 }
 
-/// The rows of the table in the head of `stability.rs`, and a step of Unix time. The maximum drift
-/// has the assumed change of rate, the uncertainty of the rate, and 480 ppb until the dither is
-/// known. A monitor that has started anew does not know the rate, which may then be any.
-#[test]
-fn each_row_of_the_table_has_its_consequence() {
-    type Row = (
-        &'static str,
-        fn(&Machine),
-        u32,
-        [u64; 4],
-        core::ops::Range<u32>,
-    );
-    let any_rate = 500_000_000..600_000_000;
-    // The iteration has retired the line, and has taken a second sample at once.
-    let two_samples = 20_000_000..22_000_000;
-    let rows: [Row; 8] = [
-        // A change of the steering by 1,000 ppb: 1,200 ppb are assumed, an interval later 600.
-        (
-            "inside",
-            |machine| machine.steering_ppb.set(Some(1_000)),
-            18,
-            [0, 0, 0, 0],
-            1_080..1_100,
-        ),
-        (
-            "inside, but no line fits",
-            |machine| machine.set_rate_ppb(60),
-            6,
-            [1, 0, 0, 0],
-            493..500,
-        ),
-        (
-            "just outside",
-            |machine| machine.set_rate_ppb(100),
-            2,
-            [0, 1, 0, 0],
-            680..700,
-        ),
-        (
-            "outside by little",
-            |machine| machine.jump_reference(900),
-            1,
-            [1, 1, 0, 0],
-            18_000..19_000,
-        ),
-        (
-            "outside by much",
-            |machine| machine.jump_reference(1_000_000),
-            1,
-            [0, 1, 1, 0],
-            any_rate,
-        ),
-        (
-            "the counter ran backwards",
-            Machine::reset_counter,
-            1,
-            [0, 0, 1, 0],
-            two_samples.clone(),
-        ),
-        (
-            "a break",
-            |machine| machine.pass(4 * INTERVAL_NS),
-            1,
-            [0, 0, 0, 0],
-            two_samples,
-        ),
-        (
-            "a step of Unix time",
-            |machine| machine.unix_offset_ns.set(5),
-            1,
-            [0, 0, 0, 1],
-            8..11,
-        ),
-    ];
-    for (name, act, iterations, expected, drift_ppb) in rows {
+/// The events that a steady clock counts after a disturbance.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    rate_changes: u64,
+    bound_violations: u64,
+    disruptions: u64,
+    unix_steps: u64,
+}
+
+/// A steady clock, some iterations after a disturbance.
+struct Disturbed {
+    counted: Counted,
+    /// The maximum drift of a line by its samples, ppb. It is the sum of the assumed change of rate,
+    /// the uncertainty of the rate, and 480 ppb until the dither is known.
+    max_drift_ppb: u32,
+}
+
+impl Disturbed {
+    fn by(disturb: impl FnOnce(&Machine), iterations: u32) -> Self {
         let (machine, clock, mut control) = steady_clock();
         machine.steering_ppb.set(Some(0));
         _ = clock.iterate(&mut control);
         machine.pass(INTERVAL_NS / 5);
-        act(machine);
+        disturb(machine);
         let mut over_ns = 0;
         for _ in 0..iterations {
             over_ns = clock.iterate(&mut control).next_in_ns;
             machine.pass(over_ns);
         }
-        let events = [
-            Event::RateChange,
-            Event::BoundViolation,
-            Event::Disruption,
-            Event::UnixStep,
-        ]
-        .map(|event| clock.event_count(event));
-        // The allowance of a line by these samples, also if none was published.
         let fit = control.stability.history.slopes_within(1_000_000);
         let allowance = control.stability.allowance(fit.as_ref(), over_ns);
-        let found_ppb = allowance.max_drift_ppb;
-        assert!(
-            events == expected && drift_ppb.contains(&found_ppb),
-            "{name}: {events:?}, {found_ppb} ppb"
-        );
+        Self {
+            counted: Counted {
+                rate_changes: clock.event_count(Event::RateChange),
+                bound_violations: clock.event_count(Event::BoundViolation),
+                disruptions: clock.event_count(Event::Disruption),
+                unix_steps: clock.event_count(Event::UnixStep),
+            },
+            max_drift_ppb: allowance.max_drift_ppb,
+        }
     }
+
+    fn counts(&self, expected: Counted) -> &Self {
+        assert_eq!(self.counted, expected);
+        self
+    }
+
+    fn drifts_by(&self, ppb: core::ops::Range<u32>) {
+        assert!(ppb.contains(&self.max_drift_ppb), "{}", self.max_drift_ppb);
+    }
+}
+
+/// What follows if the monitor has started anew and has two samples: the iteration has retired the
+/// line, and has taken a second sample at once.
+const DRIFT_OF_TWO_SAMPLES: core::ops::Range<u32> = 20_000_000..22_000_000;
+
+// The rows of the table in the head of `stability.rs`, and a step of Unix time.
+
+/// After a change of the steering by 1,000 ppb, 1,200 ppb are assumed; an interval later 600.
+#[test]
+fn samples_inside_the_bounds_halve_the_assumed_change() {
+    Disturbed::by(|machine| machine.steering_ppb.set(Some(1_000)), 18)
+        .counts(Counted::default())
+        .drifts_by(1_080..1_100);
+}
+
+#[test]
+fn samples_inside_the_bounds_that_no_line_fits_double_the_assumed_change() {
+    Disturbed::by(|machine| machine.set_rate_ppb(60), 6)
+        .counts(Counted {
+            rate_changes: 1,
+            ..Counted::default()
+        })
+        .drifts_by(493..500);
+}
+
+#[test]
+fn a_sample_just_outside_the_bounds_violates_them() {
+    Disturbed::by(|machine| machine.set_rate_ppb(100), 2)
+        .counts(Counted {
+            bound_violations: 1,
+            ..Counted::default()
+        })
+        .drifts_by(680..700);
+}
+
+#[test]
+fn a_sample_outside_the_bounds_by_little_raises_the_assumed_change() {
+    Disturbed::by(|machine| machine.jump_reference(900), 1)
+        .counts(Counted {
+            rate_changes: 1,
+            bound_violations: 1,
+            ..Counted::default()
+        })
+        .drifts_by(18_000..19_000);
+}
+
+/// A monitor that has started anew does not know the rate, which may then be any.
+#[test]
+fn a_sample_outside_the_bounds_by_much_is_a_disruption() {
+    Disturbed::by(|machine| machine.jump_reference(1_000_000), 1)
+        .counts(Counted {
+            bound_violations: 1,
+            disruptions: 1,
+            ..Counted::default()
+        })
+        .drifts_by(500_000_000..600_000_000);
+}
+
+#[test]
+fn a_counter_that_ran_backwards_is_a_disruption() {
+    Disturbed::by(Machine::reset_counter, 1)
+        .counts(Counted {
+            disruptions: 1,
+            ..Counted::default()
+        })
+        .drifts_by(DRIFT_OF_TWO_SAMPLES);
+}
+
+#[test]
+fn a_break_starts_the_monitor_anew() {
+    Disturbed::by(|machine| machine.pass(4 * INTERVAL_NS), 1)
+        .counts(Counted::default())
+        .drifts_by(DRIFT_OF_TWO_SAMPLES);
+}
+
+#[test]
+fn a_step_of_unix_time_changes_no_drift() {
+    Disturbed::by(|machine| machine.unix_offset_ns.set(5), 1)
+        .counts(Counted {
+            unix_steps: 1,
+            ..Counted::default()
+        })
+        .drifts_by(8..11);
 }
 
 /// The clock keeps a line even if the thread always comes 5 ms late and the line is off its target.
