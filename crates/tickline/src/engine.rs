@@ -267,11 +267,9 @@ impl Engine {
         // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
         let order = Ordering::Relaxed;
         self.interval_ns.store(settings.interval_ns(), order);
-        let before = (
-            self.trust.swap(trust, order),
-            self.assume_invariant.swap(assume_invariant, order),
-        );
-        if before != (trust, assume_invariant) {
+        let had_trust = self.trust.swap(trust, order);
+        let assumed_invariant = self.assume_invariant.swap(assume_invariant, order);
+        if had_trust != trust || assumed_invariant != assume_invariant {
             self.request_judgement(); // also before the first judgement, which may be in progress
         }
     }

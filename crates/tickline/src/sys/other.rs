@@ -42,8 +42,8 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 /// Does nothing: no file is read.
 pub(crate) fn forbid_reading_files() {}
 
-/// The token for the locks in this memory. On macOS and Windows it is the [`process_token`], because no
-/// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
+/// The token for the locks in this memory. On macOS and Windows it is the [`process_token`], because
+/// no process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
 /// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), and
 /// std does not distinguish them from a forked child. So all processes have the same number, and a
 /// forked child does not take over a lock that was held at the fork, and reads the OS clock.

@@ -133,8 +133,8 @@ fn wiped_word() -> Option<&'static AtomicU64> {
     (known == WIPED).then_some(&TOKEN.0)
 }
 
-/// Keeps [`process_token`] from calling `madvise`: it then asks for the process id each time. A token that
-/// is in use stays in use, because it costs no system call.
+/// Keeps [`process_token`] from calling `madvise`: it then asks for the process id each time. A
+/// fork token that is in use stays in use, because it costs no system call.
 pub(crate) fn disable_fork_token() {
     set_wiped(NOT_WIPED);
 }
