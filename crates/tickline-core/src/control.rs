@@ -15,18 +15,16 @@
 //! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
 //! one path to prove.
 //!
-//! Start-up and a change of rate are handled alike. The interval is half of the time for which the
-//! control loop has watched the reference without a break, but at least 50 us, and at most the
-//! configured interval. So the interval grows by half from iteration to iteration. While the bound
-//! would otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
-//! configured one, but at least 4 ms. `control/schedule.rs` has the reasons.
+//! Start-up and a change of rate are handled alike: the interval grows by half from iteration to
+//! iteration, from 50 us to the configured one. `control/schedule.rs` says when it is shorter.
 
 use crate::cell::{StateCell, WindowedState};
 use crate::counter::Counter;
+use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::reference::{Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, UnixTrack, burst};
-use crate::shared::{Event, SharedClock};
+use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
@@ -78,32 +76,6 @@ const WIDTH_TOLERANCE_NS: i64 = 1;
 const UNKNOWN_SLOPE: Slope = Slope {
     bits: 1 << (FRACTION_BITS - 4),
 };
-
-/// A sample that is older than this when it is used, ns, shows that the writer was preempted. The
-/// writer then takes another.
-const MAX_SAMPLE_AGE_NS: u64 = 100_000;
-
-/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. The figure is one and a half times the sum of two margins:
-/// the mark's, and that of the line's start.
-const WAIT_FOR_HIGH_WATER_NS: i64 = (2 * MEETING_MARGIN_NS * 3 / 2).cast_signed();
-
-const _: () = assert!(
-    WAIT_FOR_HIGH_WATER_NS.unsigned_abs() < MIN_INTERVAL_NS,
-    "a first line that waits for the mark waits for one interval at most"
-);
-
-/// An offset shortens the interval if it exceeds the sum of this and twice the newest sample's
-/// width, ns.
-const USUAL_OFFSET_NS: i64 = 50;
-
-/// A thread that is late by this much does not lose its line, ns: a tick of a kernel at 250 Hz.
-/// With a limit of 62 us to 1 ms, and a thread that always came 5 ms late, the clock had no line
-/// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
-const MAX_LATENESS_NS: u64 = 4_000_000;
-
-/// After this many iterations without a line, iterations become less frequent.
-const QUICK_RETRIES: u32 = 16;
 
 /// The most samples that one iteration takes. A writer that was preempted after each sample gives
 /// up until the next iteration.
@@ -213,6 +185,13 @@ pub struct Iteration {
 }
 
 impl Iteration {
+    const fn new(outcome: Outcome, next_in_ns: u64) -> Self {
+        Self {
+            outcome,
+            next_in_ns,
+        }
+    }
+
     /// Whether another iteration follows without a rest: this one has published a first line, which
     /// is short, and the one before it had not.
     pub(crate) const fn is_followed_at_once(&self, first_was_published: bool) -> bool {
@@ -220,7 +199,7 @@ impl Iteration {
     }
 
     /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Without the rest a driver
-    /// would run without a pause while other threads void each first line.
+    /// would run without a rest while other threads void each first line.
     pub(crate) fn with_least_rest(mut self) -> Self {
         self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
         self
@@ -286,7 +265,7 @@ pub struct Control {
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
-    slope: Option<Slope>,
+    target_slope: Option<Slope>,
     /// The durations of the last samples.
     sample_durations: SampleDurations,
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
@@ -301,6 +280,14 @@ pub struct Control {
     /// Whether the line has not reached its target since the reference or the counter jumped, or
     /// since the samples had a break.
     is_disrupted: bool,
+}
+
+/// What an iteration has learnt from a sample.
+struct Sampled {
+    /// Whether the sample is consistent with the history.
+    is_consistent: bool,
+    /// The slopes that fit all samples, if they are certain enough to be used.
+    fit: Option<Fit>,
 }
 
 /// Why a line could not be published.
@@ -326,7 +313,7 @@ impl Control {
             serves_unix_time: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::UNKNOWN,
-            slope: None,
+            target_slope: None,
             sample_durations: SampleDurations::NONE,
             has_proven_slope: false,
             iterations_without_line: 0,
@@ -380,103 +367,55 @@ impl Control {
         iteration
     }
 
+    /// Takes samples until one makes a line, or shows that there can be none now.
     fn sample_and_publish(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Iteration {
-        let Access {
-            shared, counter, ..
-        } = access;
-        let iteration = |outcome, next_in_ns| Iteration {
-            outcome,
-            next_in_ns,
-        };
-        let interval_ns = self.interval_ns();
+        let shared = access.shared;
         let mut are_samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
-            let begin_ticks = counter.now_ordered();
-            let Some(is_consistent) = self.take_sample(access) else {
+            let Some(sampled) = self.take_sample(access) else {
                 continue;
             };
-            let fit = self
-                .stability
-                .refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.sample_durations
-                .add(ticks_between(begin_ticks, counter.now_ordered()));
-
             let snapshot = shared.cell.snapshot();
-            let phase = snapshot.state.phase();
-            if matches!(phase, Phase::Replacing | Phase::FirstPublication) {
+            if matches!(
+                snapshot.state.phase(),
+                Phase::Replacing | Phase::FirstPublication
+            ) {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is barring the clock.
                 access.help(&snapshot);
                 continue;
             }
-            if !has_atomics() {
-                return iteration(Outcome::Unsupported, interval_ns);
-            }
-            if snapshot.state.is_barred() {
-                return iteration(Outcome::Barred, interval_ns);
-            }
-            // There is a sample, so there is a plan. Without one, the next sample makes it, as for
-            // samples that are too old.
-            let no_plan = NotPublished::SamplesTooOld;
-            let result = if phase == Phase::Published {
-                // A new control loop does not know whether the slope of an existing line is bent to
-                // remove an offset.
-                if self.slope.is_none() || !is_consistent && !self.has_proven_slope {
-                    access.retire_line(&snapshot);
-                    return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
-                }
-                self.make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
-                    .ok_or(no_plan)
-                    .and_then(|plan| self.replace(&plan, &snapshot, access))
-            } else if let Some(found) = &fit
-                && self.stability.is_confirmed()
-            {
-                self.make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                    .ok_or(no_plan)
-                    .and_then(|plan| self.publish_first_line(&plan, &snapshot, access))
-            } else {
-                return iteration(Outcome::Calibrating, self.retry_interval_ns());
-            };
-            are_samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
-            match result {
-                Ok(done) => return done,
-                Err(NotPublished::SamplesTooOld) => {}
-                // The line has ended: the next sample may make a first line.
-                Err(NotPublished::StateChanged) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(NotPublished::StateChanged) => {
-                    return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
-                }
-                Err(NotPublished::TooEarly) => {
-                    // The samples are good enough, so the next iterations need not come less often.
-                    self.iterations_without_line = 0;
-                    return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
-                }
-                Err(NotPublished::CounterTooSlow) => {
-                    shared.figures.store_counter_too_slow();
-                    return iteration(Outcome::Unsupported, interval_ns);
+            match self.publish_next(&sampled, &snapshot, access) {
+                Ok(iteration) => return iteration,
+                Err(why) => {
+                    are_samples_too_old = matches!(why, NotPublished::SamplesTooOld);
+                    if let Some(iteration) = self.end_without_line(&why, shared) {
+                        return iteration;
+                    }
                 }
             }
         }
         if are_samples_too_old {
             shared.figures.count_samples_too_old();
         }
-        iteration(Outcome::RetrySoon, self.retry_interval_ns())
+        Iteration::new(Outcome::RetrySoon, self.retry_interval_ns())
     }
 
-    /// Takes a burst, and adds its sample to the history. Returns whether the sample is consistent
-    /// with the history; `None` if the counter ran backwards in all brackets.
+    /// Takes a burst, adds its sample to the history, and fits lines to the history. `None` if the
+    /// counter ran backwards in all brackets.
     fn take_sample(
         &mut self,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
-    ) -> Option<bool> {
+    ) -> Option<Sampled> {
         let Access {
             shared,
             counter,
             reference,
         } = *access;
+        let begin_ticks = counter.now_ordered();
         // The reference is asked before the sample. The thread that ends the line asks again, and
         // so notices each suspend in between.
         self.suspended_ns = reference.suspended_ns();
@@ -487,9 +426,9 @@ impl Control {
             reference,
             self.config.resolutions,
             size,
-            self.slope,
+            self.target_slope,
         )?;
-        let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
+        let slope = self.target_slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
         let is_consistent = self.stability.add_sample(
             &sample,
@@ -505,14 +444,78 @@ impl Control {
         if self.unix.update(reference) {
             shared.events.count(Event::UnixStep);
         }
-        Some(is_consistent)
+        let fit = self.stability.refit(slope, &shared.events);
+        self.sample_durations
+            .add(ticks_between(begin_ticks, counter.now_ordered()));
+        Some(Sampled { is_consistent, fit })
+    }
+
+    /// Publishes the next line, if the clock may have one: a line after the one in `snapshot`, or a
+    /// first line. A line that the sample disproves is retired.
+    fn publish_next(
+        &mut self,
+        sampled: &Sampled,
+        snapshot: &WindowedState,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
+    ) -> Result<Iteration, NotPublished> {
+        if !has_atomics() {
+            return Ok(Iteration::new(Outcome::Unsupported, self.interval_ns()));
+        }
+        if snapshot.state.is_barred() {
+            return Ok(Iteration::new(Outcome::Barred, self.interval_ns()));
+        }
+        let fit = sampled.fit.as_ref();
+        if snapshot.state.is_published() {
+            // A new control loop does not know whether the slope of an existing line is bent to
+            // remove an offset.
+            if self.target_slope.is_none() || !sampled.is_consistent && !self.has_proven_slope {
+                access.retire_line(snapshot);
+                return Ok(Iteration::new(Outcome::Calibrating, MIN_INTERVAL_NS));
+            }
+            let plan = self.make_plan(snapshot.slope(), fit, u64::MAX)?;
+            return self.replace(&plan, snapshot, access);
+        }
+        match fit {
+            Some(found) if self.stability.is_confirmed() => {
+                let plan = self.make_plan(found.slope_max, fit, MIN_INTERVAL_NS)?;
+                self.publish_first_line(&plan, snapshot, access)
+            }
+            _ => Ok(Iteration::new(
+                Outcome::Calibrating,
+                self.retry_interval_ns(),
+            )),
+        }
+    }
+
+    /// The iteration that ends because no line could be published; `None` if another sample may
+    /// make one.
+    fn end_without_line<S: StateCell>(
+        &mut self,
+        why: &NotPublished,
+        shared: &SharedClock<S>,
+    ) -> Option<Iteration> {
+        match why {
+            NotPublished::SamplesTooOld => None,
+            // The line has ended: the next sample may make a first line.
+            NotPublished::StateChanged if shared.cell.load().phase() == Phase::NoLine => None,
+            NotPublished::StateChanged => Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS)),
+            NotPublished::TooEarly => {
+                // The samples are good enough, so the next iterations need not come less often.
+                self.iterations_without_line = 0;
+                Some(Iteration::new(Outcome::RetrySoon, MIN_INTERVAL_NS))
+            }
+            NotPublished::CounterTooSlow => {
+                shared.figures.store_counter_too_slow();
+                Some(Iteration::new(Outcome::Unsupported, self.interval_ns()))
+            }
+        }
     }
 
     /// The size of the next burst. Within limits, the burst goes on until its sample is as narrow
     /// as the narrowest kept sample.
     fn burst_size(&self) -> BurstSize {
         let narrowest = self
-            .slope
+            .target_slope
             .and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
         let Some((slope, narrowest)) = narrowest else {
             return BurstSize::fixed(BRACKETS);
@@ -524,27 +527,6 @@ impl Control {
             wanted_width: if is_full { FixedNs::ZERO } else { enough },
             max_brackets: MAX_BRACKETS,
             max_ticks: slope.ticks_in(SLOW_BURST_NS),
-        }
-    }
-}
-
-/// What an iteration reads and writes: the clock, the counter and the reference.
-struct Access<'a, S, C, R> {
-    shared: &'a SharedClock<S>,
-    counter: &'a C,
-    reference: &'a R,
-}
-
-impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
-    /// Calls [`SharedClock::help`].
-    fn help(&self, snapshot: &WindowedState) {
-        self.shared.help(snapshot, self.counter, self.reference);
-    }
-
-    /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-    fn retire_line(&self, line: &WindowedState) {
-        if let Some(replacing) = self.shared.announce(line) {
-            self.help(&replacing);
         }
     }
 }

@@ -43,10 +43,10 @@ pub(crate) const STEP_PPB: i64 = 500_000;
 /// ms within a window.
 pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
-/// The course of the next line.
+/// How the next line comes to the target: by a slew or by a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Course {
-    /// Its slope.
+pub(crate) struct Correction {
+    /// The next line's slope.
     pub(crate) slope: Slope,
     /// The target of a step forward: the line starts at least here, above the old line. `None` for
     /// a slew.
@@ -55,13 +55,13 @@ pub(crate) struct Course {
     pub(crate) offset: FixedNs,
 }
 
-/// The slope that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
-pub(crate) fn course_to(
+/// The correction that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
+pub(crate) fn correction_to(
     old: &WindowedState,
     at_ticks: u64,
     target: &Target,
     window_ticks: u64,
-) -> Course {
+) -> Correction {
     let wanted = target.fixed_at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.bits);
@@ -74,7 +74,7 @@ pub(crate) fn course_to(
         .checked_div(i128::from(NS_PER_S))
         .unwrap_or(0);
     if offset.to_bits().saturating_neg() > step_above {
-        return Course {
+        return Correction {
             slope: target.slope,
             step_to: Some(wanted),
             offset,
@@ -86,7 +86,7 @@ pub(crate) fn course_to(
         .checked_div(i128::from(window_ticks.max(1)))
         .unwrap_or(0)
         .min(rate >> 1);
-    Course {
+    Correction {
         slope: Slope::saturating_from(rate.saturating_sub(bend)),
         step_to: None,
         offset,
@@ -102,14 +102,14 @@ pub(crate) fn course_to(
 pub(crate) fn meet_old_line(
     old: &WindowedState,
     next: LineState,
-    course: &Course,
+    correction: &Correction,
     at_ticks: u64,
     margin_ticks: u64,
 ) -> LineState {
     // Both lines are straight, so it suffices to compare them at both ends of the overlap.
     let early = next.b_not_below_line(old.state, at_ticks.wrapping_sub(margin_ticks));
     let late = next.b_not_below_line(old.state, at_ticks.wrapping_add(margin_ticks));
-    let stepped = course
+    let stepped = correction
         .step_to
         .map_or(early, |ns| next.b_not_below_time(at_ticks, ns));
     next.with_b(larger(larger(early, late), stepped))

@@ -48,10 +48,10 @@
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::{Begun, CommonLine, Judgement, Keeper, LineKind};
+use crate::gate::keeper::{Begun, Judgement, Keeper, LineKind};
 use crate::gate::{Clocksource, Facts};
 use crate::reference::Reference;
-use crate::shared::SharedClock;
+use crate::shared::{Access, SharedClock};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
 
 mod reader_schedule;
@@ -93,7 +93,8 @@ impl DriverMemory {
 
     /// Has the gates judged before the next iteration.
     fn discard_facts(&mut self) {
-        (self.facts, self.is_judged_here) = (Facts::UNKNOWN, false);
+        self.facts = Facts::UNKNOWN;
+        self.is_judged_here = false;
     }
 }
 
@@ -207,7 +208,7 @@ impl<S> DrivenClock<S> {
     }
 
     /// Takes the lock, and begins another judgement, because facts may have changed since the last
-    /// one. To settle it ends the present line; if nothing has changed, drop the ticket. `None` if
+    /// one. Settling it ends the present line; if nothing has changed, drop the ticket. `None` if
     /// another thread has the lock, if a first judgement is still to come, or if the counter is
     /// switched off.
     pub fn ask_review(&self, token: LockToken) -> Option<Ticket<'_, S>> {
@@ -226,25 +227,27 @@ impl<S: StateCell> DrivenClock<S> {
     /// `counter` there is no line.
     pub fn request_judgement(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
         self.keeper
-            .request_judgement(&self.common_line(counter, reference));
+            .request_judgement(self.access(counter, reference).as_ref());
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it, until
     /// [`Keeper::enable`].
     pub fn disable(&self, counter: Option<&impl Counter>, reference: &impl Reference) {
-        self.keeper.disable(&self.common_line(counter, reference));
+        self.keeper
+            .disable(self.access(counter, reference).as_ref());
     }
 
-    const fn common_line<'a, C, R>(
+    /// The access to the common line; `None` without a counter.
+    fn access<'a, C, R>(
         &'a self,
         counter: Option<&'a C>,
         reference: &'a R,
-    ) -> CommonLine<'a, S, C, R> {
-        CommonLine {
+    ) -> Option<Access<'a, S, C, R>> {
+        Some(Access {
             shared: &self.shared,
-            counter,
+            counter: counter?,
             reference,
-        }
+        })
     }
 }
 
@@ -302,8 +305,8 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             control.serves_unix_time = serves_unix_time;
         }
         let clock = driving.clock;
-        let line = clock.common_line(counter, reference);
-        match clock.keeper.settle(begun, judgement, &line) {
+        let access = clock.access(counter, reference);
+        match clock.keeper.settle(begun, judgement, access.as_ref()) {
             Some(kind) => driving.permit(kind),
             None => Step::Rest(None),
         }
@@ -322,7 +325,8 @@ impl<'a, S: StateCell> Permit<'a, S> {
     ) -> Step<'a, S> {
         let DrivenClock { shared, keeper, .. } = self.driving.clock;
         let control = &mut self.driving.memory.control;
-        (control.config.cadence, control.config.interval_ns) = (cadence, interval_ns);
+        control.config.cadence = cadence;
+        control.config.interval_ns = interval_ns;
         let iteration = control.iterate(shared, counter, reference);
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
             return Step::Rest(None); // rule K3: the gates are judged before the next iteration
@@ -357,7 +361,7 @@ impl<S> CpusPermit<'_, S> {
     }
 }
 
-// Clocks settle here, which takes Miri minutes. Only the lock has unsafe code, and tests of its
+// Clocks become steady here, which takes Miri minutes. Only the lock has unsafe code, and tests of its
 // own.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -394,11 +394,14 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;
-    match figures {
-        figures if figures.is_counter_too_slow => Verdict::new(gate, Some(Reason::CounterTooSlow)),
-        figures if figures.are_samples_too_old => Verdict::new(gate, Some(Reason::SamplesTooOld)),
-        figures if figures.frequency_hz.is_some() => Verdict::with_warning(gate, Reason::LineEnded),
-        _ => Verdict::new(gate, None),
+    if figures.is_counter_too_slow {
+        Verdict::new(gate, Some(Reason::CounterTooSlow))
+    } else if figures.are_samples_too_old {
+        Verdict::new(gate, Some(Reason::SamplesTooOld))
+    } else if figures.frequency_hz.is_some() {
+        Verdict::with_warning(gate, Reason::LineEnded)
+    } else {
+        Verdict::new(gate, None)
     }
 }
 

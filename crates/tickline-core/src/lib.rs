@@ -1,27 +1,12 @@
 //! The control loop and the publication protocol of [tickline](https://docs.rs/tickline), without
 //! an operating system: no `std`, no allocation, no floating point, no dependency.
 //!
-//! The state of a clock is its line, `y = m*x + b`, in 128 bits:
-//!
-//! ```text
-//! [ b: ns, 64 bits | m: slope, 48 bits | tag, 16 bits: what the clock may do ]
-//!
-//! ns = ((ticks << s) * m >> 64) + b
-//! ```
-//!
-//! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change is one
-//! 128-bit compare-and-swap, whether the writer makes it, a helper, or a thread that bars the
-//! clock. Other targets swap a word that has the tag, and names one of two pairs of `m` and `b`.
-//!
-//! - **What is validated:** a reading loads the state, the counter and the line's window, and then
-//!   the state again. The reading counts only if the two states are the same.
-//! - **What repeats:** a reading whose states differ takes the slow path, which begins again. On
-//!   the other targets a load of the state also begins again if a swap came in between.
-//! - **Nobody waits for a writer.** Unlike a sequence lock, no state says "being written, try
-//!   later". A reader that finds a replacement announced gives the writer two microseconds, and
-//!   then finishes it itself.
-//!
-//! See [The state](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state).
+//! The state of a clock is its line, `y = m*x + b`, in 128 bits ([`mod@state`]). On x86_64 and aarch64
+//! one 16-byte load gives a reading `m` and `b`, and every change is one 128-bit compare-and-swap.
+//! Nobody waits for a writer: a reader that finds a replacement announced gives the writer two
+//! microseconds, and then ends the old line itself.
+//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state) has the layout, and
+//! why this is safe.
 //!
 //! # A clock on bare metal
 //!

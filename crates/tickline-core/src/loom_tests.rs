@@ -53,8 +53,8 @@ mod state;
 use std::sync::Arc;
 
 use crate::discipline::MEETING_MARGIN_NS;
-use crate::gate::keeper::{CommonLine, Judgement};
-use crate::shared::REPLACING_NS;
+use crate::gate::keeper::Judgement;
+use crate::shared::{Access, REPLACING_NS};
 use crate::testing::CONFIG;
 use crate::{Config, Control, Counter, Iteration, LineCell, Outcome, Reference, SharedClock};
 use harness::{Coverage, Time, View, check, new_shared, spawn};
@@ -150,21 +150,21 @@ impl Scene {
         self.clock.unbar(&view, &view);
     }
 
-    /// Calls `act` with the common line.
-    fn with_common_line<T>(
+    /// Calls `act` with access to the common line.
+    fn with_access<T>(
         &self,
-        act: impl FnOnce(&CommonLine<'_, LineCell, View<'_>, View<'_>>) -> T,
+        act: impl FnOnce(&Access<'_, LineCell, View<'_>, View<'_>>) -> T,
     ) -> T {
         let view = self.time.view(WRITER_TICKS);
-        act(&CommonLine {
+        act(&Access {
             shared: &self.clock,
-            counter: Some(&view),
+            counter: &view,
             reference: &view,
         })
     }
 }
 
-/// Every gate is open. The models keep their samples, because they settle without a driver.
+/// Every gate is open. The models keep their samples, because no driver settles the judgement.
 const OPEN: Judgement = Judgement::Open {
     resolutions: CONFIG.resolutions,
     serves_unix_time: true,

@@ -217,7 +217,8 @@ impl CpuControl {
 
     /// Makes the next iteration due now, because a program has set the OS clock.
     pub fn force_due(&mut self) {
-        (self.due_ns, self.ready_ns) = (i64::MIN, i64::MIN);
+        self.due_ns = i64::MIN;
+        self.ready_ns = i64::MIN;
     }
 
     /// The time at which the next iteration is due, ns.
@@ -245,7 +246,8 @@ impl CpuControl {
             cadence: Cadence::Pinned,
             ..*config
         };
-        (self.waits, self.first_was_published) = (0, false);
+        self.waits = 0;
+        self.first_was_published = false;
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the

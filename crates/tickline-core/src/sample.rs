@@ -156,7 +156,8 @@ pub(crate) fn burst(
     size: BurstSize,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let (mut best, mut start_ticks) = (None, None);
+    let mut best = None;
+    let mut start_ticks = None;
     let mut read_time = ReadTime::new(resolutions);
     let mut needed = size.min_brackets;
     let after_contradiction = needed.div_ceil(4);
@@ -226,7 +227,8 @@ impl ReadTime {
         if !self.may_narrow() {
             return counter.now_ordered();
         }
-        let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
+        let first_ticks = counter.now_ordered();
+        let second_ticks = counter.now_ordered();
         self.min_ticks = self.min_ticks.min(ticks_since(first_ticks, second_ticks));
         second_ticks
     }

@@ -85,6 +85,27 @@ impl<S> SharedClock<S> {
     }
 }
 
+/// What it takes to change a clock: its memory, and the clocks that are read meanwhile.
+pub(crate) struct Access<'a, S, C, R> {
+    pub(crate) shared: &'a SharedClock<S>,
+    pub(crate) counter: &'a C,
+    pub(crate) reference: &'a R,
+}
+
+impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
+    /// Calls [`SharedClock::help`].
+    pub(crate) fn help(&self, snapshot: &WindowedState) {
+        self.shared.help(snapshot, self.counter, self.reference);
+    }
+
+    /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
+    pub(crate) fn retire_line(&self, line: &WindowedState) {
+        if let Some(replacing) = self.shared.announce(line) {
+            self.help(&replacing);
+        }
+    }
+}
+
 impl<S: StateCell> SharedClock<S> {
     /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second load
     /// confirms a reading of it. Returns the cell's new content; `None` if another thread has

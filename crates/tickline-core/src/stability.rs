@@ -276,8 +276,8 @@ impl StabilityMonitor {
         self.last_steering_ppb = steering_ppb;
     }
 
-    /// The departure of `sample` from the last target, as evidence of the dither. `None` while the
-    /// slope is too uncertain.
+    /// The departure of `sample` from the last target, which shows the dither. `None` while the slope
+    /// is too uncertain.
     fn departure(&self, sample: &Sample, slope: Slope) -> Option<Departure> {
         let ticks = sample.lower.ticks;
         Some(Departure {

@@ -7,9 +7,7 @@
 //! ns = ((ticks << s) * m >> 64) + b
 //! ```
 //!
-//! `ticks` is the counter as it was read, not a difference. The shift `s` is 7 (`SHIFT`) on every
-//! target. **`m` is used as it stands, tag included**: the writer computes `b` for the `m` that it
-//! stores, so a reader masks nothing. The tag alters the rate by less than 5e-12, up to 10 GHz.
+//! `DESIGN.md`, section "The state", explains the formula; `s` is [`SHIFT`]. The tag:
 //!
 //! ```text
 //! 15  6   5         4        3      2          1              0
@@ -24,8 +22,7 @@
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
 //! The bits `fast path` and `fast path Unix` let a reading use a published line, for monotonic and
-//! for Unix time. A new clock has no line, and a high-water mark below every time, so its reference
-//! may begin anywhere.
+//! for Unix time.
 //!
 //! # A state is its own proof
 //!
@@ -39,11 +36,9 @@
 //! load. The reader's tick lies between the two loads, so its reading is in order. The same holds
 //! for a high-water mark.
 //!
-//! A swap whose new value was computed from a tick needs more. Suppose that a thread retires a line
-//! with a tick from an earlier life of that state. The thread would leave a high-water mark below
-//! the times returned since. The count in the tag therefore rises with each line, and each time
-//! that the clock is unbarred. Such a mark is possible only if the thread was stopped for 1,024
-//! such changes, and then finds the same slope and the same `b`, bit for bit (rule 10).
+//! A swap whose new value was computed from a tick needs more: it must not take a later life of the
+//! state for the one in which the tick was read (rule 10). The count in the tag therefore rises with
+//! each line, and each time that the clock is unbarred.
 //!
 //! # Where a load may be split
 //!

@@ -253,7 +253,7 @@ pub(crate) type HookedClock = SharedClock<HookedCell>;
 /// allowed lateness of a thread (`control.rs`), after ten.
 pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_000 };
 
-/// The number of iterations in the steady state after which a clock counts as settled.
+/// The number of iterations in the steady state after which a clock counts as steady.
 const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 
 /// A machine, its clock without samples, and the control loop.
@@ -294,7 +294,7 @@ impl HookedClock {
 
     /// Runs iterations, each when it is due, until the clock has been in its steady state for some
     /// intervals.
-    pub(crate) fn settle(&self, control: &mut Control) {
+    pub(crate) fn make_steady(&self, control: &mut Control) {
         let mut steady = 0;
         for _ in 0..200 {
             let iteration = self.iterate(control);
@@ -304,7 +304,7 @@ impl HookedClock {
             }
             self.cell.machine.pass(iteration.next_in_ns);
         }
-        panic!("the clock did not settle");
+        panic!("the clock did not become steady");
     }
 
     /// Runs an iteration, and runs `act` before the first step that `is_stop` accepts. Returns both
@@ -405,9 +405,9 @@ pub(crate) fn is_first_publication(step: Step) -> bool {
 }
 
 /// A machine whose clock is in its steady state.
-pub(crate) fn settled_clock() -> (&'static Machine, &'static HookedClock, Control) {
+pub(crate) fn steady_clock() -> (&'static Machine, &'static HookedClock, Control) {
     let (machine, clock, mut control) = new_clock();
-    clock.settle(&mut control);
+    clock.make_steady(&mut control);
     (machine, clock, control)
 }
 

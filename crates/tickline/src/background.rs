@@ -60,7 +60,7 @@ pub(crate) struct SleepingThread {
     sleep: Arc<StoppableSleep>,
     thread: Option<Thread>,
     /// The process that made the thread. Only this process may join it.
-    token: u64,
+    process: u64,
 }
 
 impl SleepingThread {
@@ -87,13 +87,13 @@ impl SleepingThread {
         Ok(Self {
             sleep,
             thread: Some(thread),
-            token: sys::token(),
+            process: sys::process_token(),
         })
     }
 
     /// Whether this process made the thread: not in a forked child.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.token == sys::token()
+        self.process == sys::process_token()
     }
 
     /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is

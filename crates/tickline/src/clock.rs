@@ -257,7 +257,8 @@ impl Clock {
     /// clock gives Unix time faster than the counter does, readings come from the OS clock
     /// ([`Status::unix_reason`]). After a suspend in which the counter ran on, Unix time is ahead of
     /// `CLOCK_REALTIME` by as much as [`now`](Self::now) is ahead of `CLOCK_MONOTONIC`
-    /// ([`Disrupted`](crate::ClockState::Disrupted)). Between threads, the order is that of [`now`](Self::now).
+    /// ([`Disrupted`](crate::ClockState::Disrupted)). Between threads, the order is that of
+    /// [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
@@ -381,10 +382,9 @@ impl Clock {
     }
 
     /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop
-    /// has judged the gates. Has no effect on a clock that is not disabled, or whose
-    /// [`Backend`] never reads the counter.
-    /// On a clone of the global clock, `Clock::default()` included, the call acts on the whole
-    /// process. A signal handler may make it.
+    /// has judged the gates. Has no effect on a clock that is not disabled, or whose [`Backend`]
+    /// never reads the counter. On a clone of the global clock, `Clock::default()` included, the
+    /// call acts on the whole process. A signal handler may make it.
     pub fn enable(&self) {
         self.engine().enable();
     }

@@ -93,7 +93,8 @@ impl<T: Copy> Anchor<T> {
             width: Duration,
         }
         let bracket = || {
-            let (before, other) = (now_ordered(), read());
+            let before = now_ordered();
+            let other = read();
             Bracket {
                 before,
                 other,

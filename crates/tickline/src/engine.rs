@@ -25,12 +25,13 @@ use crate::sys::reference::{OsClock, ProbedOsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
+mod environment;
 mod gates;
 mod per_cpu;
 mod slow;
 mod status;
 
-pub(crate) use gates::learn_environment;
+pub(crate) use environment::learn_environment;
 
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
@@ -60,7 +61,7 @@ pub(crate) struct Engine {
     /// Whether the program drives this clock while it has no thread; otherwise readers do.
     is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
-    thread_token: AtomicU64,
+    thread_process: AtomicU64,
     /// The id of the thread that was registered last; 0 without one.
     thread_id: AtomicU64,
     /// Held by the thread that starts this clock's thread, from the registration to the beginning.
@@ -97,7 +98,7 @@ impl Engine {
             collector: TryLock::new(Collector::new()),
             refused_since_ns: AtomicI64::new(NEVER),
             is_manual: matches!(driver, Driver::Manual),
-            thread_token: AtomicU64::new(0),
+            thread_process: AtomicU64::new(0),
             thread_id: AtomicU64::new(0),
             starting: TryLock::new(()),
             thread_futex: sys::RobustFutex::new(),
@@ -198,8 +199,8 @@ impl Engine {
     /// thread may have been killed.
     pub(crate) fn has_thread(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
-        let thread_token = self.thread_token.load(Ordering::Acquire);
-        thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
+        let process = self.thread_process.load(Ordering::Acquire);
+        process != 0 && process == sys::process_token() && !self.thread_futex.owner_died()
     }
 
     /// Registers the thread with this id before its start, and stores the first coarse time.
@@ -211,13 +212,14 @@ impl Engine {
         self.thread_id.store(id, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees the
         // token sees the first coarse time.
-        self.thread_token.store(sys::token(), Ordering::Release);
+        self.thread_process
+            .store(sys::process_token(), Ordering::Release);
     }
 
     /// Unregisters the thread.
     pub(crate) fn detach_thread(&self) {
         // ORDERING: Relaxed for both, they publish no other memory.
-        self.thread_token.store(0, Ordering::Relaxed);
+        self.thread_process.store(0, Ordering::Relaxed);
         self.thread_id.store(0, Ordering::Relaxed);
     }
 
@@ -260,15 +262,14 @@ impl Engine {
 
     /// Applies the settings of the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
-        let (trust, assume_invariant) = (settings.trust as u8, settings.assume_invariant);
+        let trust = settings.trust as u8;
+        let assume_invariant = settings.assume_invariant;
         // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
         let order = Ordering::Relaxed;
         self.interval_ns.store(settings.interval_ns(), order);
-        let before = (
-            self.trust.swap(trust, order),
-            self.assume_invariant.swap(assume_invariant, order),
-        );
-        if before != (trust, assume_invariant) {
+        let had_trust = self.trust.swap(trust, order);
+        let assumed_invariant = self.assume_invariant.swap(assume_invariant, order);
+        if had_trust != trust || assumed_invariant != assume_invariant {
             self.request_judgement(); // also before the first judgement, which may be in progress
         }
     }
@@ -281,7 +282,7 @@ impl Engine {
         }
         sys::disable_fork_token();
         sys::forbid_reading_files();
-        OsClock::trust_libc();
+        OsClock::choose_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
         // yet the effects of the calls above, runs before any filter that is installed later.
         self.has_minimal_probes.store(true, Ordering::Relaxed);

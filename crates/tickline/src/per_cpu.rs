@@ -198,7 +198,8 @@ impl CpuLines {
             if since_ns == 0 {
                 continue;
             }
-            let (figures, is_published) = (clock.figures(), clock.cell.load().is_published());
+            let figures = clock.figures();
+            let is_published = clock.cell.load().is_published();
             let waited_ns = now_ns.saturating_sub(published_ns.max(since_ns));
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {

@@ -28,9 +28,10 @@ pub enum ClockState {
     Fast,
     /// From the counter, but not within the usual bound, because the OS clock or the counter has
     /// jumped. For example, the counter ran on in a suspend, and readings are ahead of the OS
-    /// clock, those of Unix time by the same lead. Readings may not step back, so the control loop slews them at half rate. After its
-    /// next iteration the bounds of [`Clock::reading`](crate::Clock::reading) contain the OS clock
-    /// again. The state ends by itself.
+    /// clock, those of Unix time by the same lead. Readings may not step back, so the control loop
+    /// slews them at half rate. After its next iteration the bounds of
+    /// [`Clock::reading`](crate::Clock::reading) contain the OS clock again. The state ends by
+    /// itself.
     Disrupted,
     /// From the OS clock, because a gate is closed.
     Fallback(Reason),
@@ -288,7 +289,9 @@ mod tests {
     fn a_status_without_figures_is_its_state() {
         let mut status = Clock::default().status();
         status.state = ClockState::Fast;
-        (status.bound_ns, status.offset_ns, status.frequency_hz) = (None, None, None);
+        status.bound_ns = None;
+        status.offset_ns = None;
+        status.frequency_hz = None;
         status.verdicts[Gate::UnixCost as usize].closed_by = None;
         assert_eq!(status.to_string(), ClockState::Fast.to_string());
     }

@@ -1,51 +1,16 @@
-//! The thread driver: when it wakes up, and which functions it calls.
+//! The thread driver: when a clock's thread wakes up, and what it does then.
 //!
-//! # Drivers
-//!
-//! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
-//!   that is still undecided (`tsc-early`) again at each interval.
-//! - **Readers** run an iteration if their calls are frequent enough (`driver/reader_schedule.rs`
-//!   in `tickline-core`). Other readers use a line to the end of its validity, then the OS clock.
-//!   Collecting the facts for the gates takes about 100 us, so each call runs one task of it
-//!   (`trust/facts/collector.rs`). `benches/README.md` has the time of the slowest call.
-//! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
-//!   clock is set and when the machine resumes. The thread neither reads nor writes the descriptor.
-//!   Before each use the thread checks that the descriptor is still its own, by the odd period with
-//!   which it was armed.
-//! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
-//!   std's condition variable would read the clock through the vDSO.
-//! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
-//!   the lock of the global clock's thread is released, which wakes the sleeper with the highest
-//!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
-//!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
-//!   are not for signal handlers.
-//! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
-//!   its process while a child that shares its memory lives on. The kernel then marks a word of the
-//!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
-//!   coarse time is the current time.
-//! - **A driver that was killed in an iteration, or in a judgement, has a successor** (DESIGN.md,
-//!   *Why it is safe*). Any driver may be the one: the thread, a reader, the program. If the holder
-//!   of the lock is only stopped, or can't be asked about, the thread doubles its pauses up to the
-//!   interval.
-//! - **A start or a drop that is killed leaves the clock to readers.** It may leave a registered
-//!   thread that never begins, or a running one without a handle. The next start, or a reader that
-//!   finds a line ended, takes the lock over and unregisters that thread, which ends when it next
-//!   wakes up. Guards of that thread have no effect any more.
-//! - **The environment variable** has the value of the process's start
-//!   (`trust/facts/environment.rs`).
-//! - **After a fork** the child takes the locks over from threads that it does not have. A lock
-//!   names its owner by a token (`sys/linux/fork.rs`, which also says what holds without a token).
-//!   No call waits for the control loop's lock. A child that drops an inherited clock or guard
-//!   closes its copy of the timer's descriptor.
-//! - **In a time namespace** that is ahead, a child follows the namespace's clock when the line
-//!   ends. In a namespace that is behind, order takes precedence: readings stand still or run at
-//!   half rate until the namespace has caught up.
-//!
-//! # Rejected
-//!
-//! | option | price |
-//! |---|---|
-//! | `pthread_atfork` in place of the process id | misses children of `clone`, which sandboxes use |
+//! - **The thread runs an iteration when one is due.** It also reviews the facts at least once in
+//!   each interval, has the CPUs' counters compared if a gate needs that, and stores the coarse
+//!   time.
+//! - **It sleeps until the next of these, or until the clock is set.** With minimal probes it does
+//!   not notice that (`sys/linux/sleep.rs`).
+//! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
+//!   the interval: that driver may be stopped.
+//! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From
+//!   then on the coarse time is the current time.
+//! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
+//!   keep its handle was killed (`clock/global.rs`).
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -118,7 +83,8 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 
 fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
-    let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
+    let mut calibrations = CpuCalibrations::default();
+    let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;
     while engine.is_thread(id) {
         comparison = compare::result().unwrap_or(comparison);
@@ -165,7 +131,7 @@ impl Reviews {
         let wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
             None if is_gate_closed => engine.interval_ns(),
-            None => pause_ns(self.refusals, engine.interval_ns()),
+            None => wait_after_refusals_ns(self.refusals, engine.interval_ns()),
         };
         let now_ns = OsClock.monotonic_ns();
         let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| {
@@ -191,10 +157,10 @@ impl Reviews {
     }
 }
 
-/// The pause of a thread that was refused an iteration this many times in a row, ns. Another caller
+/// The wait of a thread that was refused an iteration this many times in a row, ns. Another caller
 /// runs one, which takes microseconds. But that caller may be stopped in the middle of it: so each
-/// pause is twice as long as the one before, up to the interval.
-fn pause_ns(refusals: u32, interval_ns: u64) -> u64 {
+/// wait is twice as long as the one before, up to the interval.
+fn wait_after_refusals_ns(refusals: u32, interval_ns: u64) -> u64 {
     let doublings = refusals
         .saturating_sub(1)
         .min(MIN_INTERVAL_NS.leading_zeros() - 1);
@@ -208,7 +174,8 @@ fn sleep_and_store_recent(
     wait_ns: u64,
     step: Option<Duration>,
 ) -> WakeCause {
-    let (start_ns, wait) = (OsClock.monotonic_ns(), Duration::from_nanos(wait_ns));
+    let start_ns = OsClock.monotonic_ns();
+    let wait = Duration::from_nanos(wait_ns);
     let mut left = wait;
     loop {
         engine.store_recent(engine.now_ordered_ns());
@@ -232,7 +199,7 @@ mod tests {
 
     /// Symptom: a thread whose lock was held by a killed one woke 7,260 times a second.
     #[test]
-    fn a_thread_that_is_refused_pauses_twice_as_long_each_time() {
+    fn a_thread_that_is_refused_waits_twice_as_long_each_time() {
         let engine = Engine::new(Driver::Reader);
         let interval_ns = engine.interval_ns();
         let mut reviews = Reviews::default();
@@ -254,13 +221,13 @@ mod tests {
             last_ns: Some(OsClock.monotonic_ns()),
             ..Reviews::default()
         };
-        let mut pause_ns = |next_ns| {
+        let mut wait_ns = |next_ns| {
             reviews
                 .review_if_due(&engine, next_ns)
                 .expect("no judgement")
         };
-        (0..5).for_each(|_| _ = pause_ns(None));
-        assert_eq!(pause_ns(Some(7_000)), 7_000);
-        assert_eq!(pause_ns(None), MIN_INTERVAL_NS);
+        (0..5).for_each(|_| _ = wait_ns(None));
+        assert_eq!(wait_ns(Some(7_000)), 7_000);
+        assert_eq!(wait_ns(None), MIN_INTERVAL_NS);
     }
 }

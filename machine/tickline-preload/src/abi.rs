@@ -58,8 +58,10 @@ pub(crate) unsafe extern "C" fn gettimeofday(
 #[inline(always)]
 pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> Option<c_int> {
     let state = state();
-    // The kernel decides what a null pointer means.
-    let (attached, attachment) = state.attached().filter(|_| !time.is_null())?;
+    let (attached, attachment) = state.attached()?;
+    if time.is_null() {
+        return None; // the kernel decides what a null pointer means
+    }
     let timescale = match clock {
         CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, attachment) {
             // SAFETY: `time` is not null, so the caller promises that it is valid.

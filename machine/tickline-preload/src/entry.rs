@@ -135,9 +135,9 @@ extern "C" fn loaded() {
     let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
     let is_off = variable(SWITCH_VARIABLE).is_some_and(|value| is(value, OFF));
     // The user who runs a set-user-id program must not choose its clock.
-    let is_trusted = auxiliary(AT_SECURE) == Some(0);
-    let variable = |name| variable(name).filter(|_| is_trusted);
-    let is_always = variable(SERVE_VARIABLE).is_some_and(|value| is(value, ALWAYS));
+    let may_choose = auxiliary(AT_SECURE) == Some(0);
+    let choice = |name| if may_choose { variable(name) } else { None };
+    let is_always = choice(SERVE_VARIABLE).is_some_and(|value| is(value, ALWAYS));
     // Also without a page, the program's calls must reach the library that this one hides.
     let stands_back = interpose::stand_back_if_hiding(vdso);
     if is_off || (!is_always && kernels_clock_is_fast()) || stands_back {
@@ -148,7 +148,7 @@ extern "C" fn loaded() {
         }
         return;
     }
-    let page = variable(PAGE_VARIABLE).unwrap_or(PAGE);
+    let page = choice(PAGE_VARIABLE).unwrap_or(PAGE);
     // SAFETY: the dynamic linker calls this once. If a program with threads loads the library by
     // `dlopen`, no symbol leads the other threads here before the state is complete.
     let _: StartResult = unsafe { start_serving(page, vdso) };

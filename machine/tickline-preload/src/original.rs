@@ -42,7 +42,10 @@ fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
         state().vdso.load(Ordering::Relaxed),
         offset.load(Ordering::Relaxed),
     );
-    NonNull::new(start.wrapping_add(offset)).filter(|_| offset != 0)
+    if offset == 0 {
+        return None;
+    }
+    NonNull::new(start.wrapping_add(offset))
 }
 
 /// The vDSO's own function; `None` without a vDSO.

@@ -33,7 +33,8 @@ pub(crate) fn monotonic_by_line_ns(
 #[inline(always)]
 pub(crate) fn time_ns(timescale: Timescale, os: &Original) -> Option<i64> {
     let (attached, attachment) = state().attached()?;
-    let (counter, high_water) = (COUNTER?, &state().process_high_water);
+    let counter = COUNTER?;
+    let high_water = &state().process_high_water;
     let reading = match timescale {
         Timescale::Monotonic if attachment.is_attached() => {
             attached.monotonic(&counter, os, high_water)

@@ -137,7 +137,10 @@ impl Vdso {
                 .as_ptr()
                 .wrapping_add(value_offset)
                 .cast::<AtomicU64>();
-            *free.next().filter(|_| value.is_aligned())? = Some((value, target));
+            if !value.is_aligned() {
+                return None;
+            }
+            *free.next()? = Some((value, target));
             Some(())
         })
         .ok_or(StartResult::NoVdso)?;

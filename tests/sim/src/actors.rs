@@ -278,11 +278,12 @@ impl Context {
         let me = self.world.me();
         me.holds_lock.set(true);
         let ticket = self.clock.driven.ask_review(self.lock_token());
-        let has_changed = self.clock.judgement != self.clock.last_judgement;
-        let ticket = ticket.filter(|_| has_changed);
-        let is_judged = ticket.is_some();
-        if let Some(ticket) = ticket {
+        let mut is_judged = false;
+        if let Some(ticket) = ticket
+            && self.clock.judgement != self.clock.last_judgement
+        {
             _ = self.judge(ticket);
+            is_judged = true;
         }
         me.holds_lock.set(false);
         is_judged

@@ -113,7 +113,8 @@ impl Disturbances {
         for timed in &scenario.faults {
             match timed.fault {
                 Fault::Rate { ppb, .. } => {
-                    (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb))
+                    slowest = slowest.min(ppb);
+                    fastest = fastest.max(ppb);
                 }
                 Fault::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 Fault::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),

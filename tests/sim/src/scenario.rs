@@ -283,16 +283,22 @@ impl Scenario {
             machine.resolution_ns,
             machine.cpu_difference_ticks,
         ) = (true, 1, 0);
-        (machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0);
-        (self.clock.interval_ns, self.clock.bar_ns) = (50_000, 300_000);
-        (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);
-        (self.think_ns, self.reads_regularly) = (100_000, false);
+        machine.stale_ns = 0;
+        machine.dither_ppb = 0;
+        machine.wander_ppb = 0;
+        self.clock.interval_ns = 50_000;
+        self.clock.bar_ns = 300_000;
+        self.clock.driver = Driver::Thread;
+        self.duration_ns = 60 * SECOND;
+        self.think_ns = 100_000;
+        self.reads_regularly = false;
         let stops = Chance {
             preempt_one_in: 1_000,
             preempt_ns: 2_000_000,
             stall_one_in: 0,
             ..self.chance
         };
-        (self.chance, self.faults) = (stops, Vec::new());
+        self.chance = stops;
+        self.faults = Vec::new();
     }
 }

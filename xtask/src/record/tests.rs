@@ -163,8 +163,10 @@ fn the_short_table_has_the_worst_of_both_drivers() {
         (&mut record.accuracy_thread, -12.0, 3.0, 40, 1),
         (&mut record.accuracy_reader, -2.0, 14.0, 1_200, 2),
     ] {
-        (run.least_offset_ns, run.most_offset_ns) = (Some(least_ns), Some(most_ns));
-        (run.most_before_ns, run.most_after_ns) = (7, bound_ns);
+        run.least_offset_ns = Some(least_ns);
+        run.most_offset_ns = Some(most_ns);
+        run.most_before_ns = 7;
+        run.most_after_ns = bound_ns;
         run.bound_violated = violated;
     }
     let table = |record: &Record| tables::short(std::slice::from_ref(record));

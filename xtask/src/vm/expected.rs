@@ -1,22 +1,21 @@
-//! What guests must report. A group of rules holds in phases of several guests
-//! (`tests/vm/guests.toml` names the groups and the phases). [`mod@own`] has the rules of single
-//! guests.
+//! What guests must report: groups of rules. `tests/vm/guests.toml` names the groups of each guest,
+//! and the phases in which they hold.
 //!
 //! Each limit is stated by the clock itself (its bound, its interval), or names its source.
 
 mod debian;
-mod own;
+mod program;
+mod serving;
+mod utc;
 
 use serde::Deserialize;
 
 pub(super) use debian::{postgres, ratio};
-pub(super) use own::checks as own;
 
 use super::check::{
-    Check, Rule, at_least, at_most, at_most_that, equals, has, is, is_nothing, is_one_of, is_true,
-    lists_one_of, rule, rule_of_order,
+    Check, Rule, at_least, at_most, equals, has, is, is_false, is_one_of, is_true, lists_one_of,
+    rule, rule_of_order,
 };
-use super::report::Phase;
 
 /// A group of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -103,28 +102,64 @@ pub(super) enum Group {
     PackageStep,
     /// The guest has ended in order.
     GuestComplete,
-}
-
-/// The longest time until a thread runs in a guest whose CPUs are busy. tickline promises the same
-/// for Unix time after the clock was set.
-const SCHEDULED_US: u64 = 50_000;
-
-/// The interval of the clocks, and [`SCHEDULED_US`]: a change is noticed by then.
-const NOTICED_MS: u64 = 550;
-
-/// The kernel's rate changes by 1,000 ppm (from +500 to -500), which is 1 ns a us.
-const NOTICED_AT_RATE_NS: u64 = NOTICED_MS * 1_000;
-
-/// A line that is fitted to brackets may be off by 1.5 of their width at the end of its window
-/// (`control/schedule.rs`), rounded up.
-fn line_limit_ns(phase: &Phase) -> Option<u64> {
-    Some(2 * phase.narrowest_bracket_ns?)
-}
-
-/// The difference of Unix time and monotonic time is known within the time of one read of each, so
-/// Unix time may be off by its own bound more.
-fn unix_limit_ns(phase: &Phase) -> Option<u64> {
-    Some(line_limit_ns(phase)? + phase.unix_widest_bound_ns?)
+    /// `tickline doctor --fix` takes the TSC, after a comparison of the CPUs.
+    TscTaken,
+    /// `tickline who` can count nothing without tracefs.
+    WhoNeedsTracefs,
+    /// Only root may use `tickline who`.
+    WhoNeedsRoot,
+    /// `tickline who` leaves out other processes.
+    WhoLeavesOutOthers,
+    /// `tickline who` sees no call that the vDSO answers.
+    WhoSeesNoVdso,
+    /// The limiter lets each message pass.
+    LimiterLetsAllPass,
+    /// The limiter refuses nearly all messages of one CPU.
+    LimiterRefusesOneCpu,
+    /// The limiter's clock never steps back.
+    LimiterNeverStepsBack,
+    /// A comparison finds by how much the counters differ, so the TSC must not be chosen.
+    DifferenceFound,
+    /// By the exit code of `tickline doctor`, a daemon confirms the time.
+    TimeConfirmed,
+    /// By its exit code, the offset of the time is known.
+    OffsetKnown,
+    /// chronyd leaves the kernel's flag of an unsynchronised clock.
+    FlagLeft,
+    /// chronyd clears that flag.
+    FlagCleared,
+    /// An interval of UTC widens while no source answers.
+    UtcWidens,
+    /// A claim about UTC ends soon after its source has died.
+    UtcClaimEndsSoon,
+    /// The kernel makes a claim of its own then.
+    UtcByKernelThen,
+    /// The kernel is the source of UTC.
+    UtcByKernel,
+    /// The kernel's clock is synchronised.
+    UtcKernelSynchronised,
+    /// clock-bound's daemon is the source of UTC.
+    UtcByClockBound,
+    /// An interval of UTC is as true as its source: some miss the true time.
+    UtcAsTrueAsSource,
+    /// There is no interval near a leap second.
+    UtcNoneNearLeapSecond,
+    /// UTC is not known after a suspend.
+    UtcSuspendNoticed,
+    /// A reading by the counter is many times cheaper than `acpi_pm`.
+    CheaperThanAcpiPm,
+    /// The readers have read.
+    ReadersHaveRead,
+    /// Readings step back by no more than the OS clock.
+    NoFurtherBackThanOs,
+    /// `tickline watch` has seen each jump.
+    WatchSeesEachJump,
+    /// The machine slept for longer than a window.
+    SleptBeyondWindow,
+    /// The machine slept within a window.
+    SleptWithinWindow,
+    /// Lines last as long as the guest wants.
+    LinesLast,
 }
 
 impl Group {
@@ -135,25 +170,25 @@ impl Group {
 
     fn rules(self) -> Vec<Rule> {
         match self {
-            Self::ReadingsInOrder => order(),
+            Self::ReadingsInOrder => serving::order(),
             Self::ThreadsExchange => vec![rule_of_order(
                 // There are many more if two CPUs run at once, and few if the host lets them take
                 // turns.
                 "the readers have exchanged readings",
                 |phase| at_least("readers.exchanges", phase.readers.exchanges, 10),
             )],
-            Self::PhaseInOrder => never_backward(),
+            Self::PhaseInOrder => serving::never_backward(),
             Self::UnixTimeFollows => {
                 vec![rule("Unix time follows a clock that was set", |phase| {
                     is_true("work.reached", phase.work.reached)
                 })]
             }
             Self::UnixTimeFollowsPromptly => vec![rule("it does so within 50 ms", |phase| {
-                at_most("work.after_us", phase.work.after_us, SCHEDULED_US)
+                at_most("work.after_us", phase.work.after_us, serving::SCHEDULED_US)
             })],
-            Self::CounterServes => counter(),
-            Self::OsClockServes => os(),
-            Self::CounterServesAtTimes => used(),
+            Self::CounterServes => serving::counter(),
+            Self::OsClockServes => serving::os(),
+            Self::CounterServesAtTimes => serving::used(),
             Self::CounterUntested => vec![rule("an untested counter is not used", |phase| {
                 lists_one_of("reasons", &phase.reasons, &["untested", "kernel_rejected"])
             })],
@@ -161,7 +196,7 @@ impl Group {
                 let found = phase.comparison.found.as_deref();
                 is_one_of("comparison.found", found, &["single", "synchronised"])
             })],
-            Self::CheaperThanOsClock => vec![cheap(1_200)],
+            Self::CheaperThanOsClock => vec![serving::cheap(1_200)],
             Self::TscOffered => vec![rule("the kernel offers the TSC", |phase| {
                 let offers = ["tsc hpet acpi_pm", "tsc-early hpet acpi_pm"];
                 is_one_of("clocksources", phase.clocksources.as_deref(), &offers)
@@ -170,13 +205,13 @@ impl Group {
                 rule("the program tickline says the same", |phase| {
                     is("serves", phase.serves.as_deref(), "counter")
                 }),
-                right_exit_code(),
+                program::right_exit_code(),
             ],
             Self::ProgramSaysOsClock => vec![
                 rule("the program tickline says the same", |phase| {
                     equals("exit_code", phase.exit_code, 1)
                 }),
-                right_exit_code(),
+                program::right_exit_code(),
             ],
             Self::ActNoticed => vec![
                 rule("it is noticed at all", |phase| {
@@ -184,41 +219,35 @@ impl Group {
                 }),
                 rule("it is noticed within one interval", |phase| {
                     let beyond_us = phase.work.beyond_interval_us;
-                    at_most("work.beyond_interval_us", beyond_us, SCHEDULED_US)
+                    at_most("work.beyond_interval_us", beyond_us, serving::SCHEDULED_US)
                 }),
             ],
-            Self::RateNoticed => rate(),
-            Self::ActDone => vec![possible()],
+            Self::RateNoticed => serving::rate(),
+            Self::ActDone => vec![serving::possible()],
             Self::CounterServesAgain => vec![rule("the counter is used again", |phase| {
                 is_true("work.reached", phase.work.reached)
             })],
-            Self::CallerWorks => caller(),
-            Self::CallerServed => caller_served(),
+            Self::CallerWorks => program::caller(),
+            Self::CallerServed => program::caller_served(),
             Self::ServerStopped => vec![rule("the server ends in order", |phase| {
                 has("server", phase.server.as_deref(), "the leases have run out")
             })],
             Self::TimeStandsStill => vec![
-                works(),
+                program::works(),
                 rule("its time stands still where the line was ahead", |phase| {
                     equals("output.backward", phase.output.backward, 0)
                 }),
-                after_the_program_before(),
+                program::after_the_program_before(),
             ],
-            Self::WhoCounts => who(),
-            Self::MachineMoved => moved(),
+            Self::WhoCounts => program::who(),
+            Self::MachineMoved => serving::moved(),
             Self::WatchWorks => vec![rule("tickline watch has watched", |phase| {
                 is("errors", phase.errors.as_deref(), "")
             })],
-            Self::MachineResumed => resumed(100),
-            Self::UtcRead => vec![rule("the readers have read", |phase| {
-                at_least("readings", phase.readings, 10_000_000)
-            })],
-            Self::UtcContainsTrueTime => {
-                vec![rule("every interval contains the true time", |phase| {
-                    equals("missed", phase.missed, 0)
-                })]
-            }
-            Self::UtcByChronyd => utc(),
+            Self::MachineResumed => serving::resumed(100),
+            Self::UtcRead => vec![utc::have_read()],
+            Self::UtcContainsTrueTime => vec![utc::contains_true_time()],
+            Self::UtcByChronyd => utc::by_chronyd(),
             Self::UtcByChronydAgain => vec![rule("chronyd is the source again", |phase| {
                 is_true("work.back.reached", phase.work.back.reached)
             })],
@@ -253,309 +282,78 @@ impl Group {
                 ),
             ],
             Self::GuestComplete => vec![rule("the guest has done all", |_| Ok(()))],
+            Self::TscTaken => vec![rule(
+                "doctor --fix takes the TSC, after a comparison of the CPUs",
+                |phase| is("clocksource", phase.clocksource.as_deref(), "tsc"),
+            )],
+            Self::WhoNeedsTracefs => program::who_says("mount -t tracefs"),
+            Self::WhoNeedsRoot => program::who_says("sudo tickline who"),
+            Self::WhoLeavesOutOthers => vec![rule("other processes are left out", |phase| {
+                equals("rows", phase.rows, 1)
+            })],
+            Self::WhoSeesNoVdso => program::who_sees_no_vdso(),
+            Self::LimiterLetsAllPass => program::limiter_lets_all_pass(),
+            Self::LimiterRefusesOneCpu => program::limiter_refuses_one_cpu(),
+            Self::LimiterNeverStepsBack => vec![rule("its clock never steps back", |phase| {
+                equals("output.backward", phase.output.backward, 0)
+            })],
+            Self::DifferenceFound => program::difference_found(),
+            Self::TimeConfirmed => vec![rule("a daemon confirms the time", |phase| {
+                equals("exit_code", phase.exit_code, 0)
+            })],
+            Self::OffsetKnown => vec![rule("the offset is known", |phase| {
+                equals("exit_code", phase.exit_code, 1)
+            })],
+            Self::FlagLeft => vec![rule("chronyd leaves the flag without rtcsync", |phase| {
+                is_false("kernel_synchronised", phase.kernel_synchronised)
+            })],
+            Self::FlagCleared => program::flag_cleared(),
+            Self::UtcWidens => vec![rule(
+                "in 8 s without an answer, the interval grows by 1 ppm to both sides",
+                |phase| at_least("work.grown_ns", phase.work.grown_ns, 8_000),
+            )],
+            Self::UtcClaimEndsSoon => vec![utc::claim_ends_soon()],
+            Self::UtcByKernelThen => {
+                vec![rule("the kernel makes a claim of its own then", |phase| {
+                    at_least("kinds.kernel", phase.kinds.kernel, 1)
+                })]
+            }
+            Self::UtcByKernel => vec![utc::by_the_kernel()],
+            Self::UtcKernelSynchronised => vec![rule("the kernel is the source", |phase| {
+                is_true("work.synchronised.reached", phase.work.synchronised.reached)
+            })],
+            Self::UtcByClockBound => utc::by_clock_bound(),
+            Self::UtcAsTrueAsSource => {
+                vec![rule("an interval is as true as its source", |phase| {
+                    at_least("missed", phase.missed, 1)
+                })]
+            }
+            Self::UtcNoneNearLeapSecond => {
+                vec![rule("no interval near a leap second", |phase| {
+                    at_least("kinds.leap_second", phase.kinds.leap_second, 1)
+                })]
+            }
+            Self::UtcSuspendNoticed => vec![rule("the suspend is noticed", |phase| {
+                at_least("kinds.disrupted", phase.kinds.disrupted, 1)
+            })],
+            Self::CheaperThanAcpiPm => vec![serving::cheap(900)],
+            Self::ReadersHaveRead => vec![serving::have_read()],
+            Self::NoFurtherBackThanOs => vec![serving::no_further_back_than_the_os()],
+            Self::WatchSeesEachJump => vec![rule("tickline watch has seen each jump", |phase| {
+                equals("jumps", phase.jumps, 3)
+            })],
+            Self::SleptBeyondWindow => {
+                vec![rule(
+                    "the machine slept for longer than a window",
+                    |phase| at_least("work.slept_ms", phase.work.slept_ms, 3_000),
+                )]
+            }
+            Self::SleptWithinWindow => serving::slept_within_window(),
+            Self::LinesLast => vec![rule("lines last for so long", |phase| {
+                is_true("work.reached", phase.work.reached)
+            })],
         }
     }
-}
-
-fn never_backward() -> Vec<Rule> {
-    vec![
-        rule_of_order(
-            "ordered readings never step back between threads",
-            |phase| equals("readers.backward", phase.readers.backward, 0),
-        ),
-        rule_of_order("readings never step back within a thread", |phase| {
-            equals(
-                "readers.backward_in_thread",
-                phase.readers.backward_in_thread,
-                0,
-            )
-        }),
-    ]
-}
-
-fn order() -> Vec<Rule> {
-    let mut rules = never_backward();
-    rules.push(have_read());
-    rules
-}
-
-fn have_read() -> Rule {
-    rule_of_order("the readers have read", |phase| {
-        at_least("readers.readings", phase.readers.readings, 100_000)
-    })
-}
-
-/// The emulator's counters never step back, on any CPU, so the comparison finds them synchronised.
-/// A busy host makes some brackets wide, and the bounds with them: that may be seen in one of ten
-/// rows of readings.
-fn counter() -> Vec<Rule> {
-    vec![
-        rule("what serves", |phase| {
-            is("state", phase.state.as_deref(), "fast")
-        }),
-        no_gate_is_closed(),
-        rule("the counter serves most of the time", |phase| {
-            at_least("fast_percent", phase.fast_percent, 50)
-        }),
-        rule("reading() gives the line's limits", |phase| {
-            at_least("bounded_percent", phase.bounded_percent, 50)
-        }),
-        os_within_bounds(),
-        unix_within_bounds(),
-        rule(
-            "a line leaves its brackets by 1.5 of them at most",
-            |phase| at_most("far_percent", phase.far_percent, 10),
-        ),
-        unix_near_its_brackets(),
-    ]
-}
-
-fn os() -> Vec<Rule> {
-    vec![
-        rule("what serves", |phase| {
-            is("state", phase.state.as_deref(), "fallback")
-        }),
-        os_within_bounds(),
-        unix_within_bounds(),
-        rule(
-            "a line leaves its brackets by 1.5 of them at most",
-            |phase| at_most_that("ahead_ns", phase.ahead_ns, line_limit_ns(phase)),
-        ),
-        rule(
-            "a line leaves its brackets by 1.5 of them at most",
-            |phase| at_most_that("behind_ns", phase.behind_ns, line_limit_ns(phase)),
-        ),
-        unix_near_its_brackets(),
-    ]
-}
-
-fn no_gate_is_closed() -> Rule {
-    rule("no gate is closed", |phase| {
-        is_nothing("reason", phase.reason.as_deref())
-    })
-}
-
-fn os_within_bounds() -> Rule {
-    rule("the OS clock is within the stated limits", |phase| {
-        equals("bound_violated", phase.bound_violated, 0)
-    })
-}
-
-fn unix_within_bounds() -> Rule {
-    rule("Unix time is within the stated limits", |phase| {
-        equals("unix_bound_violated", phase.unix_bound_violated, 0)
-    })
-}
-
-fn unix_near_its_brackets() -> Rule {
-    rule(
-        "Unix time leaves its brackets by its own bound more",
-        |phase| {
-            at_most_that(
-                "unix_outside_ns",
-                phase.unix_outside_ns,
-                unix_limit_ns(phase),
-            )
-        },
-    )
-}
-
-/// If two CPUs read the emulator's counter, its rate against another clock changes all the time.
-/// Lines then last for a fraction of a millisecond, and at some moments there is none. No further
-/// check is possible.
-fn used() -> Vec<Rule> {
-    vec![
-        no_gate_is_closed(),
-        rule("the counter serves now and then", |phase| {
-            at_least("fast_percent", phase.fast_percent, 10)
-        }),
-    ]
-}
-
-/// The guest `measured_hpet` in `guests.toml` explains the figures.
-fn cheap(percent: u64) -> Rule {
-    rule(
-        "a reading is so much cheaper than the OS clock, percent",
-        move |phase| {
-            at_least(
-                "cost.os_to_now_percent",
-                phase.cost.os_to_now_percent,
-                percent,
-            )
-        },
-    )
-}
-
-fn right_exit_code() -> Rule {
-    rule(
-        "the exit code is 1 if a clock is slow or wrong, or the OS clock serves",
-        |phase| is_true("exit_code_is_right", phase.exit_code_is_right),
-    )
-}
-
-fn possible() -> Rule {
-    rule("it could be done", |phase| {
-        is_true("work.done", phase.work.done)
-    })
-}
-
-/// The clock notices a change of rate within one interval of 0.5 s, and 50 ms until the thread is
-/// scheduled. By then the line may be off by 1/1000 of this time.
-fn rate() -> Vec<Rule> {
-    vec![
-        possible(),
-        rule("a change of rate is noticed within one interval", |phase| {
-            at_most("ahead_ns", phase.ahead_ns, NOTICED_AT_RATE_NS)
-        }),
-        rule("a change of rate is noticed within one interval", |phase| {
-            at_most("behind_ns", phase.behind_ns, NOTICED_AT_RATE_NS)
-        }),
-    ]
-}
-
-fn works() -> Rule {
-    rule("the program does its work", |phase| {
-        equals("exit_code", phase.exit_code, 0)
-    })
-}
-
-fn after_the_program_before() -> Rule {
-    rule(
-        "its time is not before that of the program before",
-        |phase| is_true("is_in_order", phase.is_in_order),
-    )
-}
-
-fn caller() -> Vec<Rule> {
-    vec![
-        works(),
-        rule(
-            "each call of the kernel's clock is a system call",
-            |phase| is("clocksource", phase.clocksource.as_deref(), "hpet"),
-        ),
-        rule("it has called the clock", |phase| {
-            at_least("output.call_ns", phase.output.call_ns, 1)
-        }),
-        rule("its time never steps back", |phase| {
-            equals("output.backward", phase.output.backward, 0)
-        }),
-        after_the_program_before(),
-    ]
-}
-
-/// Each call of the kernel's clock would be a system call.
-fn caller_served() -> Vec<Rule> {
-    vec![
-        rule("it is served", |phase| {
-            let text = "/init has the clock of /run/tickline/page.v1";
-            has("errors", phase.errors.as_deref(), text)
-        }),
-        rule(
-            "three times as fast a call, though the host be busy",
-            |phase| {
-                at_most_that(
-                    "output.call_ns",
-                    phase.output.call_ns,
-                    phase.native_third_ns,
-                )
-            },
-        ),
-    ]
-}
-
-/// `tickline who` must find a program that asks for the time 100,000 times a second. Such a call
-/// takes at least 300 ns, so the calls take at least 30 permille of a CPU.
-fn who() -> Vec<Rule> {
-    vec![
-        counted(),
-        rule("each call is a system call", |phase| {
-            is("clocksource", phase.clocksource.as_deref(), "hpet")
-        }),
-        rule("the program is found", |phase| {
-            is_true("first_is_asker", phase.first_is_asker)
-        }),
-        rule("by its name", |phase| {
-            is("asker.process", phase.asker.process.as_deref(), "asker")
-        }),
-        rule("and its clock", |phase| {
-            is(
-                "asker.clock",
-                phase.asker.clock.as_deref(),
-                "clock_gettime MONOTONIC",
-            )
-        }),
-        rule("as often as it says itself", |phase| {
-            at_least("counted_permille", phase.counted_permille, 990)
-        }),
-        rule("as often as it says itself", |phase| {
-            at_most("counted_permille", phase.counted_permille, 1_010)
-        }),
-        rule("every sample had room", |phase| {
-            equals("who.lost_calls", phase.who.lost_calls, 0)
-        }),
-        rule("the calls cost a part of a CPU", |phase| {
-            at_least("core_permille", phase.core_permille, 30)
-        }),
-        rule("less, when fixed", |phase| {
-            let fixed = phase.fixed_core_permille;
-            at_most_that("fixed_core_permille", fixed, phase.core_permille)
-        }),
-    ]
-}
-
-fn counted() -> Rule {
-    rule("calls were counted", |phase| {
-        equals("exit_code", phase.exit_code, 0)
-    })
-}
-
-/// Readings may be ahead by the rest of the window, at most 1 s. The status says so within 100 ms.
-/// After a jump within its window, a line goes on until the next iteration. This takes at most one
-/// interval, and 50 ms until the thread is scheduled.
-fn moved() -> Vec<Rule> {
-    let mut rules = vec![
-        possible(),
-        rule("ahead by what was left of the window at most", |phase| {
-            at_most("ahead_ns", phase.ahead_ns, 1_000_000_000)
-        }),
-        rule("behind by the bound that is claimed at most", |phase| {
-            let bracket_ns = phase.narrowest_bracket_ns;
-            let limit_ns = bracket_ns.zip(phase.widest_bound_ns);
-            let limit_ns = limit_ns.map(|(bracket_ns, bound_ns)| bracket_ns + bound_ns);
-            at_most_that("behind_ns", phase.behind_ns, limit_ns)
-        }),
-    ];
-    rules.extend(resumed(NOTICED_MS));
-    rules
-}
-
-/// How soon readings are within their bounds again, or the status says that they are not. After a
-/// resume the kernel wakes the clock's thread at once (`timerfd_resume`).
-fn resumed(within_ms: u64) -> Vec<Rule> {
-    vec![
-        rule("it is off, and does not say so", |phase| {
-            at_most("work.unreported_ms", phase.work.unreported_ms, 100)
-        }),
-        rule("the bounds hold again", move |phase| {
-            at_most("work.outside_ms", phase.work.outside_ms, within_ms)
-        }),
-    ]
-}
-
-/// chronyd's server keeps within its stated dispersion, whatever happens to chronyd and to the
-/// clock.
-fn utc() -> Vec<Rule> {
-    let mut rules = vec![
-        rule("chronyd is the source", |phase| {
-            is_true("work.synchronised.reached", phase.work.synchronised.reached)
-        }),
-        rule("the readers got intervals", |phase| {
-            at_least("kinds.chronyd", phase.kinds.chronyd, 100_000)
-        }),
-    ];
-    rules.extend(Group::UtcRead.rules());
-    rules.extend(Group::UtcContainsTrueTime.rules());
-    rules
 }
 
 /// The clocksource of a guest before its act.

@@ -177,7 +177,6 @@ fn checks(guest: &mut Guest) -> Result<Vec<Check>, String> {
             checks.push(Check::new(phase, expected::fix(fix.clone())));
         }
     }
-    checks.extend(expected::own(&guest.name));
     Ok(checks)
 }
 

@@ -4,19 +4,29 @@
 //! counter, and publishes.
 
 use super::{
-    Access, Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
-    MIN_INTERVAL_NS, NotPublished, Outcome, WAIT_FOR_HIGH_WATER_NS,
+    Cadence, Control, DISRUPTED_OFFSET_NS, Iteration, MAX_WINDOW_TICKS, MEETING_MARGIN_NS,
+    MIN_INTERVAL_NS, NotPublished, Outcome,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
-use crate::discipline::{Course, course_to, first_line_above, meet_old_line};
+use crate::discipline::{Correction, correction_to, first_line_above, meet_old_line};
 use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::reference::Reference;
 use crate::sample::Point;
-use crate::shared::{Event, Figures, SharedClock};
+use crate::shared::{Access, Event, Figures, SharedClock};
 use crate::state::WRAP_MASK;
 use crate::units::{FixedNs, ticks_between};
+
+/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
+/// the reference has passed the mark. The figure is one and a half times the sum of two margins:
+/// the mark's, and that of the line's start.
+pub(super) const WAIT_FOR_HIGH_WATER_NS: i64 = (2 * MEETING_MARGIN_NS * 3 / 2).cast_signed();
+
+const _: () = assert!(
+    WAIT_FOR_HIGH_WATER_NS.unsigned_abs() < MIN_INTERVAL_NS,
+    "a first line that waits for the mark waits for one interval at most"
+);
 
 /// A high-water mark that is lower than a first line by this does not matter to it, ns: much more
 /// than the tag alters a line from its start to its publication.
@@ -35,30 +45,46 @@ pub(super) struct Plan {
 
 impl Control {
     /// Plans the line that follows a line of slope `old`. The planned bounds hold for `over_ns` or
-    /// for the interval, whichever is shorter. `None` without a sample.
-    pub(super) fn make_plan(&self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<Plan> {
-        let (interval_ns, history) = (self.next_interval_ns(fit), &self.stability.history);
-        let target = match fit {
-            Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,
-            None => {
-                // There is only one sample since a jump or a change of rate. It shows the
-                // reference's time; the slope stays the old one.
-                let slope = self.slope.unwrap_or(old);
-                let (ticks, ns) = history.newest()?.middle(slope);
-                Target { ticks, ns, slope }
-            }
-        };
+    /// for the interval, whichever is shorter.
+    pub(super) fn make_plan(
+        &self,
+        old: Slope,
+        fit: Option<&Fit>,
+        over_ns: u64,
+    ) -> Result<Plan, NotPublished> {
+        let interval_ns = self.next_interval_ns(fit);
+        // There is a sample, so there are a target and bounds. Without one, the next sample would
+        // make them, as after samples that are too old.
+        let target = self
+            .target(old, fit, interval_ns)
+            .ok_or(NotPublished::SamplesTooOld)?;
         let allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
-        Some(Plan {
+        let bounds = self
+            .plan_bounds(target.slope, &allowance)
+            .ok_or(NotPublished::SamplesTooOld)?;
+        Ok(Plan {
             target,
             allowance,
-            bounds: self.plan_bounds(target.slope, &allowance)?,
+            bounds,
             interval_ns,
             has_proven_slope: fit.is_some(),
         })
     }
 
-    /// The bounds around `slope`, widened by the allowance.
+    /// The target of the line that follows a line of slope `old`; `None` without a sample.
+    fn target(&self, old: Slope, fit: Option<&Fit>, interval_ns: u64) -> Option<Target> {
+        let history = &self.stability.history;
+        if let Some(fit) = fit {
+            return history.target(fit, old.ticks_in(interval_ns));
+        }
+        // There is only one sample since a jump or a change of rate. It shows the reference's time;
+        // the slope stays the old one.
+        let slope = self.target_slope.unwrap_or(old);
+        let (ticks, ns) = history.newest()?.middle(slope);
+        Some(Target { ticks, ns, slope })
+    }
+
+    /// The bounds around `slope`, widened by the allowance; `None` without a sample.
     fn plan_bounds(&self, slope: Slope, allowance: &Allowance) -> Option<PlannedBounds> {
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
@@ -119,17 +145,17 @@ impl Control {
         })
     }
 
-    /// The line that replaces `old` at `at_ticks` and follows `course`.
+    /// The line that replaces `old` at `at_ticks` and makes `correction`.
     fn next_line(
         &self,
         old: &WindowedState,
-        course: &Course,
+        correction: &Correction,
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
-        let mut line = self.line_from(old, course.slope, at_ticks, window_ticks)?;
+        let mut line = self.line_from(old, correction.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
-        line.state = meet_old_line(old, line.state, course, at_ticks, margin_ticks);
+        line.state = meet_old_line(old, line.state, correction, at_ticks, margin_ticks);
         Ok(line)
     }
 
@@ -142,8 +168,8 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<u64, NotPublished> {
-        let course = course_to(old, at_ticks, &plan.target, window_ticks);
-        self.next_line(old, &course, at_ticks, window_ticks)
+        let correction = correction_to(old, at_ticks, &plan.target, window_ticks);
+        self.next_line(old, &correction, at_ticks, window_ticks)
             .map(|line| line.window_ticks)
     }
 
@@ -190,9 +216,9 @@ impl Control {
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
         let line_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
-        let course = self.swap_lines(plan, old, access, window_ticks)?;
+        let correction = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
-        self.record_replacement(plan, &course, shared, offset, interval_ns);
+        self.record_replacement(plan, &correction, shared, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
         let line_ns = old_slope
             .over(line_ticks.cast_signed())
@@ -209,19 +235,19 @@ impl Control {
     fn record_replacement<S>(
         &mut self,
         plan: &Plan,
-        course: &Course,
+        correction: &Correction,
         shared: &SharedClock<S>,
         offset: FixedNs,
         interval_ns: u64,
     ) {
         shared.events.count(Event::Replacement);
-        if course.step_to.is_some() {
+        if correction.step_to.is_some() {
             shared.events.count(Event::StepForward);
         }
-        let is_back = course.step_to.is_some() || self.is_usual(offset, plan.target.slope);
+        let is_back = correction.step_to.is_some() || self.is_usual(offset, plan.target.slope);
         self.is_disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.is_disrupted &= !is_back;
-        self.record(plan, course.offset, shared, interval_ns);
+        self.record(plan, correction.offset, shared, interval_ns);
     }
 
     /// The three steps of rule 2: announce, read the counter, publish.
@@ -231,7 +257,7 @@ impl Control {
         old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
-    ) -> Result<Course, NotPublished> {
+    ) -> Result<Correction, NotPublished> {
         let Access {
             shared,
             counter,
@@ -244,15 +270,15 @@ impl Control {
         // The bend removes the offset by the end of the window, not of the interval. A line may be
         // in use until its validity ends. With a bend for the interval, it would be off by several
         // times the offset by then.
-        let course = course_to(old, at_ticks, &plan.target, window_ticks);
-        match self.next_line(old, &course, at_ticks, window_ticks) {
+        let correction = correction_to(old, at_ticks, &plan.target, window_ticks);
+        match self.next_line(old, &correction, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let published =
                     shared
                         .cell
                         .publish(replacing.state, &line, &plan.bounds, self.suspended_ns);
                 if published {
-                    Ok(course)
+                    Ok(correction)
                 } else {
                     Err(NotPublished::StateChanged)
                 }
@@ -341,7 +367,8 @@ impl Control {
         before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
+        let slope = plan.target.slope;
+        let interval_ns = plan.interval_ns;
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
         let now_ticks = access.counter.now_ordered();
@@ -423,7 +450,7 @@ impl Control {
         let slope = plan.target.slope;
         self.stability
             .record_publication(plan.bounds.rounded, plan.target);
-        self.slope = Some(slope);
+        self.target_slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),
             max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),

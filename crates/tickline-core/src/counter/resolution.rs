@@ -51,15 +51,16 @@ pub fn resolution_ticks(counter: &impl Counter) -> u64 {
     let differences = memory.get_mut(..seen).unwrap_or(&mut []);
     differences.sort_unstable();
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
-    (seen >= MIN_DIFFERENCES)
-        .then(|| step(differences))
-        .flatten()
-        .unwrap_or(median)
+    if seen < MIN_DIFFERENCES {
+        return median;
+    }
+    step(differences).unwrap_or(median)
 }
 
 /// Fills `differences` with the differences of successive unequal reads. Returns their number.
 fn observe(counter: &impl Counter, differences: &mut [u64]) -> usize {
-    let (mut seen, mut last) = (0_usize, counter.now_ordered());
+    let mut seen = 0_usize;
+    let mut last = counter.now_ordered();
     for reads in 0..MAX_READS {
         if reads >= READS && seen >= MIN_DIFFERENCES {
             break;
@@ -84,13 +85,15 @@ fn observe(counter: &impl Counter, differences: &mut [u64]) -> usize {
 
 /// The step that the sorted differences show; `None` if no two are equal.
 fn step(sorted: &mut [u64]) -> Option<u64> {
-    let (seen, kept) = (sorted.len(), keep_repeated(sorted));
+    let seen = sorted.len();
+    let kept = keep_repeated(sorted);
     let near = |lower: &u64, upper: &u64| upper.abs_diff(*lower) <= 1;
     let runs = || sorted.get(..kept).unwrap_or(&[]).chunk_by(near);
     let most = runs().map(<[u64]>::len).max()?;
     // An interrupt may make two differences equal.
     let rare = (most >> 2).clamp(1, 2);
-    let (mut step, mut before) = (None, 0);
+    let mut step = None;
+    let mut before = 0;
     for run in runs() {
         let (&[first, ..], &[.., last]) = (run, run) else {
             continue;

@@ -28,7 +28,7 @@ impl HardwareCounter {
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
 
-    /// The counter, where an operating system vouches for the instruction. The caller knows that
+    /// The counter, where an operating system promises the instruction. The caller knows that
     /// the process may read it (point 5 of the [contract](super)). Linux promises its programs
     /// version 2.2 of the user-level ISA (`Documentation/arch/riscv/hwprobe.rst`), and `rdtime`
     /// belongs to the base of that version. `None` on a bare machine, whose processor may lack

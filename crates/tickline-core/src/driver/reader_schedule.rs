@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_is_too_long_begins_a_new_streak() {
+    fn a_gap_that_is_too_long_begins_a_new_streak() {
         let (schedule, ns) = started();
-        let pause_end_ns = ns + MAX_GAP_NS + 1;
+        let gap_end_ns = ns + MAX_GAP_NS + 1;
         for call in 0..8 {
-            assert!(!by_reference(&schedule, pause_end_ns + call), "call {call}");
+            assert!(!by_reference(&schedule, gap_end_ns + call), "call {call}");
         }
-        assert!(by_reference(&schedule, pause_end_ns + 8));
+        assert!(by_reference(&schedule, gap_end_ns + 8));
     }
 
     #[test]

@@ -65,30 +65,20 @@ use crate::control::INTERVAL_RANGE_NS;
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::reference::{Reference, Resolutions};
-use crate::shared::SharedClock;
+use crate::shared::Access;
 
-/// A clock's common line, and the clocks that are read to end it.
-pub(crate) struct CommonLine<'a, S, C, R> {
-    pub(crate) shared: &'a SharedClock<S>,
-    /// `None` if the machine has no counter. The clock then never has a line.
-    pub(crate) counter: Option<&'a C>,
-    pub(crate) reference: &'a R,
+/// Bars the clock of `access`: no reading that begins later uses the counter, until [`unbar`]. There
+/// is no access on a machine without a counter, whose clocks never have a line.
+fn bar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Reference>>) {
+    if let Some(access) = access {
+        access.shared.bar(access.counter, access.reference);
+    }
 }
 
-impl<S: StateCell, C: Counter, R: Reference> CommonLine<'_, S, C, R> {
-    /// Bars the clock. When this returns, no reading that begins later uses the counter, until
-    /// [`unbar`](Self::unbar).
-    fn bar(&self) {
-        if let Some(counter) = self.counter {
-            self.shared.bar(counter, self.reference);
-        }
-    }
-
-    /// Unbars the clock: lines may be published again.
-    fn unbar(&self) {
-        if let Some(counter) = self.counter {
-            self.shared.unbar(counter, self.reference);
-        }
+/// Unbars the clock of `access`: lines may be published again.
+fn unbar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Reference>>) {
+    if let Some(access) = access {
+        access.shared.unbar(access.counter, access.reference);
     }
 }
 
@@ -306,17 +296,17 @@ impl Keeper {
         &self,
         begun: Begun,
         judgement: Judgement,
-        line: &CommonLine<'_, S, impl Counter, impl Reference>,
+        access: Option<&Access<'_, S, impl Counter, impl Reference>>,
     ) -> Option<LineKind> {
         let kind = begun.line_kind();
         let Begun { word, is_review } = begun;
         // The line of the earlier judgement ends. `set_line_kind` has left a common line in use.
         if is_review || kind == LineKind::PerCpu {
-            line.bar();
+            bar(access);
         }
         let stage = match judgement {
             Judgement::Open { .. } => {
-                line.unbar();
+                unbar(access);
                 // An iteration is due now. After a review, the time is that of the line that has
                 // ended.
                 self.set_due(i64::MIN);
@@ -333,7 +323,7 @@ impl Keeper {
         let stands = self.set_stage(word, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
-            line.bar();
+            bar(access);
         }
         if !stands {
             // After a concurrent `enable` the word still says `Open`, although the judge has barred
@@ -383,19 +373,19 @@ impl Keeper {
     /// Ends the present line, and has the gates judged again before the next one.
     pub(crate) fn request_judgement<S: StateCell>(
         &self,
-        line: &CommonLine<'_, S, impl Counter, impl Reference>,
+        access: Option<&Access<'_, S, impl Counter, impl Reference>>,
     ) {
         self.change_word(request);
-        line.bar();
+        bar(access);
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
     pub(crate) fn disable<S: StateCell>(
         &self,
-        line: &CommonLine<'_, S, impl Counter, impl Reference>,
+        access: Option<&Access<'_, S, impl Counter, impl Reference>>,
     ) {
         self.change_word(|word| request(word) | DISABLED_BIT);
-        line.bar();
+        bar(access);
     }
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate

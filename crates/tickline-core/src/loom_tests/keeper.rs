@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::{Coverage, OPEN, Scene, Time, View, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Control, Outcome};
-use crate::gate::keeper::{CommonLine, Judgement, Keeper, LineKind, Stage};
+use crate::gate::keeper::{Judgement, Keeper, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::shared::{ReadingSource, SharedClock};
+use crate::shared::{Access, ReadingSource};
 use crate::state::Phase;
 use crate::try_lock::{LockToken, TryLock};
 
@@ -49,12 +49,12 @@ impl Judged {
 
     fn request_judgement(&self) {
         self.scene
-            .with_common_line(|line| self.keeper.request_judgement(line));
+            .with_access(|access| self.keeper.request_judgement(Some(access)));
     }
 
     pub(super) fn disable(&self) {
         self.scene
-            .with_common_line(|line| self.keeper.disable(line));
+            .with_access(|access| self.keeper.disable(Some(access)));
     }
 
     /// Judges the gates if that is due. Returns the kind of lines for which the keeper admits this
@@ -74,7 +74,7 @@ impl Judged {
         };
         let kind = self
             .scene
-            .with_common_line(|line| self.keeper.settle(begun, judgement, line));
+            .with_access(|access| self.keeper.settle(begun, judgement, Some(access)));
         assert!(
             kind.is_none_or(|kind| kind == judged),
             "judged for {judged:?}, admitted for {kind:?}"
@@ -252,13 +252,11 @@ pub(super) fn judge_without_line(
     keeper: &Keeper,
     judge: impl FnOnce() -> Judgement,
 ) -> Option<LineKind> {
-    let (shared, time) = (SharedClock::new(LineCell::new()), Time::new(0, 0));
-    let view = time.view(WRITER_TICKS);
-    let begun = keeper.begin_if_due(&view)?;
-    let line = CommonLine {
-        shared: &shared,
-        counter: None::<&View<'_>>,
-        reference: &view,
-    };
-    keeper.settle(begun, judge(), &line)
+    let time = Time::new(0, 0);
+    let begun = keeper.begin_if_due(&time.view(WRITER_TICKS))?;
+    keeper.settle(
+        begun,
+        judge(),
+        None::<&Access<'_, LineCell, View<'_>, View<'_>>>,
+    )
 }

@@ -1,6 +1,6 @@
 //! Tests of the CPUs' lines. Each test moves the thread, or calibrates the CPU, at an exact step.
 
-// Hundreds of clocks settle here, and there is no unsafe code: Miri would take too long.
+// Hundreds of clocks become steady here, and there is no unsafe code: Miri would take too long.
 #![cfg(not(miri))]
 
 use super::*;
@@ -45,7 +45,7 @@ impl CpuCounter for Board {
 }
 
 /// A board after iterations of both CPUs' loops, which are now in their steady state.
-fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
+fn steady_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
     let machine = Machine::new();
     let board = leak(Board {
         machine,
@@ -65,7 +65,7 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl;
         }
         machine.pass(next[0].min(next[1]));
     }
-    panic!("the clocks did not settle");
+    panic!("the clocks did not become steady");
 }
 
 /// Runs an iteration on `cpu`. Returns the time until the next one, ns.
@@ -89,7 +89,7 @@ fn calibrate(
 /// nothing about the new clock. Symptom: the bounds went on as if the new clock had no steps.
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
-    let (board, clocks, _) = settled_board(true);
+    let (board, clocks, _) = steady_board(true);
     let (mut calibration, mut config) = (CpuControl::new(CONFIG), CONFIG);
     let now_ns = || board.machine.truth_ns();
     let pass = |calibration: &mut CpuControl, config: &Config| {
@@ -154,7 +154,7 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
     for atomic in [false, true] {
         let mut refused = 0;
         for reading in READINGS {
-            let (board, clocks, _) = settled_board(atomic);
+            let (board, clocks, _) = steady_board(atomic);
             let mut served = 0;
             let steps = moved_at_each_step(board, || {
                 let before = board.machine.truth_ns();
@@ -187,7 +187,7 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
 #[test]
 fn a_migration_never_ends_a_cpus_line() {
     for atomic in [false, true] {
-        let (board, clocks, _) = settled_board(atomic);
+        let (board, clocks, _) = steady_board(atomic);
         let steps = moved_at_each_step(board, || {
             let before = board.machine.truth_ns();
             let (_, reading) = read_slow(clocks, board, board.machine).expect("in the table");
@@ -234,7 +234,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
         .into_iter()
         .flat_map(|stop| READINGS.map(|reading| (stop, reading)))
     {
-        let (board, clocks, _) = settled_board(true);
+        let (board, clocks, _) = steady_board(true);
         let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
         let replace = move || {
             board.machine.pass(100);
@@ -258,7 +258,7 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
 /// reading by the old line would be ahead of later readings.
 #[test]
 fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
-    let (board, clocks, _) = settled_board(true);
+    let (board, clocks, _) = steady_board(true);
     let reads = leak(Cell::new(0));
     let is_stop = |step| {
         reads.set(reads.get() + u32::from(step == Step::Counter));
@@ -279,7 +279,7 @@ fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
 /// not wait for it.
 #[test]
 fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
-    let (board, clocks, mut calibrations) = settled_board(true);
+    let (board, clocks, mut calibrations) = steady_board(true);
     let read = move || {
         let start = board.machine.now();
         let seen = read_slow(clocks, board, board.machine).unwrap().1;
@@ -308,7 +308,7 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
 
 #[test]
 fn an_id_outside_of_the_table_reads_nothing() {
-    let (board, clocks, _) = settled_board(false);
+    let (board, clocks, _) = steady_board(false);
     board.on.set(1);
     let clocks = &clocks[..1];
     assert!(
@@ -367,7 +367,7 @@ fn a_pass_sets_the_cadence_and_when_it_comes_back() {
 #[test]
 fn each_cpu_reads_its_own_line() {
     for atomic in [false, true] {
-        let (board, clocks, _) = settled_board(atomic);
+        let (board, clocks, _) = steady_board(atomic);
         for cpu in [0, 1, 0] {
             board.on.set(cpu);
             for reading in READINGS {
@@ -383,7 +383,7 @@ fn each_cpu_reads_its_own_line() {
 
 #[test]
 fn a_cpu_that_is_not_calibrated_falls_back_alone() {
-    let (board, clocks, mut calibrations) = settled_board(false);
+    let (board, clocks, mut calibrations) = steady_board(false);
     for _ in 0..10 {
         board.machine.pass(INTERVAL_NS);
         calibrate(board, clocks, &mut calibrations, 0);
@@ -417,7 +417,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
     const BURST_STEPS: u32 = 90;
     let (mut lost, mut step) = (0, 0);
     loop {
-        let (board, clocks, mut calibrations) = settled_board(true);
+        let (board, clocks, mut calibrations) = steady_board(true);
         board.machine.pass(INTERVAL_NS - 100_000_000);
         let other = clocks[1].cell.snapshot();
         let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
@@ -456,7 +456,7 @@ fn a_writer_that_is_moved_away_publishes_nothing() {
 /// After such an iteration the next ones make a line again.
 #[test]
 fn a_cpu_whose_writer_was_moved_away_gets_a_line_again() {
-    let (board, clocks, mut calibrations) = settled_board(true);
+    let (board, clocks, mut calibrations) = steady_board(true);
     board.machine.pass(INTERVAL_NS - 100_000_000);
     let (_, (iteration, _)) = interrupted(
         board.machine,

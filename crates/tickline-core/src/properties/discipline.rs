@@ -1,9 +1,9 @@
-//! Properties of `course_to`, `meet_old_line` and `first_line_above`, on which the order rests.
+//! Properties of `correction_to`, `meet_old_line` and `first_line_above`, on which the order rests.
 //!
 //! The functions compare exact values where these fit. Saturated values of `FixedNs` or `i64` have
 //! no promise.
 
-use crate::discipline::{Course, STEP_PPB, course_to, first_line_above, meet_old_line};
+use crate::discipline::{Correction, STEP_PPB, correction_to, first_line_above, meet_old_line};
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
 use crate::state::WRAP_MASK;
@@ -17,45 +17,45 @@ use super::{CHEAP, above, config, number, signed_number};
 
 /// Rule 11: if the target is ahead by much, the line steps to it. Every other offset is slewed, and
 /// no rate is below half.
-fn check_course(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) -> Course {
-    let course = course_to(&old.line, at_ticks, target, window_ticks);
+fn check_correction(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) -> Correction {
+    let correction = correction_to(&old.line, at_ticks, target, window_ticks);
     let ours = old.exact_at(at_ticks) >> 16;
     let theirs = carried(target.ticks, &units(target.ns), target.slope, at_ticks);
     let window = wide(window_ticks.max(1));
-    let story = || format!("{old:?} at {at_ticks} to {target:?} in {window_ticks}: {course:?}");
+    let story = || format!("{old:?} at {at_ticks} to {target:?} in {window_ticks}: {correction:?}");
     let rate = target.slope.bits;
     let slowest = rate - rate / 2;
-    assert!(course.slope.bits >= slowest, "{}", story());
+    assert!(correction.slope.bits >= slowest, "{}", story());
     if i64::try_from(floor_ns(&ours)).is_err()
         || !is_moderate(&theirs)
         || window_ticks > Line::MAX_DELTA_TICKS
     {
-        return course;
+        return correction;
     }
 
     let offset = &ours - &theirs;
-    assert_eq!(units(course.offset), offset, "{}", story());
+    assert_eq!(units(correction.offset), offset, "{}", story());
     let scaled: BigInt = bits(target.slope) * window_ticks * STEP_PPB;
     if is_moderate(&scaled) {
         assert_eq!(
-            course.step_to.is_some(),
+            correction.step_to.is_some(),
             -&offset > scaled / NS_PER_S,
             "{}",
             story()
         );
     }
-    if let Some(step_to) = course.step_to {
+    if let Some(step_to) = correction.step_to {
         assert!(
             units(step_to) == theirs && theirs > ours,
             "a step goes forward, to the target: {}",
             story()
         );
-        assert_eq!(course.slope, target.slope, "{}", story());
-        return course;
+        assert_eq!(correction.slope, target.slope, "{}", story());
+        return correction;
     }
     // The rest of the offset after one window.
-    let left = &offset + (bits(course.slope) - rate) * &window;
-    let bent = course.slope.bits;
+    let left = &offset + (bits(correction.slope) - rate) * &window;
+    let bent = correction.slope.bits;
     if bent == u64::MAX {
         assert!(left < window, "faster than was needed: {}", story());
     } else if bent == slowest {
@@ -63,7 +63,7 @@ fn check_course(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64)
     } else {
         assert!(-&window < left && left < window, "{left} left: {}", story());
     }
-    course
+    correction
 }
 
 /// The least `b` with which `next` is not below any of the points (ticks, units of 2^-64 ns).
@@ -89,28 +89,41 @@ const fn is_in_one_turn(from_ticks: u64, to_ticks: u64) -> bool {
 
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
 /// than necessary.
-fn check_meeting(old: &Oracle, course: &Course, at_ticks: u64, margin_ticks: u64, probe: u64) {
-    let Some(next) = old.next(course.slope, true) else {
+fn check_meeting(
+    old: &Oracle,
+    correction: &Correction,
+    at_ticks: u64,
+    margin_ticks: u64,
+    probe: u64,
+) {
+    let Some(next) = old.next(correction.slope, true) else {
         return;
     };
-    let replacement = meet_old_line(&old.line, next.line.state, course, at_ticks, margin_ticks);
+    let replacement = meet_old_line(
+        &old.line,
+        next.line.state,
+        correction,
+        at_ticks,
+        margin_ticks,
+    );
     let (early, late) = (
         at_ticks.wrapping_sub(margin_ticks),
         at_ticks.wrapping_add(margin_ticks),
     );
-    let stepped = course.step_to.map(|ns| (at_ticks, units(ns) << 16));
+    let stepped = correction.step_to.map(|ns| (at_ticks, units(ns) << 16));
     let points: Vec<_> = [early, late]
         .map(|ticks| (ticks, old.exact_at(ticks)))
         .into_iter()
         .chain(stepped)
         .collect();
-    if !course.step_to.is_none_or(is_exact) {
+    if !correction.step_to.is_none_or(is_exact) {
         return;
     }
     let Some(b) = least_b(&next, &points) else {
         return;
     };
-    let story = || format!("{old:?}, {course:?} at {at_ticks} +- {margin_ticks}: {replacement:?}");
+    let story =
+        || format!("{old:?}, {correction:?} at {at_ticks} +- {margin_ticks}: {replacement:?}");
     assert_eq!(replacement, next.line.state.with_b(b), "{}", story());
     if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(early, late) {
         return;
@@ -170,8 +183,8 @@ proptest! {
     fn rule_11_steering_goes_forward_and_never_below_half_the_rate(
         ((old, at, target), window) in (meeting(), number())
     ) {
-        check_course(&old, at, &target, window);
-        check_course(&old, at, &target, window & 0xffff_ffff);
+        check_correction(&old, at, &target, window);
+        check_correction(&old, at, &target, window & 0xffff_ffff);
     }
 
     #[test]
@@ -179,14 +192,14 @@ proptest! {
         ((old, at, target), window, margin, probe)
             in (meeting(), 0..1_u64 << 36, 0..1_u64 << 20, any::<u64>())
     ) {
-        let course = check_course(&old, at, &target, window);
-        check_meeting(&old, &course, at, margin, probe);
+        let correction = check_correction(&old, at, &target, window);
+        check_meeting(&old, &correction, at, margin, probe);
         // The slopes differ minimally or not at all. With the old slope the old line must result,
         // also for a step to below it, and a line a nanosecond higher for the smallest step up.
         let step_by = |units| (old.slope(), Some(above(old.line.fixed_at(at), units)));
         for (slope, step_to) in [(target.slope, None), (old.slope(), None), step_by(-5_000 << 48), step_by(1)] {
-            let course = Course { slope, step_to, offset: FixedNs::ZERO };
-            check_meeting(&old, &course, at, margin, probe);
+            let correction = Correction { slope, step_to, offset: FixedNs::ZERO };
+            check_meeting(&old, &correction, at, margin, probe);
         }
     }
 

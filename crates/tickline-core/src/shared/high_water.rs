@@ -109,16 +109,16 @@ fn margin_ticks(line: &WindowedState) -> u64 {
 
 /// The last use of the line by any reading, ticks from the line's start, if `ticks` was read after
 /// the state that ended the line.
-fn last_used_ticks_in(line: &WindowedState, ticks: u64) -> u64 {
-    let ticks_in = ticks.wrapping_sub(line.start_ticks);
-    ticks_in
+fn last_used_ticks_into(line: &WindowedState, ticks: u64) -> u64 {
+    let ticks_into = ticks.wrapping_sub(line.start_ticks);
+    ticks_into
         .saturating_add(margin_ticks(line))
         .min(line.valid_ticks())
 }
 
 /// The furthest that the counter can have come by `reference_ns`, ticks from the line's start, if
 /// there was no suspend since the point `since`.
-fn reachable_ticks_in(
+fn reachable_ticks_into(
     line: &WindowedState,
     since: Point,
     slowest: Slope,
@@ -169,11 +169,11 @@ impl<S: StateCell> SharedClock<S> {
         ticks: u64,
         reference: &impl Reference,
     ) -> bool {
-        let ticks_in = ticks.wrapping_sub(line.start_ticks);
-        if ticks_in < line.window_ticks {
+        let ticks_into = ticks.wrapping_sub(line.start_ticks);
+        if ticks_into < line.window_ticks {
             return true;
         }
-        ticks_in < line.valid_ticks() && {
+        ticks_into < line.valid_ticks() && {
             // The reference is read after the counter, so when `ticks` were read it was not later
             // than this.
             let reference_ns = reference.monotonic_ns();
@@ -207,8 +207,8 @@ impl<S: StateCell> SharedClock<S> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> i64 {
-        let mut last_ticks_in = last_used_ticks_in(line, ticks);
-        if last_ticks_in > line.window_ticks {
+        let mut last_ticks_into = last_used_ticks_into(line, ticks);
+        if last_ticks_into > line.window_ticks {
             let (evidence, slowest) = self.evidence(line);
             let unsuspended = ticks_between(line.start_ticks, ticks) < 0
                 && was_not_suspended(&evidence, reference);
@@ -217,18 +217,18 @@ impl<S: StateCell> SharedClock<S> {
                 .monotonic_ns()
                 .max(self.vouched_ns.load(Ordering::Relaxed));
             let vouched_ticks = vouched_ticks(&evidence, slowest, reference_ns);
-            let vouched_ticks_in = ticks_since(line.start_ticks, vouched_ticks);
-            last_ticks_in = last_ticks_in.min(vouched_ticks_in.max(line.window_ticks));
+            let vouched_ticks_into = ticks_since(line.start_ticks, vouched_ticks);
+            last_ticks_into = last_ticks_into.min(vouched_ticks_into.max(line.window_ticks));
             if unsuspended {
                 // The newest point counts unless it is from before the reset.
                 let since = newest
                     .filter(|point| line.is_valid_at(point.ticks))
                     .unwrap_or(evidence.proven);
-                last_ticks_in =
-                    last_ticks_in.min(reachable_ticks_in(line, since, slowest, reference_ns));
+                last_ticks_into =
+                    last_ticks_into.min(reachable_ticks_into(line, since, slowest, reference_ns));
             }
         }
-        line.at(line.start_ticks.wrapping_add(last_ticks_in))
+        line.at(line.start_ticks.wrapping_add(last_ticks_into))
     }
 }
 

@@ -148,8 +148,8 @@ impl<S: StateCell> SharedClock<S> {
             .unwrap_or_else(|| self.read_slow(counter, reference).ns)
     }
 
-    /// An ordered read of the counter, ticks, for which the clock vouches: it was not barred, and
-    /// its line was current, when the counter was read. `None` where
+    /// An ordered read of the counter, ticks. The clock was not barred, and its line was current,
+    /// when the counter was read. `None` where
     /// [`read_ordered_ns`](Self::read_ordered_ns) returns `None`. For callers that convert ticks by
     /// lines of their own.
     #[inline]

@@ -13,9 +13,9 @@
 //! Both limits are proven, and a bound may use either. One is the *rate*, [`RATE_PPB`], which is
 //! narrow for short lines. The other is the *range* of the error, which does not grow. The kernel
 //! does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle.
-//! So the range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
-//! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
-//! over [`BLOCK_NS`].
+//! So the range is [`MAX_NS`] until it has been learnt. The learnt range is [`RANGE_FACTOR`] times
+//! the largest distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear
+//! samples over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
 //! middle, too. It never makes a bracket narrower. A sample is *clear* if neither the sample nor
@@ -23,10 +23,9 @@
 //! ([`widest_clear`]). Only clear samples prove that there is little dither. From the distance of
 //! any other sample, the largest possible effect of noise is subtracted.
 //!
-//! The factor is 4 ([`RANGE_FACTOR`]), because with 2 a bound was broken on 2 of 9,000 simulated
-//! machines. A contradiction, a change of `adjtimex`'s frequency or a jump makes the range unknown
-//! again. Without the rule of clear samples, noise of 10 ns on either side looked like dither: 19
-//! ns of it in the simulator, and 33 ns on Zen 5 with busy neighbours.
+//! A contradiction, a change of `adjtimex`'s frequency or a jump makes the range unknown again.
+//! Without the rule of clear samples, noise of 10 ns on either side looked like dither: 19 ns of it
+//! in the simulator, and 33 ns on Zen 5 with busy neighbours.
 //!
 //! If 256 samples do not hold 32 clear ones, noise may last, or the narrowest sample was a lucky
 //! one. The distances of these samples then count as they are. So noise can widen the range up to
@@ -66,15 +65,15 @@ const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 /// of 9,000 simulated machines, whose samples had happened to be near the intended line.
 const RANGE_FACTOR: i64 = 4;
 
-/// The least number of samples in a block of evidence.
+/// The least number of clear samples in a block.
 const BLOCK_SAMPLES: u32 = 32;
 
-/// The time that a block of evidence spans, ns: twenty of the longest ticks.
+/// The time that a block spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * MAX_TICK_NS;
 
-/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, those that are not clear are
-/// evidence, too.
-const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
+/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, those that are not clear count,
+/// too.
+const MAX_BLOCK_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
@@ -120,7 +119,7 @@ impl Departure {
     }
 }
 
-/// A block of evidence.
+/// Samples in a row, from which the range is learnt.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     since_ticks: u64,
@@ -163,7 +162,8 @@ impl Dither {
         self.narrowest = Some(narrowest);
         if before > widest_clear(narrowest) {
             // The earlier samples only looked clear.
-            (self.current, self.previous) = (None, None);
+            self.current = None;
+            self.previous = None;
         }
         let block = self.current.get_or_insert(Block {
             since_ticks: departure.ticks,
@@ -185,7 +185,7 @@ impl Dither {
         if block.clear >= BLOCK_SAMPLES {
             self.previous = Some(block.largest);
             self.current = None;
-        } else if block.samples >= MAX_SAMPLES {
+        } else if block.samples >= MAX_BLOCK_SAMPLES {
             self.previous = Some(block.largest_with_noise);
             self.current = None;
             // The next block judges by the samples that the history still has.
@@ -218,116 +218,180 @@ impl Dither {
 mod tests {
     use super::*;
 
-    /// Equal samples: their number; their interval, ms; the distance of each, ns; its width, and
-    /// the range that the earlier samples leave open, ns (a sample is clear if both are 20); the
-    /// learnt range after them, ns, `None` while it is unknown.
-    type EqualSamples = (u32, u64, i64, (i64, i64), Option<i64>);
+    /// How well a sample shows its distance from the line before it, ns.
+    #[derive(Clone, Copy)]
+    struct Look {
+        width_ns: i64,
+        /// The width of the range that the earlier samples leave open.
+        uncertainty_ns: i64,
+    }
 
-    const CLEAR: (i64, i64) = (20, 20);
-    const WIDE: (i64, i64) = (40, 40);
+    const CLEAR: Look = Look {
+        width_ns: 20,
+        uncertainty_ns: 20,
+    };
+    const WIDE: Look = Look {
+        width_ns: 40,
+        uncertainty_ns: 40,
+    };
 
-    const CASES: [(&str, &[EqualSamples]); 10] = [
-        (
-            "unknown before 32 samples",
-            &[(31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))],
-        ),
-        (
-            "unknown before two seconds",
-            &[(199, 10, 1, CLEAR, None), (2, 10, 1, CLEAR, Some(4))],
-        ),
-        ("2 ns at the least", &[(32, 100, 0, CLEAR, Some(2))]),
-        (
-            "four times the largest distance",
-            &[
-                (31, 100, 0, CLEAR, None),
-                (1, 100, 5, CLEAR, Some(20)),
-                (1, 100, 12, CLEAR, Some(48)),
-            ],
-        ),
-        (
-            "48 ns at the most",
-            &[(31, 100, 0, CLEAR, None), (1, 100, 13, CLEAR, Some(48))],
-        ),
-        (
-            "a larger distance counts at once, and until a whole block shows only smaller ones",
-            &[
-                (32, 100, 1, CLEAR, Some(4)),
-                (1, 100, 6, CLEAR, Some(24)),
-                (62, 100, 1, CLEAR, Some(24)),
-                (1, 100, 1, CLEAR, Some(4)),
-            ],
-        ),
-        (
-            "noise is subtracted, unless of 256 samples none was clear",
-            &[
-                (32, 100, 1, CLEAR, Some(4)),
-                (60, 100, 3, (40, 20), Some(4)),
-                (60, 100, 4, (20, 40), Some(4)),
-                (135, 100, 5, WIDE, Some(4)),
-                (1, 100, 5, WIDE, Some(22)),
-            ],
-        ),
-        (
-            "noise may hide no more than a part of a distance",
-            &[
-                (32, 100, 1, CLEAR, Some(4)),
-                (60, 100, 20, WIDE, Some(4)),
-                (1, 100, 25, WIDE, Some(20)),
-            ],
-        ),
-        (
-            "256 samples are too few within two seconds",
-            &[
-                (1, 1, 1, CLEAR, None),
-                (1_999, 1, 2, WIDE, None),
-                (1, 1, 2, WIDE, Some(10)),
-            ],
-        ),
-        (
-            "wide samples look clear until a narrow one comes",
-            &[
-                (32, 100, 10, WIDE, Some(40)),
-                (31, 100, 1, CLEAR, None),
-                (1, 100, 1, CLEAR, Some(4)),
-            ],
-        ),
-    ];
+    /// A dither of which equal samples come in equal intervals.
+    struct Learning {
+        dither: Dither,
+        ticks: u64,
+        every_ms: u64,
+    }
+
+    impl Learning {
+        fn every_ms(every_ms: u64) -> Self {
+            Self {
+                dither: Dither::new(),
+                ticks: 1 << 40,
+                every_ms,
+            }
+        }
+
+        /// Adds `count` samples, each half a nanosecond more than `distance_ns` from the line before
+        /// it.
+        fn add(&mut self, count: u32, look: Look, distance_ns: i64) {
+            for _ in 0..count {
+                self.ticks += self.every_ms * 1_000_000;
+                let departure = Departure {
+                    ticks: self.ticks,
+                    distance: FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half()),
+                    width: FixedNs::from_ns(look.width_ns),
+                    uncertainty: FixedNs::from_ns(look.uncertainty_ns),
+                    narrowest_before: FixedNs::from_ns(look.width_ns),
+                };
+                self.dither
+                    .add(&departure, Slope::from_hz(1_000_000_000).unwrap());
+            }
+        }
+
+        /// The learnt range, ns; `None` while it is unknown, and the largest one is assumed.
+        fn range_ns(&self) -> Option<i64> {
+            let range_ns = self.dither.range().ceil_ns();
+            if self.dither.is_known() {
+                return Some(range_ns);
+            }
+            assert_eq!(range_ns, MAX_NS.cast_signed());
+            None
+        }
+    }
 
     #[test]
-    fn the_range_is_known_by_enough_clear_samples() {
-        for (name, steps) in CASES {
-            let (mut dither, mut ticks) = (Dither::new(), 1 << 40);
-            for (index, &(samples, gap_ms, distance_ns, (width_ns, uncertainty_ns), range_ns)) in
-                steps.iter().enumerate()
-            {
-                let (width, uncertainty) =
-                    (FixedNs::from_ns(width_ns), FixedNs::from_ns(uncertainty_ns));
-                let distance = FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half());
-                for _ in 0..samples {
-                    ticks += gap_ms * 1_000_000;
-                    let departure = Departure {
-                        ticks,
-                        distance,
-                        width,
-                        uncertainty,
-                        narrowest_before: width,
-                    };
-                    dither.add(&departure, Slope::from_hz(1_000_000_000).unwrap());
-                }
-                assert_eq!(
-                    dither.is_known(),
-                    range_ns.is_some(),
-                    "{name}, step {index}"
-                );
-                let expected_ns = range_ns.unwrap_or(MAX_NS.cast_signed());
-                assert_eq!(
-                    dither.range().ceil_ns(),
-                    expected_ns,
-                    "{name}, step {index}"
-                );
-            }
-            dither.forget();
-            assert!(!dither.is_known());
-        }
+    fn the_range_is_unknown_before_32_samples() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(31, CLEAR, 1);
+        assert_eq!(learning.range_ns(), None);
+        learning.add(1, CLEAR, 1);
+        assert_eq!(learning.range_ns(), Some(4));
+    }
+
+    #[test]
+    fn the_range_is_unknown_before_two_seconds() {
+        let mut learning = Learning::every_ms(10);
+        learning.add(199, CLEAR, 1);
+        assert_eq!(learning.range_ns(), None);
+        learning.add(2, CLEAR, 1);
+        assert_eq!(learning.range_ns(), Some(4));
+    }
+
+    #[test]
+    fn the_range_is_four_times_the_largest_distance() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(31, CLEAR, 0);
+        learning.add(1, CLEAR, 5);
+        assert_eq!(learning.range_ns(), Some(20));
+        learning.add(1, CLEAR, 12);
+        assert_eq!(learning.range_ns(), Some(48));
+    }
+
+    #[test]
+    fn the_range_is_2_ns_at_the_least() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(32, CLEAR, 0);
+        assert_eq!(learning.range_ns(), Some(2));
+    }
+
+    #[test]
+    fn the_range_is_48_ns_at_the_most() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(31, CLEAR, 0);
+        learning.add(1, CLEAR, 13);
+        assert_eq!(learning.range_ns(), Some(48));
+    }
+
+    #[test]
+    fn a_larger_distance_counts_at_once_and_until_a_whole_block_shows_only_smaller_ones() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(32, CLEAR, 1);
+        learning.add(1, CLEAR, 6);
+        assert_eq!(learning.range_ns(), Some(24));
+        learning.add(62, CLEAR, 1);
+        assert_eq!(learning.range_ns(), Some(24));
+        learning.add(1, CLEAR, 1);
+        assert_eq!(learning.range_ns(), Some(4));
+    }
+
+    #[test]
+    fn noise_is_subtracted_unless_of_256_samples_none_was_clear() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(32, CLEAR, 1);
+        let noise_in_the_sample = Look {
+            width_ns: 40,
+            ..CLEAR
+        };
+        learning.add(60, noise_in_the_sample, 3);
+        assert_eq!(learning.range_ns(), Some(4));
+        let noise_before_it = Look {
+            uncertainty_ns: 40,
+            ..CLEAR
+        };
+        learning.add(60, noise_before_it, 4);
+        assert_eq!(learning.range_ns(), Some(4));
+        learning.add(135, WIDE, 5);
+        assert_eq!(learning.range_ns(), Some(4));
+        learning.add(1, WIDE, 5);
+        assert_eq!(learning.range_ns(), Some(22));
+    }
+
+    #[test]
+    fn noise_may_hide_no_more_than_a_part_of_a_distance() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(32, CLEAR, 1);
+        learning.add(60, WIDE, 20);
+        assert_eq!(learning.range_ns(), Some(4));
+        learning.add(1, WIDE, 25);
+        assert_eq!(learning.range_ns(), Some(20));
+    }
+
+    #[test]
+    fn even_256_wide_samples_are_too_few_within_two_seconds() {
+        let mut learning = Learning::every_ms(1);
+        learning.add(1, CLEAR, 1);
+        learning.add(1_999, WIDE, 2);
+        assert_eq!(learning.range_ns(), None);
+        learning.add(1, WIDE, 2);
+        assert_eq!(learning.range_ns(), Some(10));
+    }
+
+    #[test]
+    fn wide_samples_look_clear_until_a_narrow_one_comes() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(32, WIDE, 10);
+        assert_eq!(learning.range_ns(), Some(40));
+        learning.add(31, CLEAR, 1);
+        assert_eq!(learning.range_ns(), None);
+        learning.add(1, CLEAR, 1);
+        assert_eq!(learning.range_ns(), Some(4));
+    }
+
+    #[test]
+    fn a_range_that_is_forgotten_is_unknown() {
+        let mut learning = Learning::every_ms(100);
+        learning.add(32, CLEAR, 1);
+        learning.dither.forget();
+        assert_eq!(learning.range_ns(), None);
     }
 }

@@ -1,4 +1,14 @@
 //! The global clock's thread, and the guards that keep it running.
+//!
+//! - **Starting and dropping are the only calls that wait for another thread.** They sleep until the
+//!   lock of the global clock's thread is released, which wakes the sleeper with the highest
+//!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
+//!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
+//!   are not for signal handlers.
+//! - **A start or a drop that is killed leaves the clock to readers.** It may leave a registered
+//!   thread that never begins, or a running one without a handle. The next start, or a reader that
+//!   finds a line ended, takes the lock over and unregisters that thread. Guards of that thread have
+//!   no effect any more.
 
 use core::time::Duration;
 
@@ -185,7 +195,7 @@ impl ClockGuard {
             };
             Ok(Self {
                 thread: running.thread.id,
-                process: sys::token(),
+                process: sys::process_token(),
             })
         });
         started.unwrap_or_else(|| {
@@ -201,7 +211,7 @@ impl Drop for ClockGuard {
     fn drop(&mut self) {
         // A child waits for no lock: it may have been held at the fork, and the guard does nothing
         // there. In this process the holder is a thread, which releases the lock.
-        let patience = if self.process == sys::token() {
+        let patience = if self.process == sys::process_token() {
             Duration::MAX
         } else {
             Duration::ZERO

@@ -18,8 +18,8 @@ use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
 use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
-use super::{Engine, GLOBAL};
-use crate::options::{EnvironmentSwitch, Probes};
+use super::Engine;
+use crate::options::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
@@ -71,7 +71,8 @@ impl Engine {
         let (Some(mut collector), Some(comparison)) = (self.collector(), compare::result()) else {
             return false;
         };
-        let (kind, facts) = (ticket.line_kind(), ticket.facts());
+        let kind = ticket.line_kind();
+        let facts = ticket.facts();
         *facts = Facts::UNKNOWN;
         facts.comparison = comparison;
         self.add_clock_facts(facts, kind);
@@ -155,7 +156,9 @@ impl Engine {
     /// Judges the gates by these facts, and records the verdicts.
     fn conclude(&self, facts: &Facts) -> Conclusion {
         let verdicts = each_gate(|gate| judge(gate, facts));
-        verdicts.iter().for_each(|verdict| self.record(*verdict));
+        verdicts
+            .iter()
+            .for_each(|verdict| self.record_verdict(*verdict));
         Conclusion {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
@@ -193,7 +196,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn record(&self, verdict: Verdict) {
+    pub(crate) fn record_verdict(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
             None => code(verdict.closed_by),
@@ -204,8 +207,8 @@ impl Engine {
         self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
 
-    pub(super) fn recorded(&self, gate: Gate) -> Verdict {
-        // ORDERING: Relaxed, as in `record`.
+    pub(super) fn recorded_verdict(&self, gate: Gate) -> Verdict {
+        // ORDERING: Relaxed, as in `record_verdict`.
         let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let index = usize::from(code & !WARNING).checked_sub(1);
         let reason = index.and_then(|index| Reason::ALL.get(index)).copied();
@@ -216,7 +219,7 @@ impl Engine {
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {
-        self.recorded(gate).closed_by
+        self.recorded_verdict(gate).closed_by
     }
 
     /// Whether Unix time comes from the OS clock, by the last judgement.
@@ -247,34 +250,6 @@ impl Engine {
 
     pub(super) fn is_disabled(&self) -> bool {
         self.clock.keeper.stage() == Stage::Disabled
-    }
-}
-
-/// Reads the environment variable before a clock starts, unless a reading has. A reading of the
-/// global clock that could not read the variable took it for unset. If the variable is `off`, that
-/// clock therefore judges again. Not for signal handlers.
-pub(crate) fn learn_environment(probes: Probes) {
-    if facts::read_environment(probes) {
-        GLOBAL.request_judgement();
-    }
-}
-
-// Here, because `options.rs` imports neither the engine nor the facts, which both import it.
-impl EnvironmentSwitch {
-    /// The variable's value, for a [`Backend`](crate::Backend) that reads the counter, which
-    /// [`Off`](Self::Off) forbids. `probes` says whether the call may read files. Not for signal
-    /// handlers.
-    ///
-    /// ```
-    /// use tickline::{EnvironmentSwitch, Probes};
-    ///
-    /// let may_read_counter = EnvironmentSwitch::at_start(Probes::Full) != EnvironmentSwitch::Off;
-    /// println!("the counter may be read: {may_read_counter}");
-    /// ```
-    #[must_use]
-    pub fn at_start(probes: Probes) -> Self {
-        learn_environment(probes);
-        facts::environment_switch(probes)
     }
 }
 

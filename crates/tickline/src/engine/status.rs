@@ -80,7 +80,7 @@ impl Engine {
                 Verdict::new(gate, Some(Reason::DriverStopped))
             }
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
-            _ => self.recorded(gate),
+            _ => self.recorded_verdict(gate),
         })
     }
 

@@ -93,7 +93,8 @@ fn calibrate(
     config: &Config,
     sleep: &StoppableSleep,
 ) -> WakeCause {
-    let (clock, record) = (&cpu_lines.clocks[cpu], &cpu_lines.records[cpu]);
+    let clock = &cpu_lines.clocks[cpu];
+    let record = &cpu_lines.records[cpu];
     let mut woken = WakeCause::Timeout;
     control.begin(config);
     let iteration = loop {

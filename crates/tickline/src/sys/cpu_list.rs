@@ -21,7 +21,10 @@ pub fn ranges(list: &[u8]) -> Option<Vec<RangeInclusive<usize>>> {
 
 /// Parses decimal digits, at least one, and nothing else; `parse` would accept a sign, too.
 fn number(digits: &str) -> Option<usize> {
-    digits.parse().ok().filter(|_| !digits.starts_with('+'))
+    if digits.starts_with('+') {
+        return None;
+    }
+    digits.parse().ok()
 }
 
 #[test]

@@ -20,11 +20,11 @@ pub(crate) use windows::{comparable_cpus, pin_this_thread};
 
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
-pub(crate) fn token() -> u64 {
+pub(crate) fn process_token() -> u64 {
     process_number().into()
 }
 
-/// The [`token`], as a number for locks.
+/// The [`process_token`], as a number for locks.
 pub(crate) fn process_number() -> u32 {
     if cfg!(target_family = "wasm") {
         1
@@ -42,8 +42,8 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 /// Does nothing: no file is read.
 pub(crate) fn forbid_reading_files() {}
 
-/// The token for the locks in this memory. On macOS and Windows it is the [`token`], because no
-/// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
+/// The token for the locks in this memory. On macOS and Windows it is the [`process_token`], because
+/// no process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
 /// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), and
 /// std does not distinguish them from a forked child. So all processes have the same number, and a
 /// forked child does not take over a lock that was held at the fork, and reads the OS clock.
@@ -128,14 +128,14 @@ impl Thread {
     }
 }
 
-/// The wait for a lock's release: a pause before the next attempt. std has nothing to sleep on that
+/// The wait for a lock's release: a sleep before the next attempt. std has nothing to sleep on that
 /// works in a forked child. A child's copy of a std `Mutex` may be held by a thread of the parent.
 #[derive(Debug)]
 pub(crate) struct Releases;
 
 impl Releases {
     /// The holder creates or joins a thread, which seldom takes a millisecond.
-    const PAUSE: Duration = Duration::from_millis(4);
+    const SLEEP: Duration = Duration::from_millis(4);
 
     pub(crate) const fn new() -> Self {
         Self
@@ -146,11 +146,11 @@ impl Releases {
         0
     }
 
-    /// Returns the time of the pause: a release in it is not noticed.
+    /// Returns the time of the sleep: a release in it is not noticed.
     #[expect(clippy::unused_self, reason = "Linux counts them")]
     pub(crate) fn wait(&self, _: u32) -> Option<Duration> {
-        StoppableSleep::plain().wait(Self::PAUSE);
-        Some(Self::PAUSE)
+        StoppableSleep::plain().wait(Self::SLEEP);
+        Some(Self::SLEEP)
     }
 
     #[expect(clippy::unused_self, reason = "Linux counts them")]

@@ -51,7 +51,7 @@ impl OsClock {
 #[cfg(any(not(target_os = "linux"), miri))]
 impl OsClock {
     /// Does nothing: the clock has only one route here.
-    pub(crate) fn trust_libc() {}
+    pub(crate) fn choose_libc() {}
 
     /// `CLOCK_MONOTONIC_RAW` of Linux, ns, which nobody steers; `None` on other systems.
     #[must_use]

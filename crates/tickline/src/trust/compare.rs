@@ -20,7 +20,7 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, RobustFutex, StoppableSleep, Thread, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
-/// The least pause between two tries, ns. The pause is at least as long as the last try took.
+/// The least rest between two tries, ns. A rest is at least as long as the last try took.
 const REST_NS: u64 = 20_000_000;
 
 /// The time after which a result is renewed, ns: CPUs and hosts of virtual machines change.
@@ -152,11 +152,10 @@ impl ComparisonThread {
         if comparison_lock().is_none() {
             return;
         }
-        let (sleep, futex) = (
-            Arc::new(StoppableSleep::plain()),
-            Arc::new(RobustFutex::new()),
-        );
-        let (thread_sleep, thread_futex) = (Arc::clone(&sleep), Arc::clone(&futex));
+        let sleep = Arc::new(StoppableSleep::plain());
+        let futex = Arc::new(RobustFutex::new());
+        let thread_sleep = Arc::clone(&sleep);
+        let thread_futex = Arc::clone(&futex);
         let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
             let _marked = thread_futex.hold();
             // The thread takes the lock, so that others notice if it is killed.

@@ -84,7 +84,8 @@ impl Baton {
     /// Waits for the baton of `turn`. Returns the giver's counter, and this thread's counter by
     /// `now_ordered`; `None` once a thread has given up.
     fn get(&self, turn: u32, now_ordered: impl Fn() -> u64) -> Option<Arrival> {
-        let (mut since_ns, mut running_since_ns) = (None, None);
+        let mut since_ns = None;
+        let mut running_since_ns = None;
         loop {
             for _ in 0..LOADS_PER_CLOCK_READ {
                 // ORDERING: Acquire, pairs with the Release store in `give`.
@@ -187,12 +188,16 @@ impl Exchanges {
 /// or if the process may not read a counter.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
-    let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else {
+    let Some(counter) = COUNTER else {
         return Exchanges::NONE;
     };
+    if !sys::may_read_counter() {
+        return Exchanges::NONE;
+    }
     let baton = Arc::new(Baton::default());
     let start = |cpu, exchange: fn(&Baton, HardwareCounter) -> Exchanges| {
-        let (inside, found) = (Arc::clone(&baton), Arc::new(OnceLock::new()));
+        let inside = Arc::clone(&baton);
+        let found = Arc::new(OnceLock::new());
         let found_inside = Arc::clone(&found);
         let thread = Thread::spawn(Some(c"tickline-peer"), move || {
             if !sys::pin_this_thread(cpu) {
@@ -221,7 +226,8 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 fn lead(baton: &Baton, counter: HardwareCounter) -> Exchanges {
     let now = || counter.now_ordered();
     let mut exchanges = Exchanges::NONE;
-    let (mut started_ns, mut clock_read_ns) = (None, None);
+    let mut started_ns = None;
+    let mut clock_read_ns = None;
     let mut trips = 0;
     for trip in 0..ROUND_TRIPS {
         baton.give(2 * trip + 1, now());
@@ -246,7 +252,8 @@ fn lead(baton: &Baton, counter: HardwareCounter) -> Exchanges {
         if took_ns <= QUICK_NS.saturating_mul(trips.into()) {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
-        (clock_read_ns, trips) = (Some(now_ns), 0);
+        clock_read_ns = Some(now_ns);
+        trips = 0;
         let limit_ns = if exchanges.are_enough() {
             PAIR_NS
         } else {

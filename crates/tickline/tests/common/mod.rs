@@ -123,7 +123,8 @@ fn watch_over() {}
 pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int) {
     // SAFETY: plain data; zeros mean no flags and an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    (action.sa_sigaction, action.sa_flags) = (handler as libc::sighandler_t, flags);
+    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_flags = flags;
     // SAFETY: the action is valid, and the old one is not asked for.
     let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     assert_eq!(result, 0);

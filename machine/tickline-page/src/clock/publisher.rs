@@ -114,7 +114,8 @@ impl Publisher {
     /// Whether another process has switched the page off. A truncated file reads as off, too, but
     /// not as newer.
     fn was_switched_off(&self) -> bool {
-        let (word, own) = (self.page.word(), self.writer.word());
+        let word = self.page.word();
+        let own = self.writer.word();
         word.phase() == LeasePhase::Off && word.generation() > own.generation()
     }
 
@@ -206,7 +207,8 @@ fn serves_unix(status: &Status) -> bool {
 /// The bounds of the OS clock for the page, by those of the clock's line.
 fn os_bounds(bounds: &Bounds, serves_unix: bool) -> OsBounds {
     // The least and the greatest value of Unix time minus monotonic time.
-    let (ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
+    let ns = bounds.unix_offset_ns;
+    let bound_ns = bounds.unix_bound_ns;
     let interval_ns = (
         ns.saturating_sub_unsigned(bound_ns),
         ns.saturating_add_unsigned(bound_ns),

@@ -181,7 +181,10 @@ impl PageReader {
     /// which may be a system call, only if the counter may serve.
     #[inline]
     fn counter_and_offset_ns(&self) -> Option<(HardwareCounter, i64)> {
-        let counter = self.counter.ok().filter(|_| self.is_enabled())?;
+        let counter = self.counter.ok()?;
+        if !self.is_enabled() {
+            return None;
+        }
         Some((counter, self.page_offset_ns()?))
     }
 
@@ -296,13 +299,15 @@ impl Backend for PageReader {
     }
 
     fn reading(&self) -> Reading<Instant> {
-        let (before_ns, reading) = (self.os.monotonic_ns(), self.monotonic());
+        let before_ns = self.os.monotonic_ns();
+        let reading = self.monotonic();
         let os_ns = [before_ns, self.os.monotonic_ns()];
         bounded(reading, os_ns, Instant::from_nanos)
     }
 
     fn unix_reading(&self) -> Reading<UnixTime> {
-        let (before_ns, reading) = (self.os.unix_ns(), self.unix());
+        let before_ns = self.os.unix_ns();
+        let reading = self.unix();
         let os_ns = [before_ns, self.os.unix_ns()];
         bounded(reading, os_ns, UnixTime::from_nanos)
     }

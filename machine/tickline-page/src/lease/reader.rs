@@ -167,7 +167,9 @@ impl WaitForFirstLine {
         high_water: &HighWater,
     ) -> bool {
         if word != self.word {
-            (self.word, self.since_ticks, self.still_attempts) = (word, ticks, 0);
+            self.word = word;
+            self.since_ticks = ticks;
+            self.still_attempts = 0;
         } else if ticks != self.last_ticks {
             self.still_attempts = 0;
         }

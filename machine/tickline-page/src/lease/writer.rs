@@ -7,7 +7,6 @@
 //!
 //! This module does not calibrate (`tickline-core`), lock files, or decide about gates.
 
-use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::{Counter, ticks_between};
 use tickline_core::reference::Reference;
 
@@ -16,38 +15,9 @@ use super::{
     SwapResult, Timescale, is_before,
 };
 
-/// The settings of a writer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WriterConfig {
-    /// The length of a lease, ns.
-    pub lease_ns: u64,
-    /// M: a line's successor is published at least this long before the line's end, ns.
-    pub notice_ns: u64,
-    /// W: the longest time that readers wait for a first publication, ns.
-    pub wait_ns: u64,
-    /// The largest difference between two CPUs' counters, late reads included, ns.
-    pub cpu_difference_ns: u64,
-    /// The shortest time between two first publications, ns; doubled after each failed one.
-    pub pause_ns: u64,
-    /// The resolution of the OS clock, ns.
-    pub os_resolution_ns: i64,
-    /// The resolution of the counter, ticks.
-    pub counter_resolution_ticks: u64,
-}
+mod config;
 
-impl WriterConfig {
-    /// The settings that `machine/docs/lease.md` explains: a lease is half a second.
-    pub const DEFAULT: Self = Self {
-        lease_ns: 500_000_000,
-        notice_ns: 100_000_000,
-        wait_ns: 1_000_000,
-        // The promise of `machine/docs/lease.md` holds for CPUs whose counters differ by less.
-        cpu_difference_ns: MEETING_MARGIN_NS,
-        pause_ns: 1_000_000_000,
-        os_resolution_ns: 1,
-        counter_resolution_ticks: 1,
-    };
-}
+pub use config::WriterConfig;
 
 /// Rule W9: a line that is further below the OS clock than this is doubted, ns. An NTP daemon's
 /// slew of 500 ppm moves the clock by 0.5 ms in the two leases that a word names.
@@ -310,7 +280,8 @@ impl Writer {
         os: &impl Reference,
         basis: &Basis,
     ) -> Result<WriterIteration, PageChanged> {
-        let (first_slot, second_slot) = (self.word.first(), self.word.second());
+        let first_slot = self.word.first();
+        let second_slot = self.word.second();
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
         let last = second.unwrap_or(first);

@@ -120,7 +120,8 @@ const UNMAPPED: u32 = 65_534;
 impl FileFacts {
     /// Collects the facts about an open file and its folder, which may be open with `O_PATH`.
     pub(crate) fn collect(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
-        let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
+        let found = fstat(&file)?;
+        let found_folder = fstat(&folder)?;
         let owners = [found.st_uid, found_folder.st_uid];
         Ok(Self {
             mode: found.st_mode,

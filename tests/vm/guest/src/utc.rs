@@ -368,7 +368,8 @@ impl UtcLab<'_> {
                 self.set_clock(ahead_ns)?;
                 system::adjust(|clock| {
                     clock.modes = libc::ADJ_OFFSET | libc::ADJ_STATUS;
-                    (clock.offset, clock.status) = (offset_us, libc::STA_PLL);
+                    clock.offset = offset_us;
+                    clock.status = libc::STA_PLL;
                 })?;
                 for update in 0..6 {
                     system::adjust(|clock| {
@@ -442,7 +443,9 @@ impl UtcLab<'_> {
     fn set_clock(&self, ahead_ns: i64) -> io::Result<()> {
         system::adjust(|clock| {
             clock.modes = libc::ADJ_FREQUENCY | libc::ADJ_TICK | libc::ADJ_STATUS;
-            (clock.freq, clock.tick, clock.status) = (0, 10_000, libc::STA_UNSYNC);
+            clock.freq = 0;
+            clock.tick = 10_000;
+            clock.status = libc::STA_UNSYNC;
         })?;
         system::set_clock(self.world.now_ns() + ahead_ns)
     }

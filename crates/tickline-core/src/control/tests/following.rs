@@ -3,7 +3,7 @@
 //! (`tests/sim`).
 
 use super::*;
-use crate::estimate::Fit;
+use crate::control::publish::WAIT_FOR_HIGH_WATER_NS;
 use crate::testing::{CONFIG, FnClock};
 
 /// A suspend between the first samples, during which the counter runs, would make a slope that is
@@ -81,7 +81,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
         let (machine, clock, mut control) = new_clock();
         machine.steering_ppb.set(Some(0));
-        clock.settle(&mut control);
+        clock.make_steady(&mut control);
         for _ in 0..2 {
             _ = clock.iterate(&mut control);
             machine.pass(INTERVAL_NS - 1_000);
@@ -114,7 +114,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 /// come. The next line is good for half of an eighth of the interval, however exact the slope is.
 #[test]
 fn a_change_of_steering_shortens_the_time_that_counts_as_watched() {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     let ghz = Slope::from_hz(1_000_000_000).unwrap();
     let exact = Fit {
         slope_min: ghz,
@@ -130,107 +130,140 @@ fn a_change_of_steering_shortens_the_time_that_counts_as_watched() {
     assert_eq!(good_for_ns, INTERVAL_NS / 16);
 }
 
-/// The rows of the table in the head of `stability.rs`, and a step of Unix time. The maximum drift
-/// has the assumed change of rate, the uncertainty of the rate, and 480 ppb until the dither is
-/// known. A monitor that has started anew does not know the rate, which may then be any.
-#[test]
-fn each_row_of_the_table_has_its_consequence() {
-    type Row = (
-        &'static str,
-        fn(&Machine),
-        u32,
-        [u64; 4],
-        core::ops::Range<u32>,
-    );
-    let any_rate = 500_000_000..600_000_000;
-    // The iteration has retired the line, and has taken a second sample at once.
-    let two_samples = 20_000_000..22_000_000;
-    let rows: [Row; 8] = [
-        // A change of the steering by 1,000 ppb: 1,200 ppb are assumed, an interval later 600.
-        (
-            "inside",
-            |machine| machine.steering_ppb.set(Some(1_000)),
-            18,
-            [0, 0, 0, 0],
-            1_080..1_100,
-        ),
-        (
-            "inside, but no line fits",
-            |machine| machine.set_rate_ppb(60),
-            6,
-            [1, 0, 0, 0],
-            493..500,
-        ),
-        (
-            "just outside",
-            |machine| machine.set_rate_ppb(100),
-            2,
-            [0, 1, 0, 0],
-            680..700,
-        ),
-        (
-            "outside by little",
-            |machine| machine.jump_reference(900),
-            1,
-            [1, 1, 0, 0],
-            18_000..19_000,
-        ),
-        (
-            "outside by much",
-            |machine| machine.jump_reference(1_000_000),
-            1,
-            [0, 1, 1, 0],
-            any_rate,
-        ),
-        (
-            "the counter ran backwards",
-            Machine::reset_counter,
-            1,
-            [0, 0, 1, 0],
-            two_samples.clone(),
-        ),
-        (
-            "a break",
-            |machine| machine.pass(4 * INTERVAL_NS),
-            1,
-            [0, 0, 0, 0],
-            two_samples,
-        ),
-        (
-            "a step of Unix time",
-            |machine| machine.unix_offset_ns.set(5),
-            1,
-            [0, 0, 0, 1],
-            8..11,
-        ),
-    ];
-    for (name, act, iterations, expected, drift_ppb) in rows {
-        let (machine, clock, mut control) = settled_clock();
+/// The events that a steady clock counts after a disturbance.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    rate_changes: u64,
+    bound_violations: u64,
+    disruptions: u64,
+    unix_steps: u64,
+}
+
+/// A steady clock, some iterations after a disturbance.
+struct Disturbed {
+    counted: Counted,
+    /// The maximum drift of a line by its samples, ppb. It is the sum of the assumed change of rate,
+    /// the uncertainty of the rate, and 480 ppb until the dither is known.
+    max_drift_ppb: u32,
+}
+
+impl Disturbed {
+    fn by(disturb: impl FnOnce(&Machine), iterations: u32) -> Self {
+        let (machine, clock, mut control) = steady_clock();
         machine.steering_ppb.set(Some(0));
         _ = clock.iterate(&mut control);
         machine.pass(INTERVAL_NS / 5);
-        act(machine);
+        disturb(machine);
         let mut over_ns = 0;
         for _ in 0..iterations {
             over_ns = clock.iterate(&mut control).next_in_ns;
             machine.pass(over_ns);
         }
-        let events = [
-            Event::RateChange,
-            Event::BoundViolation,
-            Event::Disruption,
-            Event::UnixStep,
-        ]
-        .map(|event| clock.event_count(event));
-        // The allowance of a line by these samples, also if none was published.
         let fit = control.stability.history.slopes_within(1_000_000);
         let allowance = control.stability.allowance(fit.as_ref(), over_ns);
-        let found_ppb = allowance.max_drift_ppb;
-        assert!(
-            events == expected && drift_ppb.contains(&found_ppb),
-            "{name}: {events:?}, {found_ppb} ppb"
-        );
+        Self {
+            counted: Counted {
+                rate_changes: clock.event_count(Event::RateChange),
+                bound_violations: clock.event_count(Event::BoundViolation),
+                disruptions: clock.event_count(Event::Disruption),
+                unix_steps: clock.event_count(Event::UnixStep),
+            },
+            max_drift_ppb: allowance.max_drift_ppb,
+        }
     }
+
+    fn counts(&self, expected: Counted) -> &Self {
+        assert_eq!(self.counted, expected);
+        self
+    }
+
+    fn drifts_by(&self, ppb: core::ops::Range<u32>) {
+        assert!(ppb.contains(&self.max_drift_ppb), "{}", self.max_drift_ppb);
+    }
+}
+
+/// What follows if the monitor has started anew and has two samples: the iteration has retired the
+/// line, and has taken a second sample at once.
+const DRIFT_OF_TWO_SAMPLES: core::ops::Range<u32> = 20_000_000..22_000_000;
+
+// The rows of the table in the head of `stability.rs`, and a step of Unix time.
+
+/// After a change of the steering by 1,000 ppb, 1,200 ppb are assumed; an interval later 600.
+#[test]
+fn samples_inside_the_bounds_halve_the_assumed_change() {
+    Disturbed::by(|machine| machine.steering_ppb.set(Some(1_000)), 18)
+        .counts(Counted::default())
+        .drifts_by(1_080..1_100);
+}
+
+#[test]
+fn samples_inside_the_bounds_that_no_line_fits_double_the_assumed_change() {
+    Disturbed::by(|machine| machine.set_rate_ppb(60), 6)
+        .counts(Counted {
+            rate_changes: 1,
+            ..Counted::default()
+        })
+        .drifts_by(493..500);
+}
+
+#[test]
+fn a_sample_just_outside_the_bounds_violates_them() {
+    Disturbed::by(|machine| machine.set_rate_ppb(100), 2)
+        .counts(Counted {
+            bound_violations: 1,
+            ..Counted::default()
+        })
+        .drifts_by(680..700);
+}
+
+#[test]
+fn a_sample_outside_the_bounds_by_little_raises_the_assumed_change() {
+    Disturbed::by(|machine| machine.jump_reference(900), 1)
+        .counts(Counted {
+            rate_changes: 1,
+            bound_violations: 1,
+            ..Counted::default()
+        })
+        .drifts_by(18_000..19_000);
+}
+
+/// A monitor that has started anew does not know the rate, which may then be any.
+#[test]
+fn a_sample_outside_the_bounds_by_much_is_a_disruption() {
+    Disturbed::by(|machine| machine.jump_reference(1_000_000), 1)
+        .counts(Counted {
+            bound_violations: 1,
+            disruptions: 1,
+            ..Counted::default()
+        })
+        .drifts_by(500_000_000..600_000_000);
+}
+
+#[test]
+fn a_counter_that_ran_backwards_is_a_disruption() {
+    Disturbed::by(Machine::reset_counter, 1)
+        .counts(Counted {
+            disruptions: 1,
+            ..Counted::default()
+        })
+        .drifts_by(DRIFT_OF_TWO_SAMPLES);
+}
+
+#[test]
+fn a_break_starts_the_monitor_anew() {
+    Disturbed::by(|machine| machine.pass(4 * INTERVAL_NS), 1)
+        .counts(Counted::default())
+        .drifts_by(DRIFT_OF_TWO_SAMPLES);
+}
+
+#[test]
+fn a_step_of_unix_time_changes_no_drift() {
+    Disturbed::by(|machine| machine.unix_offset_ns.set(5), 1)
+        .counts(Counted {
+            unix_steps: 1,
+            ..Counted::default()
+        })
+        .drifts_by(8..11);
 }
 
 /// The clock keeps a line even if the thread always comes 5 ms late and the line is off its target.
@@ -267,7 +300,7 @@ fn a_first_publication_waits_for_a_near_high_water_mark_only() {
         (WAIT_FOR_HIGH_WATER_NS / 2, true),
         (3 * WAIT_FOR_HIGH_WATER_NS, false),
     ] {
-        let (machine, clock, mut control) = settled_clock();
+        let (machine, clock, mut control) = steady_clock();
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
         let iteration = clock.iterate(&mut control);
@@ -287,8 +320,8 @@ fn a_first_publication_waits_for_a_near_high_water_mark_only() {
 /// A new control loop finds a line that is removing an offset. Symptom: the loop took that line's
 /// slope for the reference's rate, and published bounds that excluded the reference.
 #[test]
-fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
-    let (machine, clock, mut control) = settled_clock();
+fn a_new_loop_does_not_go_on_with_the_slope_of_an_existing_line() {
+    let (machine, clock, mut control) = steady_clock();
     machine.suspend(100_000_000);
     _ = clock.iterate(&mut control);
     assert!(
@@ -315,7 +348,7 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
         Outcome::Calibrating
     );
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
-    clock.settle(&mut control);
+    clock.make_steady(&mut control);
     assert!(bounds_hold(clock, machine, machine), "no line again");
     assert!(clock.by_line() >= Some(before));
 }
@@ -397,7 +430,7 @@ fn the_bounds_hold_to_the_end_of_a_counters_step() {
 /// offset has not made a larger one on the other side.
 #[test]
 fn a_late_replacement_does_not_swing() {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     _ = clock.iterate(&mut control);
     machine.pass(1_000_000);
     // A jump, so the rate is not in doubt. It is so small that half the rate is enough.
@@ -423,7 +456,7 @@ fn a_late_replacement_does_not_swing() {
 /// before the lead is gone.
 #[test]
 fn a_line_off_its_target_is_replaced_soon() {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     machine.jump_reference(-6_000_000_000);
     let mut iterations = 0;
     while clock.lead_ns() >= 1_000 {

@@ -21,7 +21,7 @@ struct Rig<C> {
 }
 
 /// A clock that has run for five wraps.
-fn settled() -> Rig<impl Counter> {
+fn steady() -> Rig<impl Counter> {
     let (machine, clock, mut control) = new_clock();
     let lost_ticks = leak(Cell::new(0));
     let counter = Extended::<BITS, _>::new(|| machine.now() - lost_ticks.get());
@@ -78,7 +78,7 @@ impl<C: Counter> Rig<C> {
 
 #[test]
 fn a_clock_runs_through_many_wraps() {
-    let mut rig = settled();
+    let mut rig = steady();
     rig.run(50 * WRAP_NS, true);
     assert!(rig.is_published());
     let hz = rig.clock.figures().frequency_hz.unwrap();
@@ -99,7 +99,7 @@ fn a_clock_runs_through_many_wraps() {
 /// corrects the line, and counts a disruption.
 #[test]
 fn a_missed_wrap_is_noticed_by_the_next_iteration() {
-    let mut rig = settled();
+    let mut rig = steady();
     rig.machine.pass(WRAP_NS + INTERVAL_NS); // the counter shows only one interval
     let late_ns = -rig.lead_ns();
     assert!(
@@ -126,7 +126,7 @@ fn a_missed_wrap_is_noticed_by_the_next_iteration() {
 /// ahead, never goes back, and is slewed until it is right.
 #[test]
 fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
-    let mut rig = settled();
+    let mut rig = steady();
     while rig.counter.now() % WRAP_NS < WRAP_NS - INTERVAL_NS {
         rig.run(10_000_000, true);
     }

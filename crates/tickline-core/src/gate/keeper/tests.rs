@@ -20,7 +20,7 @@ const ACTS: [NamedAct; 6] = [
     ("disable", |kept| kept.disable()),
     ("enable", |kept| kept.keeper.enable()),
     ("request_judgement", |kept| {
-        kept.keeper.request_judgement(&kept.line())
+        kept.keeper.request_judgement(Some(&kept.access()))
     }),
     ("set_line_kind", |kept| {
         kept.keeper.set_line_kind(LineKind::PerCpu)
@@ -62,10 +62,10 @@ impl Kept {
         kept
     }
 
-    fn line(&self) -> CommonLine<'_, HookedCell, Machine, Machine> {
-        CommonLine {
+    fn access(&self) -> Access<'_, HookedCell, Machine, Machine> {
+        Access {
             shared: &self.clock,
-            counter: Some(self.clock.cell.machine),
+            counter: self.clock.cell.machine,
             reference: self.clock.cell.machine,
         }
     }
@@ -80,7 +80,7 @@ impl Kept {
     }
 
     fn disable(&self) {
-        self.keeper.disable(&self.line());
+        self.keeper.disable(Some(&self.access()));
     }
 
     fn is_due(&self, now_ns: i64) -> bool {
@@ -92,7 +92,7 @@ impl Kept {
     }
 
     fn settle(&self, begun: Begun, judgement: Judgement) -> Option<LineKind> {
-        self.keeper.settle(begun, judgement, &self.line())
+        self.keeper.settle(begun, judgement, Some(&self.access()))
     }
 
     /// Judges the gates if that is due at `now_ns`. Returns whether the clock is unbarred after
@@ -238,7 +238,7 @@ fn a_barred_clock_is_judged_again_when_that_is_due_or_asked_for() {
     );
     kept.disable();
     assert!(!kept.is_due(i64::MAX) && !kept.judge_if_due(0, || panic!("switched off")));
-    kept.keeper.request_judgement(&kept.line());
+    kept.keeper.request_judgement(Some(&kept.access()));
     assert!(!kept.judge_if_due(0, || panic!("still switched off")));
 }
 

@@ -154,7 +154,7 @@ fn an_emulated_counter_is_slow() {
     assert_eq!(machine.judged_by(Trust::Measured), slow_if_compared);
 }
 
-/// The kernel trusts the counter, and has not compared the CPUs' counters itself.
+/// The kernel keeps time with the counter, and has not compared the CPUs' counters itself.
 #[test]
 fn a_comparison_closes_what_the_kernel_has_opened() {
     let open_until_compared = [None, Some(Reason::Unsynchronised)];

@@ -2,7 +2,7 @@
 
 use crate::cell::StateCell;
 use crate::shared::ReadingSource;
-use crate::testing::{HookedClock, Step, interrupted, is_replacing, new_clock, settled_clock};
+use crate::testing::{HookedClock, Step, interrupted, is_replacing, new_clock, steady_clock};
 
 /// Rule 5: in a suspend the counter ran on and the reference did not. The reference is then behind
 /// the line's readings. The high-water mark keeps readings from stepping back, and is ahead by no
@@ -16,7 +16,7 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
         let [tells, tells_later, resets] = [1, 2, 4].map(|bit| case & bit == 0);
         let (machine, clock, mut control) = new_clock();
         machine.tells_suspends.set(tells);
-        clock.settle(&mut control);
+        clock.make_steady(&mut control);
         machine.tells_suspends.set(tells_later);
         machine.suspend(300_000_000); // inside the window: the line is now ahead by 0.3 s
         let line = clock.by_line().expect("a line");
@@ -55,7 +55,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         .into_iter()
         .flat_map(|ns| [(ns, false), (ns, true)])
     {
-        let (machine, clock, mut control) = settled_clock();
+        let (machine, clock, mut control) = steady_clock();
         let end_ns = window_end_ns(clock);
         machine.suspend(asleep_ns);
         if by_writer {
@@ -80,7 +80,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     }
     // Without a suspend the line goes on to the end of its validity. The slow path says how long
     // ago the window ended.
-    let (machine, clock, _) = settled_clock();
+    let (machine, clock, _) = steady_clock();
     machine.pass(1_800_000_000);
     assert_eq!(clock.read_ns(machine), None);
     let reading = clock.slow();
@@ -101,7 +101,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
 #[test]
 fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {
-        let (machine, clock, mut control) = settled_clock();
+        let (machine, clock, mut control) = steady_clock();
         machine.pass(1_000_000_000);
         machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of the line's age
         let read_late = move || {
@@ -133,7 +133,7 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
 #[test]
 fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
     for back_ns in [20_000_000, 100_000_000, 900_000_000, 3_600_000_000_000] {
-        let (machine, clock, _) = settled_clock();
+        let (machine, clock, _) = steady_clock();
         machine.pass(1_700_000_000); // past the window
         let last = clock.slow();
         assert!(
@@ -156,7 +156,7 @@ fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
         let (machine, clock, mut control) = new_clock();
         machine.reference_resolution_ns.set(RESOLUTION_NS);
         control.config.resolutions.reference_ns = RESOLUTION_NS;
-        clock.settle(&mut control);
+        clock.make_steady(&mut control);
         let stop = if by_writer {
             is_replacing
         } else {

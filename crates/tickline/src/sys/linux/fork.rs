@@ -1,4 +1,20 @@
-//! Linux: the token of a process, in memory that the kernel wipes at a `fork`.
+//! Linux: the tokens by which a process is told from its forked children.
+//!
+//! ```text
+//! process token, 64 bits:  [ number, 0 if the system can't wipe memory at a fork | process id ]
+//! ```
+//!
+//! | token | identifies |
+//! |---|---|
+//! | process token ([`process_token`]) | the process |
+//! | fork token | the same: a process token with a number, which is in memory that the kernel wipes at a fork |
+//! | lock token ([`lock_token`]) | the memory, which processes of `CLONE_VM` share, and the calling thread |
+//!
+//! # Rejected
+//!
+//! | option | price |
+//! |---|---|
+//! | `pthread_atfork` in place of a token | misses children of `clone`, which sandboxes use |
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -14,7 +30,7 @@ use super::thread_end::naming_this_thread;
 #[cfg_attr(not(target_arch = "x86_64"), repr(align(65_536)))]
 struct WholePages(AtomicU64);
 
-/// The token of this process; 0 before its first use. The kernel fills the pages with zeros in
+/// The fork token of this process; 0 before its first use. The kernel fills the pages with zeros in
 /// every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14).
 static TOKEN: WholePages = WholePages(AtomicU64::new(0));
 
@@ -33,12 +49,12 @@ static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
 
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
 /// never 0. A signal handler may call this.
-pub(crate) fn token() -> u64 {
-    match fork_token() {
-        Some(token) => {
+pub(crate) fn process_token() -> u64 {
+    match wiped_word() {
+        Some(word) => {
             // ORDERING: Relaxed for all: the numbers publish no other memory.
             let order = Ordering::Relaxed;
-            let known = token.load(order);
+            let known = word.load(order);
             if known != 0 {
                 return known;
             }
@@ -46,8 +62,7 @@ pub(crate) fn token() -> u64 {
             // no token, and takes the next number.
             let number = LAST_NUMBER.fetch_add(1, order).wrapping_add(1);
             let fresh = u64::from(number) << 32 | u64::from(process_id());
-            token
-                .compare_exchange(0, fresh, order, order)
+            word.compare_exchange(0, fresh, order, order)
                 .map_or_else(|theirs| theirs, |_| fresh)
         }
         // Without a fork token: before Linux 4.14, or with minimal probes. The token is wrong for a
@@ -57,19 +72,19 @@ pub(crate) fn token() -> u64 {
     }
 }
 
-/// The number of the [`token`], for locks that a forked child must always take over.
+/// The number of the [`process_token`], for locks that a forked child must always take over.
 pub(crate) fn process_number() -> u32 {
-    let token = token();
+    let token = process_token();
     match high_half(token) {
         0 => low_half(token),
         number => number,
     }
 }
 
-/// The process that has this process's fork token: its id, by which the kernel also knows its first
-/// thread. A process that shares this memory (`CLONE_VM`) gets the id of the first one that asked.
-/// `None` without a fork token.
-pub(super) fn process_with_token(token: u64) -> Option<u32> {
+/// The id in a fork token, by which the kernel also knows the process's first thread. In a process
+/// that shares this memory (`CLONE_VM`) it is the id of the first one that asked. `None` if the
+/// process token is no fork token.
+pub(super) fn process_id_in(token: u64) -> Option<u32> {
     (high_half(token) != 0).then(|| low_half(token))
 }
 
@@ -92,7 +107,7 @@ const fn low_half(token: u64) -> u32 {
 /// same for all processes, it names no thread, and no lock is taken over. A lock that another thread
 /// holds at a fork stays held in the child, whose readings then come from the OS clock.
 pub(crate) fn lock_token() -> LockToken {
-    let number = high_half(token()).max(NO_TAKEOVER);
+    let number = high_half(process_token()).max(NO_TAKEOVER);
     // SAFETY: processes that share this memory have the same number. A forked child has a copy of
     // the memory, and another number. If the system can't distinguish the two cases, all processes
     // have the same number, and a lock that was held at a fork stays held in the child. POSIX
@@ -108,7 +123,8 @@ fn process_id() -> u32 {
     unsafe { libc::getpid() }.unsigned_abs().max(1)
 }
 
-fn fork_token() -> Option<&'static AtomicU64> {
+/// The word of [`TOKEN`], if the kernel wipes it at a fork. Asks the kernel once.
+fn wiped_word() -> Option<&'static AtomicU64> {
     // ORDERING: Relaxed, the answer publishes no other memory.
     let known = match IS_WIPED.load(Ordering::Relaxed) {
         UNKNOWN => set_wiped(ask_to_wipe()),
@@ -117,15 +133,15 @@ fn fork_token() -> Option<&'static AtomicU64> {
     (known == WIPED).then_some(&TOKEN.0)
 }
 
-/// Keeps [`token`] from calling `madvise`: it then asks for the process id each time. A token that
-/// is in use stays in use, because it costs no system call.
+/// Keeps [`process_token`] from calling `madvise`: it then asks for the process id each time. A
+/// fork token that is in use stays in use, because it costs no system call.
 pub(crate) fn disable_fork_token() {
     set_wiped(NOT_WIPED);
 }
 
 /// Sets the answer, unless another thread was faster. Returns the answer.
 fn set_wiped(answer: u8) -> u8 {
-    // ORDERING: Relaxed, as in `fork_token`.
+    // ORDERING: Relaxed, as in `wiped_word`.
     let order = Ordering::Relaxed;
     IS_WIPED
         .compare_exchange(UNKNOWN, answer, order, order)

@@ -37,7 +37,7 @@ use tickline_core::reference::Reference;
 use tickline_core::try_lock::LockToken;
 
 use super::file::read;
-use super::fork::{process_with_token, token};
+use super::fork::{process_id_in, process_token};
 use crate::sys::reference::OsClock;
 
 /// Whether the state of the first thread may be read from a file.
@@ -70,7 +70,7 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 /// `clone`, libc has that of a thread of the parent, so the kernel is asked whether it is this
 /// process's.
 fn own_id() -> Option<u32> {
-    let process = process_with_token(token())?;
+    let process = process_id_in(process_token())?;
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the call has no precondition.
     let own = unsafe { libc::pthread_self() };
@@ -85,8 +85,8 @@ fn own_id() -> Option<u32> {
 
 /// Whether the thread with this id has ended. It took a lock with this process's fork token.
 fn has_ended(thread: u32) -> bool {
-    let token = token();
-    let Some(process) = process_with_token(token) else {
+    let token = process_token();
+    let Some(process) = process_id_in(token) else {
         return false;
     };
     if is_here(process) != Some(true) {
@@ -124,7 +124,8 @@ fn first_thread_has_ended(token: u64) -> bool {
     if ENDED.load(order) == token {
         return true;
     }
-    let (now_ns, last_ns) = (OsClock.monotonic_ns(), LAST_READ_NS.load(order));
+    let now_ns = OsClock.monotonic_ns();
+    let last_ns = LAST_READ_NS.load(order);
     let is_recent = (0..READ_EVERY_NS).contains(&now_ns.saturating_sub(last_ns));
     if is_recent || !MAY_READ_FILES.load(order) {
         return false;
@@ -179,7 +180,7 @@ mod tests {
             assert!(begun.elapsed().as_secs() < 20, "the end is not seen");
             std::thread::yield_now();
         }
-        let first = process_with_token(token()).unwrap();
+        let first = process_id_in(process_token()).unwrap();
         assert!(!has_ended(first), "the first thread of this process waits");
     }
 

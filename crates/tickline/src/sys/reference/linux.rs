@@ -25,7 +25,7 @@ const TRIES: u32 = 4;
 impl OsClock {
     /// Chooses libc's clock without a test whether the process may read the counter, unless a route
     /// is chosen already.
-    pub(crate) fn trust_libc() {
+    pub(crate) fn choose_libc() {
         // ORDERING: Relaxed, the number publishes no other memory.
         ROUTE
             .compare_exchange(

@@ -1,4 +1,6 @@
-//! Collects the facts task by task, so that no reader spends the time for all of them in one call.
+//! Collects the facts task by task. All tasks together take about 100 us, too long for one reading:
+//! each call of a reader that drives the clock runs one. `benches/README.md` has the time of the
+//! slowest call.
 //!
 //! A task reads two leaves of CPUID or one file of the kernel, or makes one measurement. It takes
 //! at most about 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A task that reads the
@@ -98,7 +100,9 @@ impl Collector {
     pub(crate) fn discard_facts(&mut self) {
         self.next = 0;
         self.clocksource = Clocksource::Unknown;
-        (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
+        self.kernel_accepts = None;
+        self.resolution_ticks = None;
+        self.cost = None;
     }
 
     /// Runs the next task. Returns whether all tasks were done before. `changes` counts the changes
@@ -130,7 +134,8 @@ impl Collector {
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
         if self.next == 0 || is_old || self.changes != changes {
             self.discard_facts();
-            (self.begun_ns, self.changes) = (now_ns, changes);
+            self.begun_ns = now_ns;
+            self.changes = changes;
         }
     }
 
@@ -159,7 +164,8 @@ impl Collector {
         facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
-            (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);
+            facts.clocksource = self.clocksource;
+            facts.kernel_accepts = self.kernel_accepts;
         }
         if !may_measure {
             facts.comparison = CounterComparison::Pending;

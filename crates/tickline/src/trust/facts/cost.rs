@@ -17,7 +17,9 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
         return cost;
     }
     // The three take turns, so that a slowdown of some microseconds affects all of them.
-    let (mut counter_ns, mut os_ns, mut os_unix_ns) = (i64::MAX, i64::MAX, i64::MAX);
+    let mut counter_ns = i64::MAX;
+    let mut os_ns = i64::MAX;
+    let mut os_unix_ns = i64::MAX;
     for _ in 0..BATCHES {
         time_batch(&mut counter_ns, || counter.now());
         time_batch(&mut os_ns, || OsClock.monotonic_ns());

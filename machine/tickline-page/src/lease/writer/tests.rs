@@ -158,7 +158,8 @@ fn rule_w2_sleeps_do_not_add_up() {
                 now_ns >= last_ns && unix_ns >= last_unix_ns,
                 "{unix_ns} after {last_unix_ns}"
             );
-            (last_ns, last_unix_ns) = (now_ns, unix_ns);
+            last_ns = now_ns;
+            last_unix_ns = unix_ns;
             most_ahead_ns = most_ahead_ns.max(scene.ahead_ns());
             assert!(
                 scene.unix_ahead_ns() < 20_000_000,

@@ -77,7 +77,7 @@ fn a_reader_runs_one_task_a_call() {
             next == TASKS.len() && may_read_counter()
         );
         if next == 1 {
-            tasks = vec![0]; // the collection begins anew after a pause, too
+            tasks = vec![0]; // the collection begins anew after a while, too
         }
         if tasks.last() != Some(&next) {
             tasks.push(next);

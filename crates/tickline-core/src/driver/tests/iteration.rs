@@ -1,0 +1,164 @@
+//! When an iteration runs, and when the next one is due.
+
+use super::*;
+
+/// A first line is short, so an iteration must follow.
+#[test]
+fn a_first_publication_is_followed_by_another_iteration_at_once() {
+    let process = Process::new();
+    let first = core::iter::repeat_with(|| process.iterate())
+        .find(|outcome| *outcome != Some(Outcome::Calibrating));
+    assert_eq!(first, Some(Some(Outcome::Published)));
+}
+
+/// Other threads may end each first line, and would else keep a reader in its call.
+#[test]
+fn two_iterations_in_a_row_are_followed_by_a_rest() {
+    let process = leak(Process::new());
+    let (machine, interval_ns) = (process.machine(), CONFIG.interval_ns);
+    let iterate = |step: Step<'static, HookedCell>| {
+        let step = match step {
+            Step::Judge(ticket) => process.settle(ticket),
+            step => step,
+        };
+        let Step::Iterate(permit) = step else {
+            panic!("every gate is open");
+        };
+        permit.iterate(interval_ns, Cadence::Scheduled, machine, machine)
+    };
+    let second = loop {
+        match iterate(process.ask()) {
+            Step::Rest(Some(iteration)) => machine.pass(iteration.next_in_ns),
+            step => break step,
+        }
+    };
+    process.clock.shared.end_line();
+    let Step::Rest(Some(iteration)) = iterate(second) else {
+        panic!("a third iteration in a row");
+    };
+    assert_eq!(iteration.outcome, Outcome::PublishedFirst);
+    assert!(iteration.next_in_ns >= MIN_INTERVAL_NS);
+}
+
+/// A common line would be wrong on some CPUs.
+#[test]
+fn no_common_line_comes_beside_those_of_the_cpus() {
+    let process = Process::new();
+    process.until_published();
+    process.clock.keeper.set_line_kind(LineKind::PerCpu);
+    assert!((0..100).all(|_| {
+        process.machine().pass(CONFIG.interval_ns);
+        process.iterate().is_none()
+    }));
+    assert!(!process.clock.shared.cell.load().is_published());
+}
+
+/// The judge has begun the loop with another interval and cadence.
+#[test]
+fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
+    let process = Process::new();
+    process.drive(Cadence::OnDemand);
+    let config = process.clock.lock(process.token()).unwrap().control.config;
+    assert_eq!(
+        (config.interval_ns, config.cadence),
+        (2 * CONFIG.interval_ns, Cadence::OnDemand)
+    );
+}
+
+/// A reader finds no line, for example because the first, short one has just ended.
+#[test]
+fn an_iteration_that_is_not_due_is_not_wanted() {
+    let process = Process::new();
+    process.until_published();
+    let now_ns = process.machine().truth_ns();
+    let due_ns = now_ns + 1_000_000;
+    process.clock.keeper.set_due(due_ns);
+    // Calls that are frequent enough for a streak.
+    let wants = |reference_ns| {
+        let reading = SlowReading {
+            ns: reference_ns,
+            source: ReadingSource::Reference { reference_ns },
+        };
+        let DrivenClock {
+            keeper,
+            reader_schedule,
+            ..
+        } = &process.clock;
+        (0..100).any(|_| reader_schedule.wants_iteration(keeper, &reading, CONFIG.interval_ns))
+    };
+    assert!(!wants(now_ns) && !wants(due_ns - 1));
+    assert!(wants(due_ns));
+    process
+        .clock
+        .disable(Some(process.machine()), process.machine());
+    assert!(!wants(due_ns), "a gate is closed");
+}
+
+/// When readers next run an iteration. An iteration sets the time, and so does a judgement that
+/// waits for a reason to pass. After every other judgement and change, an iteration is due at once.
+///
+/// Symptom: after a review that found every gate open again, readers had no line for an interval.
+#[test]
+fn an_iteration_is_due_when_the_driver_says() {
+    let process = Process::new();
+    let keeper = &process.clock.keeper;
+    let is_due_in = |ns| keeper.is_due(keeper.stage(), process.machine().truth_ns() + ns);
+    let is_due = || is_due_in(0);
+    assert!(is_due());
+    process.until_published();
+    assert!(is_due(), "`until_published` has let the time pass");
+    drop(process.ask());
+    assert!(is_due(), "the driver has made no use of its permit");
+    let next_ns = process
+        .drive(Cadence::Scheduled)
+        .unwrap()
+        .next_in_ns
+        .cast_signed();
+    assert!(!is_due_in(next_ns - 1_000) && is_due_in(next_ns));
+
+    let ticket = process.clock.ask_review(process.token()).unwrap();
+    let Step::Iterate(permit) = process.settle(ticket) else {
+        panic!("every gate is open");
+    };
+    drop(permit);
+    assert!(is_due(), "the review has ended the line");
+    process.until_published();
+
+    _ = process.drive(Cadence::Scheduled);
+    process.clock.shared.bar_clock();
+    assert_eq!(process.drive(Cadence::Scheduled), None);
+    assert!(is_due(), "a clock that was barred late is judged at once");
+    process.until_published();
+
+    let ticket = process.clock.ask_review(process.token()).unwrap();
+    let retry_at_ns = Some(process.machine().truth_ns() + 5_000_000);
+    let (machine, judgement) = (process.machine(), Judgement::Closed { retry_at_ns });
+    _ = ticket.settle(judgement, Some(machine), machine);
+    assert!(!is_due_in(4_000_000) && is_due_in(5_000_000));
+    assert_eq!(process.iterate(), None);
+    assert_eq!(keeper.stage(), Stage::Waiting, "not due yet");
+    process.machine().pass(5_000_000);
+    process.until_published();
+
+    process.disable();
+    assert!(!is_due_in(i64::MAX / 2));
+    keeper.enable();
+    assert!(is_due());
+}
+
+/// A thread that is stopped may go on at any moment, and write: it keeps the lock.
+#[test]
+fn a_driver_that_is_only_stopped_keeps_the_lock() {
+    let process = Process::new();
+    process.until_published();
+    let stopped = process.ask();
+    assert!(process.clock.is_locked());
+    assert!((0..100).all(|_| {
+        process.machine().pass(CONFIG.interval_ns);
+        process.iterate().is_none()
+    }));
+    drop(stopped);
+    process.until_published();
+    assert_eq!(process.judgements.get(), 1, "the control loop goes on");
+    assert!(!process.clock.is_locked());
+}

@@ -1,0 +1,36 @@
+//! The settings of a [`Writer`](super::Writer).
+
+use tickline_core::control::MEETING_MARGIN_NS;
+
+/// The settings of a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterConfig {
+    /// The length of a lease, ns.
+    pub lease_ns: u64,
+    /// M: a line's successor is published at least this long before the line's end, ns.
+    pub notice_ns: u64,
+    /// W: the longest time that readers wait for a first publication, ns.
+    pub wait_ns: u64,
+    /// The largest difference between two CPUs' counters, late reads included, ns.
+    pub cpu_difference_ns: u64,
+    /// The shortest time between two first publications, ns; doubled after each failed one.
+    pub pause_ns: u64,
+    /// The resolution of the OS clock, ns.
+    pub os_resolution_ns: i64,
+    /// The resolution of the counter, ticks.
+    pub counter_resolution_ticks: u64,
+}
+
+impl WriterConfig {
+    /// The settings that `machine/docs/lease.md` explains: a lease is half a second.
+    pub const DEFAULT: Self = Self {
+        lease_ns: 500_000_000,
+        notice_ns: 100_000_000,
+        wait_ns: 1_000_000,
+        // The promise of `machine/docs/lease.md` holds for CPUs whose counters differ by less.
+        cpu_difference_ns: MEETING_MARGIN_NS,
+        pause_ns: 1_000_000_000,
+        os_resolution_ns: 1,
+        counter_resolution_ticks: 1,
+    };
+}
