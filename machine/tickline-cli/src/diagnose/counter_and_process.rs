@@ -4,7 +4,7 @@
 
 use clap::ValueEnum;
 
-use super::{Rule, fix, hosts};
+use super::{Rule, hosts, shared_fixes};
 use crate::document::Block::{Commands, Prose};
 use crate::document::facts::is_counter;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
@@ -77,10 +77,10 @@ fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // CPU's parameters.
     let kernel_uses_them = facts.clocksource().is_some_and(is_counter)
         || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
-    let host = fix::host_or_firmware_fix(facts);
+    let host = shared_fixes::host_or_firmware_fix(facts);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(facts) {
-            Some(timer) => fix::switch_to(timer, facts).then_fix("then ", host),
+            Some(timer) => shared_fixes::switch_to(timer, facts).then_fix("then ", host),
             None => host,
         };
         Finding::wrong(
@@ -185,7 +185,7 @@ fn not_invariant(facts: &Document) -> Option<Finding> {
             "CPUID does not say that the counter runs at one rate in all power states",
         )
         .seen("CPUID 8000_0007h, EDX bit 8 is 0")
-        .fix(fix::invariant_tsc(facts)),
+        .fix(shared_fixes::invariant_tsc(facts)),
     )
 }
 
@@ -238,7 +238,7 @@ fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
             ),
         )
         .seen(first)
-        .fix(fix::FIRMWARE),
+        .fix(shared_fixes::FIRMWARE),
     )
 }
 
