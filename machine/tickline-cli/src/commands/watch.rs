@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_millis(50);
 const LINES_PER_HEAD: u64 = 20;
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let setup = Setup::start_clock();
+    let setup = Setup::start_clock()?;
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MAX_WATCHED_CPUS);

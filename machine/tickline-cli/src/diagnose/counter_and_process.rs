@@ -8,7 +8,7 @@ use super::{Rule, hosts, shared_fixes};
 use crate::document::Block::{Commands, Prose};
 use crate::document::facts::is_counter;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
-use crate::machine::Ntp;
+use crate::machine::{self, Ntp};
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
 use crate::words::frequency;
@@ -272,17 +272,6 @@ fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     )
 }
 
-/// The beginnings of the file names of libraries that provide `clock_gettime`: glibc (up to 2.16 in
-/// librt), musl, and Android's libc.
-const LIBRARIES: [&str; 6] = [
-    "libc.so",
-    "libc-",
-    "libc.musl",
-    "ld-musl",
-    "librt.so",
-    "librt-",
-];
-
 /// The least difference that shows a faked time, ns. It is longer than an interruption between the
 /// two calls.
 const FAKED_NS: u64 = 1_000_000_000;
@@ -290,10 +279,10 @@ const FAKED_NS: u64 = 1_000_000_000;
 /// A library such as libfaketime replaces libc's `clock_gettime`.
 fn clock_interposed(facts: &Document) -> Option<Finding> {
     let file = facts.machine.clock_gettime_file.as_deref()?;
-    let name = file.rsplit('/').next().unwrap_or(file);
-    if LIBRARIES.iter().any(|library| name.starts_with(library)) {
+    if machine::is_libc(file) {
         return None;
     }
+    let name = file.rsplit('/').next().unwrap_or(file);
     let seen_file = format!("the dynamic linker has clock_gettime from {file}");
     let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
     let finding = if difference_ns.unsigned_abs() > FAKED_NS {
