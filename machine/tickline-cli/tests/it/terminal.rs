@@ -100,6 +100,29 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
     });
 }
 
+/// Symptom: `watch` had a heading of 104 columns, and wrapped its rows as prose.
+#[test]
+fn watch_is_a_table_with_a_plot_on_a_terminal_of_60_of_80_and_of_120_columns() {
+    for columns in [60, 80, 120] {
+        let arguments = ["watch", "--secs", "1", "--interval", "0.3"];
+        let shown = shown(columns, &arguments, &[PLAIN]);
+        let heading = shown.lines().find(|line| line.contains("time s"));
+        assert!(
+            heading.is_some_and(|line| line.trim_end().ends_with('s')),
+            "{shown}"
+        );
+        let is_row = |(_, line): &(usize, &str)| {
+            let first = line.split_whitespace().next();
+            first.is_some_and(|word| word.parse::<f64>().is_ok()) && line.contains('|')
+        };
+        let rows: Vec<_> = lines(&shown).filter(is_row).collect();
+        assert!(rows.len() >= 3, "{columns}: {shown}");
+        for (length, line) in lines(&shown) {
+            assert!(length <= usize::from(columns), "{columns}: {line}");
+        }
+    }
+}
+
 /// A serial console reports 0 columns.
 #[test]
 fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {
