@@ -81,6 +81,19 @@ impl Screen {
         textwrap::fill(&words.join(" "), options)
     }
 
+    /// Adds words in as many columns as fit, in their order downwards.
+    pub(crate) fn in_columns(&mut self, words: &[&str]) {
+        const GAP: usize = 2;
+        let width = words.iter().map(|word| word.len()).max().unwrap_or(0) + GAP;
+        let columns = ((self.columns + GAP) / width).max(1);
+        let rows = words.len().div_ceil(columns);
+        for row in 0..rows {
+            let words = words.iter().skip(row).step_by(rows);
+            let line: String = words.map(|word| format!("{word:<width$}")).collect();
+            self.line(line.trim_end());
+        }
+    }
+
     /// Adds rows below their headings: words to the left, figures to the right. If the terminal is
     /// too narrow for the table, each row becomes a paragraph.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
@@ -216,6 +229,20 @@ mod tests {
             screen(100).wrap("seen: ", "hpet\u{1b}[2J"),
             "seen: hpet\u{fffd}[2J"
         );
+    }
+
+    #[test]
+    fn words_in_columns_fit_and_read_downwards() {
+        let words = ["ant", "bee", "cow", "dog", "elk"];
+        let shown = |columns| {
+            let mut screen = screen(columns);
+            screen.in_columns(&words);
+            screen.text
+        };
+        assert_eq!(shown(2), "ant\nbee\ncow\ndog\nelk\n");
+        assert_eq!(shown(12), "ant  dog\nbee  elk\ncow\n");
+        assert_eq!(shown(13), "ant  cow  elk\nbee  dog\n");
+        assert_eq!(shown(80), "ant  bee  cow  dog  elk\n");
     }
 
     #[test]
