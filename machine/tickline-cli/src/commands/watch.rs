@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
+use crate::float::as_f64;
 use crate::measure::watch::{Ending, Sampler, WatchSummary};
 use crate::output::{JsonOutput, is_stdout, line_to_stderr};
+use crate::progress::Progress;
 use crate::screen;
 use crate::setup::Setup;
 use crate::signal;
@@ -64,6 +66,7 @@ fn watch(
         .into_iter()
         .flatten()
         .all(|path| !is_stdout(path));
+    let progress = QuietProgress::new(args, is_shown);
     let columns = || {
         io::stdout()
             .is_terminal()
@@ -83,6 +86,9 @@ fn watch(
             let lines = view.lines(&sample, &sampler.summary.cpus, columns());
             write!(io::stdout(), "{lines}")
         });
+        if let Some(progress) = &progress {
+            progress.show(&sampler.summary);
+        }
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -101,7 +107,44 @@ fn watch(
             break Ending::Time;
         }
     };
+    if let Some(progress) = progress {
+        progress.bar.finish();
+    }
     Ok(sampler.finish(ended_by))
+}
+
+/// The progress of a watch that shows no lines.
+struct QuietProgress {
+    bar: Progress,
+    time: Option<Duration>,
+}
+
+impl QuietProgress {
+    /// `None` if the user sees lines or rows.
+    fn new(args: &args::Watch, is_shown: bool) -> Option<Self> {
+        let csv_is_shown = args.csv.as_deref().is_some_and(is_stdout) && io::stdout().is_terminal();
+        if is_shown || csv_is_shown {
+            return None;
+        }
+        let bar = match args.time {
+            Some(_) => Progress::new(),
+            None => Progress::without_end(),
+        };
+        Some(Self {
+            bar,
+            time: args.time,
+        })
+    }
+
+    fn show(&self, summary: &WatchSummary) {
+        match self.time {
+            Some(time) => {
+                let watched_s = as_f64(summary.all.samples) * summary.interval_s;
+                self.bar.part("samples", 0.0, 1.0)((watched_s / time.as_secs_f64()).min(1.0));
+            }
+            None => self.bar.count(summary.all.samples),
+        }
+    }
 }
 
 /// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.

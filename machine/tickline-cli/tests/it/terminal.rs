@@ -123,6 +123,35 @@ fn watch_is_a_table_with_a_plot_on_a_terminal_of_60_of_80_and_of_120_columns() {
     }
 }
 
+/// Symptom: `watch` with its results in a file or a pipe showed nothing.
+#[test]
+fn every_command_that_measures_shows_its_progress() {
+    for arguments in [
+        &["doctor", "--secs", "1"][..],
+        &["bench", "--rounds", "2", "--calls", "100"],
+        &["warp"],
+        &["who", "--secs", "1"],
+        &["report", "--secs", "1", "--out", "/dev/null"],
+        &["watch", "--secs", "1", "--interval", "0.3", "--json", "-"],
+    ] {
+        let shown = shown(80, arguments, &[PLAIN]);
+        assert!(
+            shown.contains("measuring the start"),
+            "{arguments:?}: {shown}"
+        );
+    }
+}
+
+#[test]
+fn the_rows_of_watch_on_a_terminal_are_its_progress() {
+    let arguments = ["watch", "--secs", "1", "--interval", "0.3", "--csv", "-"];
+    let shown = shown(80, &arguments, &[PLAIN]);
+    assert!(
+        shown.contains("at_s,unix_s") && !shown.contains("measuring"),
+        "{shown}"
+    );
+}
+
 /// A serial console reports 0 columns.
 #[test]
 fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {
