@@ -72,7 +72,7 @@ fn watch(
             .is_terminal()
             .then(|| screen::columns().max(20))
     };
-    let mut view = View::new(cpus.len());
+    let mut view = View::new(&cpus);
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;

@@ -125,15 +125,14 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A view of samples that are also taken on this number of CPUs.
-    pub(super) fn new(cpus: usize) -> Self {
-        let usual_cpus: Vec<_> = (0..cpus as u32)
-            .map(|cpu| CpuSummary {
-                cpu,
-                last_offset_ns: -99.0,
-                ..CpuSummary::default()
-            })
-            .collect();
+    /// A view of samples that are also taken on each of these CPUs.
+    pub(super) fn new(cpus: &[u32]) -> Self {
+        let usual_cpu = |cpu: &u32| CpuSummary {
+            cpu: *cpu,
+            last_offset_ns: -99.0,
+            ..CpuSummary::default()
+        };
+        let usual_cpus: Vec<_> = cpus.iter().map(usual_cpu).collect();
         let usual = USUAL.map(str::to_owned).into_iter();
         Self {
             longest: usual.chain([by_cpu(&usual_cpus)]).collect(),
@@ -284,7 +283,7 @@ mod tests {
         }
     }
 
-    const CPUS: u32 = 2;
+    const CPUS: [u32; 2] = [0, 1];
 
     fn cpus() -> Vec<CpuSummary> {
         let summary = |cpu| CpuSummary {
@@ -292,12 +291,12 @@ mod tests {
             last_offset_ns: 7.0,
             ..CpuSummary::default()
         };
-        (0..CPUS).map(summary).collect()
+        CPUS.map(summary).into()
     }
 
     /// What a terminal of this width shows of samples with these offsets.
     fn shown(columns: usize, offsets_ns: &[f64]) -> Vec<String> {
-        let mut view = View::new(CPUS as usize);
+        let mut view = View::new(&CPUS);
         let mut text = String::new();
         for (index, offset_ns) in (0..).zip(offsets_ns) {
             let sample = sample(f64::from(index), *offset_ns);
@@ -345,7 +344,7 @@ mod tests {
             "{scales:?}"
         );
 
-        let mut view = View::new(CPUS as usize);
+        let mut view = View::new(&CPUS);
         let mut at = |columns| view.lines(&sample(0.0, 5.0), &cpus(), Some(columns));
         at(80);
         assert!(!at(80).contains("time s") && at(60).contains("time s"));
@@ -366,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_one_row_with_all_columns_for_each_sample() {
-        let mut view = View::new(CPUS as usize);
+        let mut view = View::new(&CPUS);
         let mut next = |at_s| view.lines(&sample(at_s, 5.0), &cpus(), None);
         let (first, second) = (next(0.0), next(1.0));
         let lines: Vec<_> = first.lines().chain(second.lines()).collect();
@@ -387,7 +386,7 @@ mod tests {
 
     #[test]
     fn what_happens_has_a_line_of_its_own() {
-        let mut view = View::new(0);
+        let mut view = View::new(&[]);
         let mut sample = sample(0.0, 5.0);
         sample.offset.bound_violated = true;
         sample.new_events.insert("disruption", 1);
