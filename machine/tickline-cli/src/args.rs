@@ -269,7 +269,9 @@ pub(crate) struct Warp {
 ///
 /// It prints a line for each sample, until Ctrl-C. On a terminal the line has a plot, and the columns
 /// that fit; figures without a column, such as the offsets CPU by CPU, are now and then below a line.
-/// Elsewhere it prints plain rows with all columns. At the end it prints a summary.
+/// Elsewhere it prints plain rows with all columns. At the end it prints a summary. An offset is known
+/// to within the bracket, which is half the time between two reads of CLOCK_MONOTONIC. So a bound is
+/// violated only if CLOCK_MONOTONIC is farther from it than the bracket.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
