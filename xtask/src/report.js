@@ -14,7 +14,11 @@ addEventListener("load", () => setTimeout(() => {
     fault("overlapping texts", texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
       q.left < p.right - 1 && p.top < q.bottom - 3 && q.top < p.bottom - 3).map(([b]) => `${a} / ${b}`)));
   }
-  for (const card of document.querySelectorAll(".charts > *, .tables > *, .log")) {
+  const cards = [...document.querySelectorAll("article, .charts > *, .across > *, .tables > *, .log")];
+  fault("cards that touch", cards.flatMap((a, i) => cards.slice(i + 1).map((b) => [box(a), box(b), b])
+    .filter(([p, q]) => p.left < q.right && q.left < p.right && q.top - p.bottom < 8 && p.top - q.bottom < 8)
+    .map(([, , b]) => start(b))));
+  for (const card of cards) {
     const edge = box(card);
     fault("beyond its card", [...card.querySelectorAll("*")].filter((one) => box(one).width > 0 &&
       (box(one).right > edge.right || box(one).left < edge.left)).map(start));

@@ -5,6 +5,7 @@
 //! - The report requests anything.
 //! - It is wider than the window.
 //! - Texts of a chart overlap or are cut off.
+//! - Two cards touch.
 //! - Its data is wrong.
 //!
 //! `--screenshot FILE` makes the documentation's picture.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cpu_list;
 use crate::help;
@@ -18,7 +18,7 @@ use crate::screen::columns;
 /// switches the clocksource. Only `doctor --fix` and `who` need root.
 #[derive(Debug, Parser)]
 #[command(name = "tickline", version, term_width = columns().clamp(20, 100), args_conflicts_with_subcommands = true)]
-#[command(after_help = help::text(help::PROGRAM))]
+#[command(after_help = help::SHORT_OF_PROGRAM, after_long_help = help::text(help::PROGRAM))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -27,85 +27,109 @@ pub(crate) struct Args {
     pub(crate) doctor: Doctor,
 }
 
+impl Args {
+    /// The parser for the command line. The short help of the program is the list of its commands:
+    /// the options of the default command are in the short help of `doctor`.
+    pub(crate) fn parser() -> clap::Command {
+        Self::command().mut_args(|arg| arg.hide_short_help(true))
+    }
+
+    /// The arguments of this process.
+    pub(crate) fn try_of_process() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::parser().try_get_matches()?)
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(after_help = help::text(help::DOCTOR))]
+    #[command(after_long_help = help::text(help::DOCTOR))]
     Doctor(Doctor),
 
-    #[command(after_help = help::text(help::BENCH))]
+    #[command(after_long_help = help::text(help::BENCH))]
     Bench(Bench),
 
-    #[command(after_help = help::text(help::WARP))]
+    #[command(after_long_help = help::text(help::WARP))]
     Warp(Warp),
 
-    #[command(after_help = help::text(help::WATCH))]
+    #[command(after_long_help = help::text(help::WATCH))]
     Watch(Watch),
 
-    #[command(after_help = help::text(help::REPORT))]
+    #[command(after_long_help = help::text(help::REPORT))]
     Report(Report),
 
-    #[command(after_help = help::text(help::WHO))]
+    #[command(after_long_help = help::text(help::WHO))]
     Who(Who),
 
-    #[command(after_help = help::text(help::SERVE))]
+    #[command(after_long_help = help::text(help::SERVE))]
     Serve(Serve),
 
-    #[command(after_help = help::text(help::RUN))]
+    #[command(after_long_help = help::text(help::RUN))]
     Run(Run),
 
-    #[command(after_help = help::text(help::EXPLAIN))]
+    #[command(after_long_help = help::text(help::EXPLAIN))]
     Explain(Explain),
 
-    #[command(after_help = help::text(help::COMPARE))]
+    #[command(after_long_help = help::text(help::COMPARE))]
     Compare(Compare),
 
-    #[command(after_help = help::text(help::FLIGHT))]
+    #[command(after_long_help = help::text(help::FLIGHT))]
     Flight(Flight),
 
-    #[command(after_help = help::text(help::COMPLETIONS))]
+    #[command(after_long_help = help::text(help::COMPLETIONS))]
     Completions(Completions),
 
-    #[command(after_help = help::text(help::MAN))]
+    #[command(after_long_help = help::text(help::MAN))]
     Man(Man),
 }
 
-/// Explains this machine's clocks: what each costs, who answers it, what is wrong, and how to fix
-/// it (the default)
+/// Explains the clocks, their faults and fixes (the default)
+///
+/// It says what each clock of this machine costs, who answers it, what is wrong, and how to fix it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Prints one line with performance data, and exits like a monitoring plugin: 0 ok, 1 slow or
-    /// not known to be right, 2 wrong, 3 unknown
+    /// Prints one line, as a monitoring plugin does
+    ///
+    /// The line has performance data. The exit code is 0 for ok, 1 for slow or not known to be right, 2
+    /// for wrong, and 3 for unknown.
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// The largest acceptable error of Unix time, such as 100ms. If the known offset is larger,
-    /// the first line says WRONG. If the NTP daemon claims a larger error, or states no error, the
-    /// line says NOT KNOWN RIGHT. The default is 128ms for the offset, and 2s for the claim
+    /// Largest acceptable error of Unix time, as 100ms
+    ///
+    /// If the known offset is larger, the first line says WRONG. If the NTP daemon claims a larger error,
+    /// or states no error, the line says NOT KNOWN RIGHT. The default is 128ms for the offset, and 2s for
+    /// the claim.
     #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
-    /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
+    /// Seconds to watch the offset, 1 to 3600
+    ///
+    /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "1", value_parser = seconds)]
     pub(crate) time: Duration,
 
-    /// Writes the main figures to FILE (`-`: to standard output, instead of the text) as
-    /// OpenMetrics, for node_exporter's textfile collector
+    /// Writes the main figures to FILE as OpenMetrics
+    ///
+    /// `-` is standard output, and the figures then take the place of the text. node_exporter's textfile
+    /// collector reads such a file.
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
 
-    /// Diagnoses another machine by FILE, which --json wrote on that machine (`-`: standard input),
-    /// and measures nothing. Exits with 0 if it finds nothing slow or wrong on that machine, else
-    /// with 1
+    /// Diagnoses another machine by its --json FILE
+    ///
+    /// `-` is standard input. The program measures nothing. It exits with 0 if it finds nothing slow or
+    /// wrong on that machine, else with 1.
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,
 
-    /// After the diagnosis, switches the kernel to a better clocksource, if one mends a finding.
-    /// Before the switch, shows the commands for it and the command that undoes it. If the new
-    /// clocksource is tsc, compares the CPUs' counters. Then asks. Needs root
+    /// Switches the clocksource if that mends a finding
+    ///
+    /// After the diagnosis, it shows the commands for the switch, and the command that undoes it. If the
+    /// new clocksource is tsc, it compares the CPUs' counters. Then it asks. Needs root.
     #[arg(long, conflicts_with_all = ["facts", "check"])]
     pub(crate) fix: bool,
 
@@ -114,49 +138,63 @@ pub(crate) struct Doctor {
     pub(crate) yes: bool,
 }
 
-/// Measures for some seconds and writes a report: health, findings, costs, offset, facts, and the
-/// data itself
+/// Measures for some seconds, and writes a report as HTML
 ///
-/// The report is one HTML file that loads nothing from elsewhere. It contains facts of the machine,
-/// such as the kernel's command line and its messages about clocks: read it before you share it.
+/// The report has health, findings, costs, offset, facts, and the data itself. It is one file that
+/// loads nothing from elsewhere. It contains facts of the machine, such as the kernel's command line
+/// and its messages about clocks: read it before you share it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// How long to watch the offset from CLOCK_MONOTONIC, s (1 to 3600)
+    /// Seconds to watch the offset, 1 to 3600
+    ///
+    /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "10", value_parser = seconds)]
     pub(crate) time: Duration,
 
-    /// Writes the report to FILE (`-`: to standard output)
+    /// Writes the report to FILE (`-`: standard output)
     #[arg(long = "out", value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
 
-/// Explains a finding by its code, such as tsc_skew; without a code, lists all
+/// Explains a finding by its code, such as tsc_skew
+///
+/// Without a code, it lists all codes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
     /// The code in brackets behind a finding
     pub(crate) code: Option<String>,
+
+    /// Lists all codes, each with a sentence about it
+    #[arg(long, conflicts_with = "code")]
+    pub(crate) all: bool,
 }
 
-/// Runs a program, and the dynamic programs that it starts, with the clock of `tickline serve`
-/// instead of slow system calls
+/// Runs a program with the clock of `tickline serve`
 ///
-/// The program is not changed, and need not be linked with a library. Its exit code, its signals
-/// and its process number are its own. Where the kernel's clock is fast, or where no page is
-/// served, the program runs as if it had been started without this command.
+/// The program, and the dynamic programs that it starts, get their time from the served page instead
+/// of by slow system calls. The program is not changed, and need not be linked with a library. Its exit
+/// code, its signals and its process number are its own. Where the kernel's clock is fast, or where no
+/// page is served, the program runs as if it had been started without this command.
 #[derive(Debug, Parser)]
 pub(crate) struct Run {
-    /// The page [default: the machine's; without one, the user's]
+    /// The page's file
+    ///
+    /// The default is the machine's page; without one, the user's.
     #[arg(long, value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
 
-    /// libtickline_preload.so [default: beside this program, or in ../lib]
+    /// The file of libtickline_preload.so
+    ///
+    /// The default is beside this program, or in ../lib.
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
 
-    /// Serves the program also where the kernel's clock needs no system call
+    /// Serves also where the kernel's clock is fast
+    ///
+    /// It is fast where reading it needs no system call.
     #[arg(long)]
     pub(crate) always: bool,
 
@@ -176,105 +214,130 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Prints the manual of this program, or of one of its commands, as roff
+/// Prints the manual of this program, or of a command
+///
+/// The format is roff.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Man {
     /// The command; without one, the program
     pub(crate) command: Option<String>,
 }
 
-/// Measures what the clocks cost: the fastest, median and slow rounds of each, and a long run of
-/// the kernel's clocks
+/// Measures what the clocks cost
+///
+/// It shows the fastest, median and slow rounds of each clock, and a long run of the kernel's clocks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// Number of rounds, in each of which every clock is called for 0.1 ms (1 to 100000)
+    /// Rounds over all clocks, 1 to 100000
+    ///
+    /// In each round every clock is called for 0.1 ms.
     #[arg(long, value_name = "N", default_value = "200", value_parser = |value: &str| whole(value, 100_000))]
     pub(crate) rounds: u32,
 
-    /// Number of calls of each clock in the long run (1 to 1000000000)
+    /// Calls of each clock in the long run
+    ///
+    /// From 1 to 1000000000.
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = |value: &str| whole(value, 1_000_000_000))]
     pub(crate) calls: u32,
 }
 
-/// Compares the counters of the CPUs: finds for each pair the backward steps (warps), and the
-/// bounds of the difference
+/// Compares the counters of the CPUs
+///
+/// It finds for each pair of CPUs the backward steps (warps), and the bounds of the difference.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warp {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// The CPUs to compare, such as 0-3,8; by default, all on which this process may run
+    /// The CPUs to compare, such as 0-3,8
+    ///
+    /// By default, all on which this process may run.
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<BTreeSet<u32>>,
 
-    /// Which pairs to compare; by default, all for up to 64 CPUs, and star for more
+    /// Which pairs to compare
+    ///
+    /// By default, all for up to 64 CPUs, and star for more.
     #[arg(long, value_name = "WHICH")]
     pub(crate) pairs: Option<Pattern>,
 }
 
-/// Shows the clock live: offset, bound, skew, state, events, also CPU by CPU
+/// Shows the clock live: offset, bound, skew, state, events
 ///
-/// It prints a line for each sample, until Ctrl-C. At the end it prints a summary.
+/// It prints a line for each sample, until Ctrl-C. On a terminal the line has a plot, and the columns
+/// that fit; figures without a column, such as the offsets CPU by CPU, are now and then below a line.
+/// Elsewhere it prints plain rows with all columns. At the end it prints a summary. An offset is known
+/// to within the bracket, which is half the time between two reads of CLOCK_MONOTONIC. So a bound is
+/// violated only if CLOCK_MONOTONIC is farther from it than the bracket.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// How long to watch, s (1 to 31536000); by default, until it is stopped
+    /// Seconds to watch, 1 to 31536000
+    ///
+    /// By default, until it is stopped.
     #[arg(long = "secs", value_name = "N", value_parser = |value: &str| whole(value, 31_536_000).map(|s| Duration::from_secs(s.into())))]
     pub(crate) time: Option<Duration>,
 
-    /// Time between two samples, s (0.05 to 3600)
+    /// Seconds between two samples, 0.05 to 3600
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     pub(crate) interval: Duration,
 
-    /// Writes each sample as a row to FILE (`-`: to standard output, instead of the view)
+    /// Writes each sample as a row to FILE
+    ///
+    /// `-` is standard output, and the rows then take the place of the view.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
-    /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this
-    /// process may run
+    /// The CPUs to sample one by one, such as 0-3,8
+    ///
+    /// By default, the first 64 on which this process may run.
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
     pub(crate) cpus: Option<BTreeSet<u32>>,
 }
 
-/// Counts the system calls that read a clock: which processes make them, how often, and what they
-/// cost now and after the fix
+/// Counts the system calls that read a clock, by process
 ///
-/// It counts at the kernel's tracepoints, which needs root. Where it can't count, it prints other
-/// commands to run. It does not see the calls that the vDSO answers, since they are no system
-/// calls.
+/// It shows how often each process makes them, and what they cost now and after the fix. It counts at
+/// the kernel's tracepoints, which needs root. Where it can't count, it prints other commands to run.
+/// It does not see the calls that the vDSO answers, since they are no system calls.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Who {
     #[command(flatten)]
     pub(crate) json: Json,
 
-    /// The process whose calls to count, with all its threads; by default, all processes
+    /// The process; by default, all processes
+    ///
+    /// Its calls are counted with those of all its threads.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub(crate) process: Option<u32>,
 
-    /// How long to count, s (1 to 3600)
+    /// Seconds to count, 1 to 3600
     #[arg(long = "secs", value_name = "N", overrides_with = "time", default_value = "5", value_parser = seconds)]
     pub(crate) time: Duration,
 }
 
-/// Serves one fast clock to the programs of this machine, by a page that they read (Linux)
+/// Serves one fast clock to this machine's programs (Linux)
 ///
-/// It calibrates the counter, compares the counters of the CPUs, judges whether they can be
-/// trusted, and publishes the result until it is stopped. It runs in the foreground. Each page has
-/// one server.
+/// Programs read it from a page. The command calibrates the counter, compares the counters of the CPUs,
+/// judges whether they can be trusted, and publishes the result until it is stopped. It runs in the
+/// foreground. Each page has one server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// The action on a page, instead of serving it
+    /// Acts on a page
+    ///
+    /// The page is then not served by this process.
     #[arg(value_name = "ACTION", value_enum)]
     pub(crate) action: Option<ServeAction>,
 
-    /// The page's file, in a folder that exists; by default /run/tickline/page.v1 for root, and
-    /// $XDG_RUNTIME_DIR/tickline/page.v1 for others. The action status takes the first of these
-    /// that exists
+    /// The page's file, in a folder that exists
+    ///
+    /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for others. The
+    /// action status takes the first of these that exists.
     #[arg(long, value_name = "PATH")]
     pub(crate) page: Option<PathBuf>,
 
@@ -295,8 +358,9 @@ pub(crate) enum ServeAction {
     On,
 }
 
-/// Compares two machines, or one machine at two dates: lists the facts, findings and costs that
-/// differ between two files of --json
+/// Compares two machines, or one machine at two dates
+///
+/// It lists the facts, findings and costs that differ between two files of --json.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compare {
     /// The first document
@@ -307,8 +371,10 @@ pub(crate) struct Compare {
     #[arg(value_name = "B")]
     pub(crate) second: PathBuf,
 
-    /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0
-    /// to 10000)
+    /// Percent by which two costs must differ
+    ///
+    /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0 to
+    /// 10000).
     #[arg(long, value_name = "P", default_value = "10%", value_parser = percent)]
     pub(crate) above: f64,
 
@@ -316,16 +382,17 @@ pub(crate) struct Compare {
     pub(crate) json: Json,
 }
 
-/// Turns the file of a flight recorder into a trace, however the recorded process has ended
+/// Turns the file of a flight recorder into a trace
 ///
-/// A program makes such a file by flight::FlightRecorderBuilder::create of tickline-tracing.
+/// It does so however the recorded process has ended. A program makes such a file by
+/// flight::FlightRecorderBuilder::create of tickline-tracing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flight {
     /// The recorder's file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Writes the trace to TRACE (`-`: to standard output)
+    /// Writes the trace to TRACE (`-`: standard output)
     #[arg(long, value_name = "TRACE", default_value = "-")]
     pub(crate) out: PathBuf,
 }
@@ -333,7 +400,9 @@ pub(crate) struct Flight {
 /// The option `--json` of every command that writes JSON.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
-    /// Writes the results as JSON to FILE (`-`: to standard output, instead of the text)
+    /// Writes the results as JSON to FILE
+    ///
+    /// `-` is standard output, and the JSON then takes the place of the text.
     #[arg(long = "json", value_name = "FILE")]
     pub(crate) target: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@
 //!    of a function in `clocksource.rs` or `tsc.rs`. The condition leads to the [`Finding`], and
 //!    beside it stand the severity (`wrong`, `slow`, `unsure`, `note`), the code, one sentence
 //!    without a full stop, the evidence (`seen`), and the command or setting that mends the fault
-//!    (`fix`). `fix.rs` and `hosts.rs` have fixes that several rules share. A fix must not recommend
+//!    (`fix`). `shared_fixes.rs` and `hosts.rs` have fixes that several rules share. A fix must not recommend
 //!    the TSC if the counters are unsynchronised or the TSC is not invariant. A new function also
 //!    goes into the list of rules at the head of its file. A new code is a variant of `Code` at the
 //!    end of the file, with its stable name and what it means, at more length. The compiler names
@@ -38,9 +38,9 @@
 
 mod clocksource;
 mod counter_and_process;
-mod fix;
-mod health;
 mod hosts;
+mod judge_health;
+mod shared_fixes;
 mod steps;
 #[cfg(test)]
 mod tests;

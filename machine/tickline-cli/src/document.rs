@@ -12,7 +12,7 @@ mod finding;
 mod fix;
 mod health;
 pub(crate) mod kernel_log;
-pub(crate) mod utc;
+pub(crate) mod utc_bound;
 
 pub(crate) use explanation::{Block, Explained, Explanation};
 pub(crate) use finding::{Detail, Finding, Severity, worst};

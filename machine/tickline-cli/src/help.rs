@@ -1,5 +1,5 @@
-//! The sections that `--help` and the manual show below the options. Their exit codes must agree
-//! with `exit.rs`.
+//! The sections that `--help` and the manual show below the options. `-h` is short, and does not
+//! show them. Their exit codes must agree with `exit.rs`.
 
 /// A part of the help.
 #[derive(Debug)]
@@ -71,6 +71,10 @@ const EXIT_CODES_OF_A_DIAGNOSIS: Section = Section::new(
   2  an error: bad arguments, or output that could not be written
 If a program that reads the output ends early, as head does, that is no error.",
 );
+
+/// What `-h` of the program shows below the options.
+pub(crate) const SHORT_OF_PROGRAM: &str =
+    "Without a command, the options are those of `tickline doctor`.";
 
 pub(crate) const PROGRAM: &[Section] = &[
     EXIT_CODES_OF_A_DIAGNOSIS,
@@ -273,12 +277,13 @@ pub(crate) const EXPLAIN: &[Section] = &[
     Section::new(
         "Exit codes",
         "  0  the code was explained
-  2  no finding has this code; all codes are listed",
+  2  no finding has this code; codes that are like it are named",
     ),
     Section::new(
         "Examples",
         "  tickline explain tsc_skew
-  tickline explain",
+  tickline explain
+  tickline explain --all",
     ),
 ];
 

@@ -23,10 +23,25 @@ pub(crate) use cpuid::Cpuid;
 use platform::Text;
 #[cfg(target_os = "linux")]
 pub(crate) use system::ntp;
-pub(crate) use system::{allow_counter, kernel_admits_counter};
+pub(crate) use system::{allow_counter, clock_gettime_file, kernel_admits_counter};
 
 /// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// Whether a file that provides `clock_gettime` is a libc by its name: glibc (up to 2.16 in librt),
+/// musl, or Android's libc.
+pub(crate) fn is_libc(file: &str) -> bool {
+    const BEGINNINGS: [&str; 6] = [
+        "libc.so",
+        "libc-",
+        "libc.musl",
+        "ld-musl",
+        "librt.so",
+        "librt-",
+    ];
+    let name = file.rsplit('/').next().unwrap_or(file);
+    BEGINNINGS.iter().any(|library| name.starts_with(library))
+}
 
 /// The facts of the machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     if let Some(first_clock) = measure::served_by::first_filtered_clock(arguments()) {
         return finish(measure::served_by::run_filtered(first_clock));
     }
-    let args = match Args::try_parse() {
+    let args = match Args::try_of_process() {
         Ok(args) => args,
         Err(error) => return refused(&error),
     };

@@ -6,6 +6,7 @@ pub(crate) mod costs;
 pub(crate) mod latency;
 pub(crate) mod resolution;
 pub(crate) mod served_by;
+pub(crate) mod standstill;
 pub(crate) mod track;
 pub(crate) mod utc;
 pub(crate) mod warp;
@@ -20,15 +21,19 @@ use tickline_core::counter::HardwareCounter;
 
 /// Waits until the global clock's status satisfies `condition`, or until `patience` has passed.
 /// Returns the status. It measures the time with tickline's clock, because std's clock raises
-/// SIGSEGV in the vDSO if the process may not read the counter.
+/// SIGSEGV in the vDSO if the process may not read the counter. That clock may stand still, so the
+/// number of sleeps is limited, too.
 pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duration) -> Status {
+    const SLEEP: Duration = Duration::from_millis(1);
     let start = Instant::now();
+    let mut slept = Duration::ZERO;
     loop {
         let status = Clock::global().status();
-        if condition(&status) || start.elapsed() > patience {
+        if condition(&status) || slept > patience || start.elapsed() > patience {
             return status;
         }
-        thread::sleep(Duration::from_millis(1));
+        thread::sleep(SLEEP);
+        slept += SLEEP;
     }
 }
 

@@ -10,12 +10,31 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let bar = ProgressBar::new(1_000);
-        let style = ProgressStyle::with_template("measuring {msg:17} [{bar:30}] {percent:>3} %");
-        if let Ok(style) = style {
+        Self::shown(
+            ProgressBar::new(1_000),
+            "measuring {msg:17} [{bar:30}] {percent:>3} %",
+        )
+    }
+
+    /// The progress of a measurement without an end: a number of samples.
+    pub(crate) fn without_end() -> Self {
+        Self::shown(ProgressBar::no_length(), "measuring {msg:17} {pos}")
+    }
+
+    /// The bar before the first part, drawn at once.
+    fn shown(bar: ProgressBar, template: &str) -> Self {
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
+        bar.set_message("the start");
+        bar.tick();
         Self { bar }
+    }
+
+    /// Shows the number of samples of a measurement without an end.
+    pub(crate) fn count(&self, samples: u64) {
+        self.bar.set_message("samples");
+        self.bar.set_position(samples);
     }
 
     /// Starts the part `name`, which moves the bar from the share `from` to the share `to`. The

@@ -21,8 +21,13 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn for_stdout() -> Self {
+        Self::of(columns())
+    }
+
+    /// A screen for a terminal of this width.
+    pub(crate) fn of(columns: usize) -> Self {
         Self {
-            columns: columns().clamp(20, MAX_COLUMNS),
+            columns: columns.clamp(20, MAX_COLUMNS),
             text: String::new(),
         }
     }
@@ -76,21 +81,24 @@ impl Screen {
         textwrap::fill(&words.join(" "), options)
     }
 
+    /// Adds words in as many columns as fit, in their order downwards.
+    pub(crate) fn in_columns(&mut self, words: &[&str]) {
+        const GAP: usize = 2;
+        let width = words.iter().map(|word| word.len()).max().unwrap_or(0) + GAP;
+        let columns = ((self.columns + GAP) / width).max(1);
+        let rows = words.len().div_ceil(columns);
+        for row in 0..rows {
+            let words = words.iter().skip(row).step_by(rows);
+            let line: String = words.map(|word| format!("{word:<width$}")).collect();
+            self.line(line.trim_end());
+        }
+    }
+
     /// Adds rows below their headings: words to the left, figures to the right. If the terminal is
     /// too narrow for the table, each row becomes a paragraph.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
-        let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
-        let columns: Vec<(usize, bool)> = (0..heads.len())
-            .map(|column| {
-                let lengths = cells(column).map(|cell| cell.chars().count());
-                let width = lengths.chain([heads[column].len()]).max().unwrap_or(0);
-                (
-                    width,
-                    cells(column).any(|cell| cell.contains(char::is_alphabetic)),
-                )
-            })
-            .collect();
-        if columns.iter().map(|(width, _)| width + 2).sum::<usize>() > self.columns {
+        let columns = TableColumns::of(heads, rows);
+        if columns.width() > self.columns {
             for row in rows {
                 let named = heads
                     .iter()
@@ -107,14 +115,52 @@ impl Screen {
         }
         let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
         for row in std::iter::once(&heads).chain(rows) {
-            let cells = row.iter().zip(&columns).map(|(cell, &(width, is_text))| {
-                match (plain(cell), is_text) {
-                    (cell, true) => format!("  {cell:<width$}"),
-                    (cell, false) => format!("  {cell:>width$}"),
-                }
-            });
-            self.line(cells.collect::<String>().trim_end());
+            self.line(columns.row(row).trim_end());
         }
+    }
+}
+
+/// The columns of a table. Each starts with two spaces.
+#[derive(Debug)]
+pub(crate) struct TableColumns(Vec<TableColumn>);
+
+#[derive(Debug)]
+struct TableColumn {
+    /// The length of the longest cell, or of the heading.
+    width: usize,
+    /// Whether the cells are words, which stand to the left. Figures stand to the right.
+    has_words: bool,
+}
+
+impl TableColumns {
+    /// Columns that are as wide as these headings and rows.
+    pub(crate) fn of(heads: &[&str], rows: &[Vec<String>]) -> Self {
+        let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
+        let column = |(column, head): (usize, &&str)| {
+            let lengths = cells(column).map(|cell| cell.chars().count());
+            TableColumn {
+                width: lengths.chain([head.len()]).max().unwrap_or(0),
+                has_words: cells(column).any(|cell| cell.contains(char::is_alphabetic)),
+            }
+        };
+        Self(heads.iter().enumerate().map(column).collect())
+    }
+
+    /// The width of the table.
+    pub(crate) fn width(&self) -> usize {
+        self.0.iter().map(|column| column.width + 2).sum()
+    }
+
+    /// A row, as wide as the table.
+    pub(crate) fn row(&self, cells: &[String]) -> String {
+        let cells = cells.iter().zip(&self.0).map(|(cell, column)| {
+            let width = column.width;
+            match (plain(cell), column.has_words) {
+                (cell, true) => format!("  {cell:<width$}"),
+                (cell, false) => format!("  {cell:>width$}"),
+            }
+        });
+        cells.collect()
     }
 }
 
@@ -183,6 +229,20 @@ mod tests {
             screen(100).wrap("seen: ", "hpet\u{1b}[2J"),
             "seen: hpet\u{fffd}[2J"
         );
+    }
+
+    #[test]
+    fn words_in_columns_fit_and_read_downwards() {
+        let words = ["ant", "bee", "cow", "dog", "elk"];
+        let shown = |columns| {
+            let mut screen = screen(columns);
+            screen.in_columns(&words);
+            screen.text
+        };
+        assert_eq!(shown(2), "ant\nbee\ncow\ndog\nelk\n");
+        assert_eq!(shown(12), "ant  dog\nbee  elk\ncow\n");
+        assert_eq!(shown(13), "ant  cow  elk\nbee  dog\n");
+        assert_eq!(shown(80), "ant  bee  cow  dog  elk\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
@@ -17,7 +18,7 @@ use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::track::{self, TrackSummary};
-use crate::measure::{admitted_counter, resolution, status_when, utc};
+use crate::measure::{admitted_counter, resolution, standstill, status_when, utc};
 use crate::progress::Progress;
 
 /// A process that is ready to measure, and the rights with which it was started.
@@ -33,14 +34,18 @@ impl Setup {
     /// For commands that measure clocks: finds out whether the vDSO or the kernel answers each
     /// clock, and starts the global clock. The command must call this first, because an earlier
     /// call of a libc or std clock would end a process to which `PR_SET_TSC` denies the counter.
-    pub(crate) fn start() -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If `CLOCK_MONOTONIC` stands still, because then no measurement ends.
+    pub(crate) fn start() -> io::Result<Self> {
         // This comes before `start_clock`, because the filtered processes must inherit the rights
         // with which this process was started.
         let served_by = served_by::find();
-        Self {
+        Ok(Self {
             served_by,
-            ..Self::start_clock()
-        }
+            ..Self::start_clock()?
+        })
     }
 
     /// For commands that measure only tickline's clock. They also call this first.
@@ -48,7 +53,11 @@ impl Setup {
     /// The threads of the clock and of UTC keep the rights with which the process was started. Then
     /// this thread, and each thread that it starts, may read the counter. If the clock's thread
     /// cannot be started, the readers drive the clock.
-    pub(crate) fn start_clock() -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If `CLOCK_MONOTONIC` stands still, because then no measurement ends.
+    pub(crate) fn start_clock() -> io::Result<Self> {
         let counter_readable = machine::kernel_admits_counter();
         let guard = tickline::start().map_err(|error| with_cause(&error));
         if guard.is_err() {
@@ -60,11 +69,12 @@ impl Setup {
         if counter_readable == Some(false) {
             machine::allow_counter();
         }
-        Self {
+        standstill::check(admitted_counter().ok())?;
+        Ok(Self {
             counter_readable,
             served_by: Ok(BTreeMap::new()),
             guard,
-        }
+        })
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts. The progress bar

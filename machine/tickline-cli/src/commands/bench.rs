@@ -16,7 +16,7 @@ use crate::setup::Setup;
 use crate::words::figure;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
-    let setup = Setup::start();
+    let setup = Setup::start()?;
     let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();

@@ -1,6 +1,6 @@
 //! `tickline compare A B`: compares two machines, or one machine at two dates.
 
-mod facts;
+mod compared_facts;
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::output::JsonOutput;
 use crate::screen::Screen;
 use crate::words::{figure, or_dash, plain};
 
-use facts::{Fact, FactValue, facts_of};
+use compared_facts::{Fact, FactValue, facts_of};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";

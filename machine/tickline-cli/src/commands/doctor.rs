@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::float::signed_f64;
 use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
+use crate::measure::standstill::StandingClocks;
 use crate::openmetrics;
 use crate::output::{Destination, JsonOutput, line_to_stderr, to_stdout};
 use crate::progress::Progress;
@@ -23,6 +24,9 @@ use crate::words::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {
+        Err(error) if args.check && is_standing_clock(&error) => {
+            Ok(check_failed("CRITICAL", &error, Exit::Error))
+        }
         Err(error) if args.check => Ok(unknown(&error)),
         result => result,
     }
@@ -32,7 +36,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     if let Some(file) = &args.facts {
         return diagnose_recorded(file, args);
     }
-    let setup = Setup::start();
+    let setup = Setup::start()?;
     let destinations = open_destinations(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
@@ -155,14 +159,26 @@ fn check(document: &Document) -> (String, Exit) {
     (format!("{line}{bar}{figures}\n"), exit)
 }
 
-/// Prints the line of `--check` for an error, after which the state of the clocks is unknown. If
-/// standard output cannot be written, prints the error to standard error. Returns `Exit::Unknown`
-/// in both cases, because the usual code of an error, 2, would mean critical.
+/// Prints the line of `--check` for an error, after which the state of the clocks is unknown.
+/// Returns `Exit::Unknown`, because the usual code of an error, 2, would mean critical.
 pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
+    check_failed("UNKNOWN", error, Exit::Unknown)
+}
+
+/// Whether the error is a clock that stands still: that clock is known to be wrong.
+fn is_standing_clock(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|error| error.is::<StandingClocks>())
+}
+
+/// Prints the line of `--check` for an error. If standard output cannot be written, prints the
+/// error to standard error. Returns `exit`.
+fn check_failed(status: &str, error: &dyn std::error::Error, exit: Exit) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
-    let line = format!("TICKLINE UNKNOWN - {}\n", text.replace('|', "/"));
+    let line = format!("TICKLINE {status} - {}\n", text.replace('|', "/"));
     if to_stdout(line).is_err() {
         line_to_stderr(&format!("tickline: {text}"));
     }
-    Exit::Unknown
+    exit
 }

@@ -13,25 +13,64 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     let mut screen = Screen::for_stdout();
     match &args.code {
         Some(code) => explain(code, &mut screen)?,
-        None => {
+        None if args.all => {
             for explanation in explanations() {
                 screen.say(&format!("{:<25} ", explanation.code), explanation.summary);
             }
+        }
+        None => {
+            screen.in_columns(&codes());
+            screen.line("");
+            screen.say(
+                "",
+                "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each.",
+            );
         }
     }
     text_to_stdout(&screen.text)?;
     Ok(Exit::Success)
 }
 
+fn codes() -> Vec<&'static str> {
+    explanations().iter().map(|known| known.code).collect()
+}
+
+/// The message for a word that is no code.
+fn unknown(word: &str) -> String {
+    let near = near(word);
+    if near.is_empty() {
+        format!("{word} is not the code of a finding: `tickline explain` lists all codes")
+    } else {
+        let near = near.join(" or ");
+        format!("{word} is not the code of a finding: did you mean {near}?")
+    }
+}
+
+/// The codes that are like a word: the nearest by typing errors, or else those that contain it.
+fn near(word: &str) -> Vec<&'static str> {
+    /// The least likeness of a word with typing errors. Two different codes have less.
+    const LEAST: f64 = 0.6;
+    let word = word.to_lowercase().replace('-', "_");
+    let likeness = |code: &str| strsim::normalized_damerau_levenshtein(&word, code);
+    let nearest = codes()
+        .into_iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+        .filter(|code| likeness(code) >= LEAST);
+    match nearest {
+        Some(code) => vec![code],
+        None if word.is_empty() => Vec::new(),
+        None => {
+            let mut codes = codes();
+            codes.retain(|code| code.contains(&word));
+            codes
+        }
+    }
+}
+
 fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
     let explanations = explanations();
     let Some(explanation) = explanations.iter().find(|known| known.code == code) else {
-        let codes: Vec<&str> = explanations.iter().map(|known| known.code).collect();
-        let text = format!(
-            "{code} is not the code of a finding; all: {}",
-            codes.join(", ")
-        );
-        return Err(io::Error::other(text));
+        return Err(io::Error::other(unknown(code)));
     };
     screen.line(&bold(code));
     screen.line("");
@@ -104,6 +143,31 @@ mod tests {
         assert!(
             fs::read_to_string(PAGE).unwrap() == page,
             "{PAGE} is not what the rules say: TICKLINE_WRITE_EXPLAIN=1 rewrites it"
+        );
+    }
+
+    /// Symptom: `explain tsc_skwe` listed all codes.
+    #[test]
+    fn a_word_that_is_no_code_is_answered_with_the_codes_that_are_like_it() {
+        for (word, like_it) in [
+            ("tsc_skwe", &["tsc_skew"][..]),
+            ("TSC-SKEW", &["tsc_skew"]),
+            ("clocksource_slov", &["clocksource_slow"]),
+            ("interposed", &["clock_interposed"]),
+            ("nonsense", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(near(word), like_it, "{word}");
+        }
+        let text = unknown("tsc_skwe");
+        assert_eq!(
+            text,
+            "tsc_skwe is not the code of a finding: did you mean tsc_skew?"
+        );
+        let text = unknown("nonsense");
+        assert_eq!(
+            text,
+            "nonsense is not the code of a finding: `tickline explain` lists all codes"
         );
     }
 

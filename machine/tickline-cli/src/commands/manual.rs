@@ -126,7 +126,7 @@ mod tests {
             let manual = String::from_utf8(manual(name).unwrap()).unwrap();
             let command = name.map_or(&program, |name| program.find_subcommand(name).unwrap());
             let help = command
-                .get_after_help()
+                .get_after_long_help()
                 .unwrap_or_else(|| panic!("{name:?} has no examples"))
                 .to_string();
             assert!(help.contains("Examples:\n  tickline"), "{help}");

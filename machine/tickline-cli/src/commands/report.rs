@@ -17,7 +17,7 @@ use crate::screen::Screen;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
-    let setup = Setup::start();
+    let setup = Setup::start()?;
     let output = JsonOutput::open(&args.json)?;
     let destination = output.find_second("--out", &args.out)?.tried()?;
     let progress = Progress::new();

@@ -15,7 +15,7 @@ use crate::screen::Screen;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let setup = Setup::start_clock();
+    let setup = Setup::start_clock()?;
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let output = JsonOutput::open(&args.json)?;

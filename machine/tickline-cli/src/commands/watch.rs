@@ -1,7 +1,9 @@
 //! `tickline watch`: shows the global clock live.
 
+mod plot;
 mod table;
 mod text;
+mod view;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +13,16 @@ use std::time::{Duration, Instant};
 use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
-use crate::measure::watch::{Ending, Sampler, WatchSample, WatchSummary};
+use crate::float::as_f64;
+use crate::measure::watch::{Ending, Sampler, WatchSummary};
 use crate::output::{JsonOutput, is_stdout, line_to_stderr};
-use crate::screen::{self, Screen};
+use crate::progress::Progress;
+use crate::screen;
 use crate::setup::Setup;
 use crate::signal;
 
 use table::Table;
+use view::View;
 
 /// The most CPUs that are sampled by default. A sample takes about 0.1 ms.
 const MAX_WATCHED_CPUS: usize = 64;
@@ -25,11 +30,8 @@ const MAX_WATCHED_CPUS: usize = 64;
 /// The longest delay until the loop notices a signal.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The number of lines on a terminal from one heading to the next.
-const LINES_PER_HEAD: u64 = 20;
-
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let setup = Setup::start_clock();
+    let setup = Setup::start_clock()?;
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MAX_WATCHED_CPUS);
@@ -64,6 +66,13 @@ fn watch(
         .into_iter()
         .flatten()
         .all(|path| !is_stdout(path));
+    let progress = QuietProgress::new(args, is_shown);
+    let columns = || {
+        io::stdout()
+            .is_terminal()
+            .then(|| screen::columns().max(20))
+    };
+    let mut view = View::new(&cpus);
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
@@ -71,12 +80,15 @@ fn watch(
         let sample = sampler.sample();
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
         let shown = written.and_then(|()| {
-            if is_shown {
-                show(&sample, &sampler.summary)
-            } else {
-                Ok(())
+            if !is_shown {
+                return Ok(());
             }
+            let lines = view.lines(&sample, &sampler.summary.cpus, columns());
+            write!(io::stdout(), "{lines}")
         });
+        if let Some(progress) = &progress {
+            progress.show(&sampler.summary);
+        }
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -95,7 +107,44 @@ fn watch(
             break Ending::Time;
         }
     };
+    if let Some(progress) = progress {
+        progress.bar.finish();
+    }
     Ok(sampler.finish(ended_by))
+}
+
+/// The progress of a watch that shows no lines.
+struct QuietProgress {
+    bar: Progress,
+    time: Option<Duration>,
+}
+
+impl QuietProgress {
+    /// `None` if the user sees lines or rows.
+    fn new(args: &args::Watch, is_shown: bool) -> Option<Self> {
+        let csv_is_shown = args.csv.as_deref().is_some_and(is_stdout) && io::stdout().is_terminal();
+        if is_shown || csv_is_shown {
+            return None;
+        }
+        let bar = match args.time {
+            Some(_) => Progress::new(),
+            None => Progress::without_end(),
+        };
+        Some(Self {
+            bar,
+            time: args.time,
+        })
+    }
+
+    fn show(&self, summary: &WatchSummary) {
+        match self.time {
+            Some(time) => {
+                let watched_s = as_f64(summary.all.samples) * summary.interval_s;
+                self.bar.part("samples", 0.0, 1.0)((watched_s / time.as_secs_f64()).min(1.0));
+            }
+            None => self.bar.count(summary.all.samples),
+        }
+    }
 }
 
 /// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.
@@ -109,25 +158,4 @@ fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
         thread::sleep(left.min(NAP));
     }
     true
-}
-
-/// Prints the line of a sample, which must be the last one in the summary.
-fn show(sample: &WatchSample, summary: &WatchSummary) -> io::Result<()> {
-    let is_terminal = io::stdout().is_terminal();
-    let say = |line: &str| {
-        // A terminal would break a long line in the middle of a word.
-        let is_long = is_terminal && line.chars().count() > screen::columns();
-        let mut screen = Screen::for_stdout();
-        if is_long {
-            screen.say("", line)
-        } else {
-            screen.line(line)
-        }
-        write!(io::stdout(), "{}", screen.text)
-    };
-    let before = summary.all.samples - 1;
-    if before == 0 || is_terminal && before.is_multiple_of(LINES_PER_HEAD) {
-        say(text::HEAD)?;
-    }
-    say(&text::line(sample, &summary.cpus))
 }

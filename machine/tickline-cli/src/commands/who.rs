@@ -47,7 +47,7 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
-    let setup = Setup::start();
+    let setup = Setup::start()?;
     if let Some(pid) = args.process {
         check_process(pid)?;
     }

@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 
-use super::{Rule, fix, hosts, steps, tsc};
+use super::{Rule, hosts, shared_fixes, steps, tsc};
 use crate::document::Block::{Commands, Prose};
 use crate::document::facts::{is_counter, is_plain_counter, is_slow};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
@@ -33,7 +33,10 @@ fn slow(facts: &Document) -> Option<Finding> {
     if let Some(clock) = called_clock {
         finding = finding.seen(format!("a system call answers {clock}, not the vDSO"));
     }
-    Some(with_gain(finding.seen_all(fix::provider(facts)), facts))
+    Some(with_gain(
+        finding.seen_all(shared_fixes::provider(facts)),
+        facts,
+    ))
 }
 
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
@@ -50,8 +53,8 @@ fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     )
     .seen(format!("current_clocksource is {name}"))
     .seen("available_clocksource has tsc")
-    .fix(fix::use_tsc(facts));
-    Some(with_gain(finding, facts).seen_all(fix::provider(facts)))
+    .fix(shared_fixes::use_tsc(facts));
+    Some(with_gain(finding, facts).seen_all(shared_fixes::provider(facts)))
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
@@ -92,7 +95,7 @@ pub(super) fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
         )
         .seen(format!("current_clocksource is {name}"))
         .seen(format!("available_clocksource has {other}"))
-        .fix(fix::switch_to(other, facts)),
+        .fix(shared_fixes::switch_to(other, facts)),
     )
 }
 
@@ -296,7 +299,7 @@ fn kvm_clock(facts: &Document) -> Finding {
     if facts.may_use_tsc() {
         return with_switch_to_tsc(finding, facts);
     }
-    let host = fix::host_fix(facts)
+    let host = shared_fixes::host_fix(facts)
         .or_else(|| hosts::trusted_tsc("kvm", facts))
         .unwrap_or_default();
     finding.fix(
@@ -309,7 +312,7 @@ fn kvm_clock(facts: &Document) -> Finding {
 fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
     finding
         .seen("available_clocksource has tsc")
-        .fix(fix::use_tsc(facts))
+        .fix(shared_fixes::use_tsc(facts))
 }
 
 /// The vDSO does not read Xen's clock.
@@ -333,12 +336,14 @@ fn xen(facts: &Document) -> Finding {
         return finding.fix(tsc::fix_for_rejected(facts));
     }
     if facts.invariant() == Some(false) {
-        return finding.fix(fix::host_fix_or(fix::trust_tsc, facts));
+        return finding.fix(shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts));
     }
     if accepts_tsc.is_none() {
-        return finding.fix(fix::see_offer().then_fix("if tsc is there, ", fix::use_tsc(facts)));
+        return finding.fix(
+            shared_fixes::see_offer().then_fix("if tsc is there, ", shared_fixes::use_tsc(facts)),
+        );
     }
-    finding.fix(fix::trust_tsc(facts))
+    finding.fix(shared_fixes::trust_tsc(facts))
 }
 
 /// The vDSO does not read Hyper-V's clock without the reference TSC page.

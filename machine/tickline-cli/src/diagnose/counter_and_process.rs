@@ -4,11 +4,11 @@
 
 use clap::ValueEnum;
 
-use super::{Rule, fix, hosts};
+use super::{Rule, hosts, shared_fixes};
 use crate::document::Block::{Commands, Prose};
 use crate::document::facts::is_counter;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
-use crate::machine::Ntp;
+use crate::machine::{self, Ntp};
 use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
 use crate::words::frequency;
@@ -77,10 +77,10 @@ fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // CPU's parameters.
     let kernel_uses_them = facts.clocksource().is_some_and(is_counter)
         || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
-    let host = fix::host_or_firmware_fix(facts);
+    let host = shared_fixes::host_or_firmware_fix(facts);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(facts) {
-            Some(timer) => fix::switch_to(timer, facts).then_fix("then ", host),
+            Some(timer) => shared_fixes::switch_to(timer, facts).then_fix("then ", host),
             None => host,
         };
         Finding::wrong(
@@ -185,7 +185,7 @@ fn not_invariant(facts: &Document) -> Option<Finding> {
             "CPUID does not say that the counter runs at one rate in all power states",
         )
         .seen("CPUID 8000_0007h, EDX bit 8 is 0")
-        .fix(fix::invariant_tsc(facts)),
+        .fix(shared_fixes::invariant_tsc(facts)),
     )
 }
 
@@ -238,7 +238,7 @@ fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
             ),
         )
         .seen(first)
-        .fix(fix::FIRMWARE),
+        .fix(shared_fixes::FIRMWARE),
     )
 }
 
@@ -272,17 +272,6 @@ fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     )
 }
 
-/// The beginnings of the file names of libraries that provide `clock_gettime`: glibc (up to 2.16 in
-/// librt), musl, and Android's libc.
-const LIBRARIES: [&str; 6] = [
-    "libc.so",
-    "libc-",
-    "libc.musl",
-    "ld-musl",
-    "librt.so",
-    "librt-",
-];
-
 /// The least difference that shows a faked time, ns. It is longer than an interruption between the
 /// two calls.
 const FAKED_NS: u64 = 1_000_000_000;
@@ -290,10 +279,10 @@ const FAKED_NS: u64 = 1_000_000_000;
 /// A library such as libfaketime replaces libc's `clock_gettime`.
 fn clock_interposed(facts: &Document) -> Option<Finding> {
     let file = facts.machine.clock_gettime_file.as_deref()?;
-    let name = file.rsplit('/').next().unwrap_or(file);
-    if LIBRARIES.iter().any(|library| name.starts_with(library)) {
+    if machine::is_libc(file) {
         return None;
     }
+    let name = file.rsplit('/').next().unwrap_or(file);
     let seen_file = format!("the dynamic linker has clock_gettime from {file}");
     let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
     let finding = if difference_ns.unsigned_abs() > FAKED_NS {

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::clocksource::{self, not_chosen};
-use super::fix;
+use super::shared_fixes;
 use crate::document::Block::{Commands, Prose};
 use crate::document::kernel_log::Cause;
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
@@ -14,7 +14,7 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
         let fix = if facts.are_unsynchronised() {
             Fix::none("the counters are unsynchronised")
         } else {
-            fix::use_tsc(facts)
+            shared_fixes::use_tsc(facts)
         };
         return Finding::slow(
             Code::NotChosen,
@@ -38,7 +38,7 @@ pub(super) fn not_used(name: &str, facts: &Document) -> Finding {
             )
             .seen(format!("current_clocksource is {name}"))
             .seen(format!("the kernel's command line has {word}"))
-            .fix(fix::without_parameter(word, facts));
+            .fix(shared_fixes::without_parameter(word, facts));
         }
     }
     rejected(name, facts).unwrap_or_else(|| unexplained(name, facts))
@@ -162,8 +162,8 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
 /// `fix_for_missing` is the fix if the kernel does not accept the TSC.
 fn offer_unknown(name: &str, fix_for_missing: Fix, facts: &Document) -> Finding {
     let fix = if facts.may_have_good_tsc() {
-        fix::see_offer()
-            .then_fix("if tsc is there, ", fix::use_tsc(facts))
+        shared_fixes::see_offer()
+            .then_fix("if tsc is there, ", shared_fixes::use_tsc(facts))
             .then_fix("if not, ", fix_for_missing)
     } else {
         fix_for_missing
@@ -194,13 +194,13 @@ pub(super) fn rejection_evidence(facts: &Document) -> Vec<String> {
 
 /// The fix for a TSC that the kernel does not offer, for an unknown reason.
 fn fix_for_missing(facts: &Document) -> Fix {
-    if let Some(host) = fix::host_fix(facts) {
+    if let Some(host) = shared_fixes::host_fix(facts) {
         return host;
     }
     if facts.are_unsynchronised() {
-        return fix::FIRMWARE.into();
+        return shared_fixes::FIRMWARE.into();
     }
-    fix::trust_tsc(facts)
+    shared_fixes::trust_tsc(facts)
 }
 
 /// The fix for a TSC that the kernel has rejected. Without a message, the watchdog has probably
@@ -208,22 +208,22 @@ fn fix_for_missing(facts: &Document) -> Fix {
 pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
     // A comparison agrees with the kernel, so do not override the kernel's verdict.
     if facts.are_unsynchronised() {
-        return fix::host_or_firmware_fix(facts);
+        return shared_fixes::host_or_firmware_fix(facts);
     }
     let rejection = facts.rejection();
     match rejection.map_or(Cause::Watchdog, |rejection| rejection.cause) {
-        Cause::Warp if fix::host_fix(facts).is_none() => fix::FIRMWARE.into(),
-        Cause::Skew | Cause::Watchdog => fix::check_tsc(facts),
+        Cause::Warp if shared_fixes::host_fix(facts).is_none() => shared_fixes::FIRMWARE.into(),
+        Cause::Skew | Cause::Watchdog => shared_fixes::check_tsc(facts),
         // Only the watchdog's measurement has failed, so the TSC may be good.
-        Cause::Delay => fix::host_fix_or(fix::no_watchdog, facts),
+        Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, facts),
         // The text names a parameter for each of the two idle drivers, one of which is in use.
         Cause::Halts => {
             Fix::from("boot with processor.max_cstate=1 intel_idle.max_cstate=1, which costs power")
                 .then("the TSC of newer processors does not stop")
         }
-        Cause::Parameter => fix::without_parameter("tsc=unstable", facts),
+        Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", facts),
         Cause::Warp | Cause::Unsynchronised | Cause::Other => {
-            fix::host_fix_or(fix::trust_tsc, facts)
+            shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts)
         }
     }
 }

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use super::{Rule, steps};
 use crate::document::Block::Commands;
-use crate::document::utc::{GROWTH, UtcBound};
+use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::signed_f64;
 use crate::machine::NtpDaemon;

@@ -106,7 +106,7 @@ pub(crate) fn allow_counter() {
 
 /// The file from which the dynamic linker has taken `clock_gettime`: libc, or a library in
 /// `LD_PRELOAD`. `None` if the program itself has the function, as a static program does.
-fn clock_gettime_file() -> Option<String> {
+pub(crate) fn clock_gettime_file() -> Option<String> {
     use std::ffi::{CStr, OsStr};
     use std::os::unix::ffi::OsStrExt;
     let mut found = libc::Dl_info {

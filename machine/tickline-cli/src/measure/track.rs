@@ -48,6 +48,23 @@ pub(crate) struct OffsetSample {
     pub(crate) cpu: Option<u32>,
 }
 
+impl OffsetSample {
+    /// The ends of the claimed bound, ns from `CLOCK_MONOTONIC`, which is between them unless the
+    /// bound is violated.
+    pub(crate) fn bound_ends_ns(&self) -> [f64; 2] {
+        [
+            self.offset_ns - as_f64(self.bound_before_ns),
+            self.offset_ns + as_f64(self.bound_after_ns),
+        ]
+    }
+
+    /// The distance of the farther end of the claimed bound from `CLOCK_MONOTONIC`, ns.
+    pub(crate) fn extent_ns(&self) -> f64 {
+        let [from, to] = self.bound_ends_ns();
+        from.abs().max(to.abs())
+    }
+}
+
 /// Offset and bound over time, with their extremes.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

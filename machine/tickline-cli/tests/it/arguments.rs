@@ -99,13 +99,8 @@ fn an_unknown_or_missing_word_is_refused_with_the_known_ones() {
         ("--json=", &["a value is required for '--json <FILE>'"]),
         ("report", &["--out"]),
         ("report --out=", &["a value is required for '--out <FILE>'"]),
-        (
-            "explain tsc_skwe",
-            &[
-                "not the code of a finding; all: clock_interposed",
-                "tsc_skew",
-            ],
-        ),
+        ("explain tsc_skwe", &["did you mean tsc_skew?"]),
+        ("explain nonsense", &["`tickline explain` lists all codes"]),
         ("man nonsense", &["nonsense is not a command; all: doctor"]),
         ("completions nonsense", &["bash"]),
         (
@@ -274,5 +269,84 @@ fn a_reader_that_has_left_is_no_error() {
             !text(&output.stderr).contains("tickline: "),
             "{arguments:?}: {output:?}"
         );
+    }
+}
+
+/// Symptom: `-h` of the program had 80 lines, and that of `serve` 56.
+#[test]
+fn short_help_has_one_line_for_each_option_and_long_help_says_more() {
+    const COMMANDS: [&str; 13] = [
+        "doctor",
+        "bench",
+        "warp",
+        "watch",
+        "report",
+        "who",
+        "serve",
+        "run",
+        "explain",
+        "compare",
+        "flight",
+        "completions",
+        "man",
+    ];
+    let help = |command: &[&str], option| {
+        let arguments = [command, &[option]].concat();
+        let output = tickline(&arguments).env("COLUMNS", "80").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        text(&output.stdout)
+    };
+    for command in COMMANDS {
+        let short = help(&[command], "-h");
+        assert!(short.lines().count() <= 20, "{short}");
+        let options = short.lines().skip_while(|line| *line != "Options:").skip(1);
+        for line in options {
+            assert!(line.trim_start().starts_with('-'), "{command}: {line}");
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let long = help(&[command], "--help");
+        assert!(
+            long.contains("Examples:") && !short.contains("Examples:"),
+            "{long}"
+        );
+    }
+    // The program has a line for each command, and the options are those of the default command.
+    let short = help(&[], "-h");
+    assert!(short.lines().count() <= COMMANDS.len() + 13, "{short}");
+    for command in COMMANDS {
+        let line = short
+            .lines()
+            .find(|line| line.starts_with(&format!("  {command} ")));
+        assert!(line.is_some_and(|line| line.len() <= 80), "{short}");
+    }
+    let long = help(&[], "--help");
+    assert!(
+        long.contains("--openmetrics") && long.contains("Environment:"),
+        "{long}"
+    );
+}
+
+#[test]
+fn explain_without_a_code_lists_all_codes_in_columns_that_fit() {
+    let listed = |columns: &str, more: &[&str]| {
+        let mut command = tickline(&[&["explain"], more].concat());
+        text(&command.env("COLUMNS", columns).output().unwrap().stdout)
+    };
+    let all = listed("80", &["--all"]);
+    // A summary that is longer than a line goes on below itself, after spaces.
+    let codes: Vec<_> = all
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(codes.len() > 30 && codes.contains(&"tsc_skew"), "{all}");
+    // No text is wider than 100 columns. The longest code has 24 characters.
+    for (columns, in_a_line) in [(40, 1), (80, 3), (120, 3)] {
+        let list = listed(&columns.to_string(), &[]);
+        let first = list.lines().next().unwrap();
+        assert_eq!(first.split_whitespace().count(), in_a_line, "{list}");
+        let words: Vec<_> = list.split_whitespace().collect();
+        assert!(codes.iter().all(|code| words.contains(code)), "{list}");
+        assert!(list.lines().all(|line| line.len() <= columns), "{list}");
     }
 }

@@ -18,6 +18,7 @@ mod measured;
 mod recorded;
 mod run;
 mod serve;
+mod standstill;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod units;

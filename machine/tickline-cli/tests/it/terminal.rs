@@ -100,6 +100,58 @@ fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
     });
 }
 
+/// Symptom: `watch` had a heading of 104 columns, and wrapped its rows as prose.
+#[test]
+fn watch_is_a_table_with_a_plot_on_a_terminal_of_60_of_80_and_of_120_columns() {
+    for columns in [60, 80, 120] {
+        let arguments = ["watch", "--secs", "1", "--interval", "0.3"];
+        let shown = shown(columns, &arguments, &[PLAIN]);
+        let heading = shown.lines().find(|line| line.contains("time s"));
+        assert!(
+            heading.is_some_and(|line| line.trim_end().ends_with('s')),
+            "{shown}"
+        );
+        let is_row = |(_, line): &(usize, &str)| {
+            let first = line.split_whitespace().next();
+            first.is_some_and(|word| word.parse::<f64>().is_ok()) && line.contains('|')
+        };
+        let rows: Vec<_> = lines(&shown).filter(is_row).collect();
+        assert!(rows.len() >= 3, "{columns}: {shown}");
+        for (length, line) in lines(&shown) {
+            assert!(length <= usize::from(columns), "{columns}: {line}");
+        }
+    }
+}
+
+/// Symptom: `watch` with its results in a file or a pipe showed nothing.
+#[test]
+fn every_command_that_measures_shows_its_progress() {
+    for arguments in [
+        &["doctor", "--secs", "1"][..],
+        &["bench", "--rounds", "2", "--calls", "100"],
+        &["warp"],
+        &["who", "--secs", "1"],
+        &["report", "--secs", "1", "--out", "/dev/null"],
+        &["watch", "--secs", "1", "--interval", "0.3", "--json", "-"],
+    ] {
+        let shown = shown(80, arguments, &[PLAIN]);
+        assert!(
+            shown.contains("measuring the start"),
+            "{arguments:?}: {shown}"
+        );
+    }
+}
+
+#[test]
+fn the_rows_of_watch_on_a_terminal_are_its_progress() {
+    let arguments = ["watch", "--secs", "1", "--interval", "0.3", "--csv", "-"];
+    let shown = shown(80, &arguments, &[PLAIN]);
+    assert!(
+        shown.contains("at_s,unix_s") && !shown.contains("measuring"),
+        "{shown}"
+    );
+}
+
 /// A serial console reports 0 columns.
 #[test]
 fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{admitted_counter, costs, warp};
+use crate::progress::Progress;
 use crate::words::plain;
 
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
@@ -67,7 +68,9 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
                 .to_owned(),
         );
     }
-    let warp = warp::measure_all(|_| {});
+    let progress = Progress::new();
+    let warp = warp::measure_all(progress.part("counters", 0.0, 1.0));
+    progress.finish();
     let passed = warp.synchronised == Some(true) && warp.untested_cpus.is_none();
     (!passed).then(|| crate::commands::warp::result(&warp))
 }

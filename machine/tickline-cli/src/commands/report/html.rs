@@ -41,18 +41,18 @@ pub(super) fn html(document: &Document) -> String {
                     @if let Some(found) = &document.findings { (findings(found)) }
                     section.charts aria-label="Charts" {
                         @if document.costs.iter().any(|row| row.cost_ns.is_some()) { (costs(&document.costs)) }
-                        @if let Some(track) = &document.track { (offset::figure(track)) }
                         @if !document.latencies.is_empty() { (latencies(&document.latencies)) }
-                        @if let Some(found) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) {
-                            div.across { (pairs(found)) }
-                        }
+                        @if let Some(track) = &document.track { (offset::figure(track)) }
+                    }
+                    @if let Some(found) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) {
+                        section.across aria-label="Counters" { (pairs(found)) }
                     }
                     section.tables aria-label="Facts" {
                         div { h2 { "Machine" } (table("facts", &[], facts.into_iter().map(fact))) }
                         div { h2 { "Gates" } (table("facts", &[], document.gates.iter().map(gate))) }
                     }
                 }
-                @if let Some(log) = &document.machine.kernel_log {
+                @if let Some(log) = document.machine.kernel_log.as_ref().filter(|log| !log.is_empty()) {
                     section.log {
                         h2 { "The kernel's messages about clocks" }
                         pre { @for line in log { (line) "\n" } }
@@ -357,6 +357,8 @@ mod tests {
             "{report}"
         );
         assert!(!report.contains(none));
+        document.machine.kernel_log = Some(Vec::new());
+        assert!(!html(&document).contains("class=\"log\""));
         document.findings = Some(Vec::new());
         assert!(html(&document).contains(none));
     }

@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 
-use crate::float::as_f64;
 use crate::measure::track::{OffsetSample, TrackSummary};
 use crate::words::time;
 
@@ -86,12 +85,7 @@ fn axes(x: &Scale, y: &Scale) -> Markup {
 
 /// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
 fn limit(points: &[OffsetSample]) -> f64 {
-    let extent = |point: &OffsetSample| {
-        ends(point)
-            .into_iter()
-            .fold(0.0, |far: f64, end| far.max(end.abs()))
-    };
-    let mut extents: Vec<f64> = points.iter().map(extent).collect();
+    let mut extents: Vec<f64> = points.iter().map(OffsetSample::extent_ns).collect();
     extents.sort_by(f64::total_cmp);
     let largest = extents[extents.len() - 1];
     let usual = extents[(extents.len() - 1) * 98 / 100];
@@ -103,21 +97,15 @@ fn limit(points: &[OffsetSample]) -> f64 {
     .max(1.0)
 }
 
-/// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
-fn ends(point: &OffsetSample) -> [f64; 2] {
-    [
-        point.offset_ns - as_f64(point.bound_before_ns),
-        point.offset_ns + as_f64(point.bound_after_ns),
-    ]
-}
-
 /// The area between the claimed bounds.
 fn band(points: &[OffsetSample], x: &Scale, y: &Scale) -> String {
-    let there = points.iter().map(|point| (point.at_s, ends(point)[1]));
+    let there = points
+        .iter()
+        .map(|point| (point.at_s, point.bound_ends_ns()[1]));
     let back = points
         .iter()
         .rev()
-        .map(|point| (point.at_s, ends(point)[0]));
+        .map(|point| (point.at_s, point.bound_ends_ns()[0]));
     let corners = there
         .chain(back)
         .map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));

@@ -12,6 +12,8 @@ use tickline::{Clock, ClockState, LinePerCpu};
 use tickline_page::{LeasePhase, Publisher};
 
 use crate::exit::Exit;
+use crate::machine;
+use crate::measure::standstill;
 use crate::output::line_to_stderr;
 use crate::setup::with_cause;
 use crate::signal;
@@ -22,6 +24,10 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
+    // A process that may not read the counter gets its time by system call, which can't be replaced.
+    if machine::kernel_admits_counter() != Some(false) {
+        standstill::check(None)?;
+    }
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = ServerLog {
         page,

@@ -1,55 +1,35 @@
-//! Formats the output of `watch`: a line for each sample, and the summary.
+//! Formats what a sample says beside its figures, and the summary.
 
-use crate::document::{Document, utc_width_ns};
-use crate::float::as_f64;
+use crate::document::Document;
 use crate::machine_rows;
 use crate::measure::watch::{CountsByCode, CpuSummary, Ending, WatchSample, WatchSummary};
 use crate::screen::Screen;
-use crate::words::{plain, time};
+use crate::words::plain;
 
-/// The most CPUs whose offsets a line shows one by one. Of more CPUs it shows the two extremes.
-const CPUS_IN_LINE: usize = 4;
+/// The most CPUs whose offsets a row shows one by one. Of more CPUs it shows the two extremes.
+const CPUS_IN_ROW: usize = 4;
 
 /// The most CPUs in the summary. Of more CPUs it shows the ones with the largest offsets.
 const CPUS_IN_SUMMARY: usize = 16;
 
-/// The headings.
-pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
-
-/// The line of one sample, with the newest offset on each CPU.
-pub(crate) fn line(sample: &WatchSample, cpus: &[CpuSummary]) -> String {
-    let offset = &sample.offset;
-    let bound = format!("{}/{}", offset.bound_before_ns, offset.bound_after_ns);
-    let skew = sample
-        .skew_ppb
-        .map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
-    let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
-    let width = width_ns.map_or_else(|| "-".to_owned(), |ns| time(as_f64(ns)));
-    let mut line = format!(
-        "{:>10.1} {:>+10.1} {:>11.1} {bound:>13} {skew:>9} {width:>10}  {:<12}",
-        offset.at_s,
-        offset.offset_ns,
-        offset.bracket_ns,
-        offset.state.code()
-    );
-    for part in [by_cpu(cpus), nonzero(&sample.new_events)]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-    {
-        line += &format!(" {part}");
-    }
-    if offset.bound_violated {
-        line += " BOUND VIOLATED";
+/// What has happened since the sample before: these events, a violated bound, and changes of the
+/// machine's clocks.
+pub(super) fn notes(sample: &WatchSample, new_events: &CountsByCode) -> Vec<String> {
+    let mut notes = vec![nonzero(new_events)];
+    if sample.offset.bound_violated {
+        notes.push("BOUND VIOLATED".to_owned());
     }
     for change in &sample.changes {
-        line += &format!(" CHANGED: {}", plain(&change.what));
+        notes.push(format!("CHANGED: {}", plain(&change.what)));
     }
-    line.trim_end().to_owned()
+    notes.retain(|note| !note.is_empty());
+    notes
 }
 
-fn by_cpu(cpus: &[CpuSummary]) -> String {
+/// The newest offset on each CPU, or the two extremes of many.
+pub(super) fn by_cpu(cpus: &[CpuSummary]) -> String {
     let offset = |cpu: &CpuSummary| format!("{}:{:+.0}", cpu.cpu, cpu.last_offset_ns);
-    if cpus.len() <= CPUS_IN_LINE {
+    if cpus.len() <= CPUS_IN_ROW {
         return cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
     }
     let by = |a: &&CpuSummary, b: &&CpuSummary| a.last_offset_ns.total_cmp(&b.last_offset_ns);
@@ -60,7 +40,7 @@ fn by_cpu(cpus: &[CpuSummary]) -> String {
 }
 
 /// The events that have happened, each with its count.
-fn nonzero(events: &CountsByCode) -> String {
+pub(super) fn nonzero(events: &CountsByCode) -> String {
     let events = events.iter().filter(|(_, count)| **count > 0);
     events
         .map(|(name, count)| format!("{name} +{count}"))

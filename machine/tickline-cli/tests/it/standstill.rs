@@ -1,0 +1,114 @@
+//! Tests of commands whose clocks stand still.
+
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{assert_fails, library, send, text, tickline};
+
+/// A multiple of the time that the slowest of the commands takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Every command that measures or waits, without its output.
+const COMMANDS: [&[&str]; 7] = [
+    &["doctor"],
+    &["bench", "--rounds", "2", "--calls", "100"],
+    &["warp"],
+    &["watch", "--secs", "1"],
+    &["who", "--secs", "1"],
+    &["report", "--secs", "1", "--out", "/dev/null"],
+    &["serve", "--page", "/nonexistent/page"],
+];
+
+/// The output of a command with this library in place of libc's clocks. Ends a command that hangs.
+fn output(arguments: &[&str], library: &Path, variables: &[(&str, &str)]) -> Output {
+    let mut command = tickline(arguments);
+    command
+        .env("LD_PRELOAD", library)
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            send(&child, libc::SIGKILL);
+            panic!("{arguments:?} did not end");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// libfaketime; `None`, with a message, if it is not installed.
+fn libfaketime() -> Option<PathBuf> {
+    const FOLDERS: [&str; 4] = [
+        "/usr/lib/x86_64-linux-gnu/faketime",
+        "/usr/lib/aarch64-linux-gnu/faketime",
+        "/usr/lib64/faketime",
+        "/usr/lib/faketime",
+    ];
+    let files = FOLDERS.map(|folder| Path::new(folder).join("libfaketime.so.1"));
+    let found = files.into_iter().find(|file| file.exists());
+    if found.is_none() {
+        eprintln!("SKIPPED: libfaketime is not installed (apt install faketime)");
+    }
+    found
+}
+
+const FROZEN: (&str, &str) = ("FAKETIME", "2020-01-01 00:00:00");
+
+/// Symptom: under `faketime -f '2020-01-01 00:00:00'` these commands did not end.
+#[test]
+fn no_command_waits_for_ever_by_a_frozen_clock() {
+    let Some(library) = libfaketime() else { return };
+    for arguments in COMMANDS {
+        let output = output(arguments, &library, &[FROZEN]);
+        let named = "CLOCK_MONOTONIC and CLOCK_REALTIME stand still";
+        assert_fails(&output, 2, named);
+        assert_fails(
+            &output,
+            2,
+            &format!("{} replaces libc's", library.display()),
+        );
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_check_by_a_frozen_clock_is_critical() {
+    let Some(library) = libfaketime() else { return };
+    let output = output(&["--check"], &library, &[FROZEN]);
+    assert_eq!(output.status.code(), Some(2));
+    let line = "TICKLINE CRITICAL - CLOCK_MONOTONIC and CLOCK_REALTIME stand still";
+    assert!(text(&output.stdout).starts_with(line), "{output:?}");
+}
+
+#[test]
+fn monotonic_time_that_stands_still_alone_is_named_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library("frozen", &[], folder.path()) else {
+        return;
+    };
+    for arguments in COMMANDS {
+        let output = output(arguments, &library, &[]);
+        assert_fails(&output, 2, "CLOCK_MONOTONIC stands still");
+    }
+}
+
+/// No command waits by Unix time.
+#[test]
+fn frozen_unix_time_is_a_finding() {
+    let Some(library) = libfaketime() else { return };
+    let variables = [FROZEN, ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+    let output = output(&["doctor"], &library, &variables);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = text(&output.stdout);
+    assert!(
+        shown.starts_with("WRONG: ") && shown.contains("[clock_interposed]"),
+        "{shown}"
+    );
+}
