@@ -20,6 +20,7 @@ pub mod cpu_time;
 pub(crate) mod open_spans;
 pub(crate) mod sink;
 pub(crate) mod timing;
+pub(crate) mod user_value;
 
 use std::sync::Arc;
 

@@ -7,10 +7,12 @@
 //! | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
-//! | `json.rs`, `fields.rs`, `summary.rs` | the text of a trace, of its fields, and what it contains |
+//! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
+//! | `json.rs`, `summary.rs` | the text of a trace, and what it contains |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs` | what both sinks share |
 
 pub mod chrome;
+pub(crate) mod encoding;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod flight;

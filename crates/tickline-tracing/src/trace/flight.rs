@@ -3,9 +3,9 @@
 //!
 //! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
 //! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
-//! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but fields, write no file, and
-//! never wait for each other. On request the recorder writes all rings to a file, while the program
-//! goes on. [`chrome`](crate::chrome) describes the file's format.
+//! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
+//! `Debug`, write no file, and never wait for each other. On request the recorder writes all rings
+//! to a file, while the program goes on. [`chrome`](crate::chrome) describes the file's format.
 //!
 //! ```
 //! use std::time::Duration;
@@ -61,7 +61,8 @@
 //!
 //! - A record is in the file once it is complete. A record that a thread was writing when the
 //!   process ended is lost.
-//! - The file has the names of all callsites: up to 1,024 bytes each, in one ring.
+//! - The file has the names of all callsites and of their fields: up to 4 KiB for a callsite, in
+//!   one ring.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
 //!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
 //!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:

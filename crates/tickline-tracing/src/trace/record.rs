@@ -1,17 +1,16 @@
 //! Records: their content, and how a reader decodes them from words, which may come from a file.
 
-use core::str;
-
+use super::encoding::Fields;
 use super::ring::BLOCK_HEADER;
 
-/// A copy of a ring's word. It has the bytes of a text in order, or a little-endian number.
+/// A copy of a ring's word. It has the bytes of a payload in order, or a little-endian number.
 pub(crate) type Word = [u8; 8];
 
 /// The length of a block, in words: 32 KiB; 512 bytes under Miri, so that tests take seconds.
 pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
 
-/// The limit of a record's text, bytes. At most about half of a block then stays unused.
-pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
+/// The limit of a record's payload, bytes: 16 KiB. At most about half of a block then stays unused.
+pub(crate) const MAX_PAYLOAD: usize = index(BLOCK) * 4;
 
 /// Converts a number of words, an address, or a position in a ring. The first two fit into a
 /// `usize`; of a position, only the lower bits matter.
@@ -71,7 +70,7 @@ impl Kind {
             .unwrap_or(Rest)
     }
 
-    /// The number of words before the text, the record's head: kind and length, the time, the
+    /// The number of words before the payload, the record's head: kind and length, the time, the
     /// callsite, the request.
     pub(super) const fn head_words(self) -> u64 {
         match self {
@@ -94,26 +93,33 @@ pub(crate) struct Record<'a> {
     pub(crate) callsite: usize,
     /// The number of the request; 0 without a request. For [`Kind::Unrepeated`]: a number of spans.
     pub(crate) id: u64,
-    /// The members of a JSON object. An event's name comes before them, with
-    /// [`AFTER_NAME`](super::fields::AFTER_NAME) in between.
-    pub(crate) text: &'a str,
+    /// The fields as bytes ([`encoding`](super::encoding)). For [`Kind::Name`]: the names of a
+    /// callsite, as UTF-8.
+    pub(crate) payload: &'a [u8],
 }
 
-impl Record<'_> {
+impl<'a> Record<'a> {
     pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
         Self {
             kind,
             ns,
             callsite: 0,
             id: 0,
-            text: "",
+            payload: &[],
         }
     }
 
     /// The length in words.
-    /// BOUND: at most 4 + `MAX_TEXT` / 8 < `BLOCK`: `ThreadRecorder` shortens longer texts.
+    /// BOUND: at most 4 + `MAX_PAYLOAD` / 8 < `BLOCK`: `fields.rs` cuts longer values.
     pub(crate) const fn words(&self) -> u64 {
-        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
+        self.kind.head_words() + (self.payload.len() as u64).div_ceil(8)
+    }
+
+    /// The fields. They end at the first invalid one.
+    pub(crate) const fn fields(&self) -> Fields<'a> {
+        Fields {
+            bytes: self.payload,
+        }
     }
 }
 
@@ -122,8 +128,8 @@ pub(crate) struct Records<'a> {
     words: &'a [Word],
     /// The number of words of the present block that were read.
     in_block: u64,
-    /// The number of skipped, invalid records. If the length of a record is invalid, the rest of
-    /// the block counts as one record.
+    /// The number of skipped records, whose length is invalid. The rest of the block counts as one
+    /// record.
     pub(crate) damaged: u64,
 }
 
@@ -154,26 +160,22 @@ impl<'a> Iterator for Records<'a> {
         loop {
             let kind_and_length = u64::from_le_bytes(*self.words.first()?);
             let kind = Kind::from_number(kind_and_length & 0xFF);
-            let (head_words, text_len) = (kind.head_words(), kind_and_length >> 8);
-            let words = head_words + text_len.div_ceil(8);
+            let (head_words, payload_len) = (kind.head_words(), kind_and_length >> 8);
+            let words = head_words + payload_len.div_ceil(8);
             let in_block = BLOCK - self.in_block;
             if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
                 self.damaged += u64::from(kind_and_length != 0);
                 self.take(in_block);
                 continue;
             }
-            let (head, text) = self.take(words).split_at(index(head_words));
-            let Ok(text) = str::from_utf8(&text.as_flattened()[..index(text_len)]) else {
-                self.damaged += 1;
-                continue;
-            };
+            let (head, payload) = self.take(words).split_at(index(head_words));
             let word = |number: usize| head.get(number).map_or(0, |word| u64::from_le_bytes(*word));
             return Some(Record {
                 kind,
                 ns: word(1),
                 callsite: index(word(2)),
                 id: word(3),
-                text,
+                payload: &payload.as_flattened()[..index(payload_len)],
             });
         }
     }

@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 use std::thread::{self, Thread};
 use std::{fs, process};
 
+use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
-use super::fields::{Fields, SpanFields, event_text};
+use super::fields::{self, SpanFields};
 use super::file::RingFile;
 use super::record::{Kind, Record};
 use super::ring::{ControlWord, Ring};
 use super::settings::{Settings, Tracks, WhenFull};
-use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, program_name};
+use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name};
 use super::temporary::next_number;
 use super::thread_recorder;
 use crate::layer::open_spans::{OpenSpans, lock_with_retries};
@@ -99,11 +100,7 @@ impl Recorder {
                 }
                 _ => String::new(),
             };
-            let names = entry.insert(
-                [metadata.name(), metadata.target(), &location]
-                    .join("\0")
-                    .into(),
-            );
+            let names = entry.insert(names_of(metadata, &location));
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -315,6 +312,32 @@ fn present_thread() -> (u64, String) {
     )
 }
 
+/// Adds the fields of a new span to its extension, and the span to its request.
+fn add_span(recorder: &Arc<Recorder>, span: &Span<'_>, fields: Option<&[u8]>, ns: u64) {
+    span.extension(|recorded: &mut Recorded, found| {
+        if let Some(fields) = fields {
+            recorded.fields = SpanFields::new(fields);
+        }
+        if !recorder.has_requests() {
+            return;
+        }
+        // Another recorder may have numbered the request already.
+        if recorded.request == 0 {
+            let parent = SpanQuery::ParentOf(span.id);
+            let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
+            recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
+        }
+        let record = Record {
+            id: recorded.request,
+            payload: fields.unwrap_or_default(),
+            ..Record::new(Kind::AsyncBegin, ns)
+        };
+        if !thread_recorder::record(recorder, span.metadata, record) {
+            recorded.lost_by.push(Arc::as_ptr(recorder).addr());
+        }
+    });
+}
+
 /// A sink that fills a recorder.
 pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
     fn recorder(&self) -> &Arc<Recorder>;
@@ -345,33 +368,14 @@ impl<S: TraceSink> SpanSink for S {
             return;
         }
         // Values are formatted before the extensions are locked: a `Debug` may use them.
-        let fields = has_fields.then(|| Fields::collect(|visit| attributes.record(visit)));
-        span.extension(|recorded: &mut Recorded, found| {
-            if let Some(fields) = fields {
-                recorded.fields = SpanFields::new(fields);
-            }
-            if has_requests {
-                // Another recorder may have numbered the request already.
-                if recorded.request == 0 {
-                    let parent = SpanQuery::ParentOf(span.id);
-                    let parents =
-                        found.extension(parent, |parent: &mut Recorded, _| parent.request);
-                    recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
-                }
-                let text = match &recorded.fields.text {
-                    Some(text) if has_fields => &text.members,
-                    _ => "",
-                };
-                let record = Record {
-                    id: recorded.request,
-                    text,
-                    ..Record::new(Kind::AsyncBegin, ns)
-                };
-                if !thread_recorder::record(recorder, span.metadata, record) {
-                    recorded.lost_by.push(Arc::as_ptr(recorder).addr());
-                }
-            }
-        });
+        if has_fields {
+            let record = |visit: &mut dyn Visit| attributes.record(visit);
+            fields::collect(span.metadata, record, |fields| {
+                add_span(recorder, span, Some(fields), ns);
+            });
+        } else {
+            add_span(recorder, span, None, ns);
+        }
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
@@ -379,28 +383,31 @@ impl<S: TraceSink> SpanSink for S {
         if !recorder.has_fields(span.metadata) {
             return;
         }
-        let values = Fields::collect(|visit| values.record(visit));
-        span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
+        let record = |visit: &mut dyn Visit| values.record(visit);
+        fields::collect(span.metadata, record, |values| {
+            span.extension(|recorded: &mut Recorded, _| recorded.fields.add(span.metadata, values))
+        });
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
         // Otherwise another sink of the layer wants enters.
         if self.wants_enters() {
             let recorder = self.recorder();
-            let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
-            let text = if recorder.has_fields(span.metadata) {
-                text().flatten()
+            let fields =
+                || span.extension(|recorded: &mut Recorded, _| recorded.fields.all.clone());
+            let fields = if recorder.has_fields(span.metadata) {
+                fields().flatten()
             } else {
                 None
             };
-            thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
+            thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, fields));
         }
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
             let later =
-                || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
+                || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.clone());
             let later = || later().unwrap_or_default();
             let recorder = self.recorder();
             thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
@@ -409,7 +416,6 @@ impl<S: TraceSink> SpanSink for S {
 
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
-        let text = &event_text(event);
         let request = || {
             lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| {
                 span.request
@@ -420,12 +426,15 @@ impl<S: TraceSink> SpanSink for S {
         } else {
             0
         };
-        let record = Record {
-            id,
-            text,
-            ..Record::new(Kind::Instant, ns)
-        };
-        thread_recorder::record(recorder, event.metadata(), record);
+        let record = |visit: &mut dyn Visit| event.record(visit);
+        fields::collect(event.metadata(), record, |payload| {
+            let record = Record {
+                id,
+                payload,
+                ..Record::new(Kind::Instant, ns)
+            };
+            thread_recorder::record(recorder, event.metadata(), record)
+        });
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
@@ -436,17 +445,17 @@ impl<S: TraceSink> SpanSink for S {
         let has_fields = recorder.has_fields(span.metadata);
         let begun = span.extension(|recorded: &mut Recorded, _| {
             let later = if has_fields {
-                recorded.fields.later.text()
+                recorded.fields.later.clone()
             } else {
-                String::new()
+                Vec::new()
             };
             let is_lost = recorded.lost_by.contains(&Arc::as_ptr(recorder).addr());
             (recorded.request != 0 && !is_lost).then_some((recorded.request, later))
         });
-        if let Some((id, text)) = begun.flatten() {
+        if let Some((id, later)) = begun.flatten() {
             let record = Record {
                 id,
-                text: &text,
+                payload: &later,
                 ..Record::new(Kind::AsyncEnd, times.closed_ns)
             };
             thread_recorder::record(recorder, span.metadata, record);

@@ -295,7 +295,7 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn push(&self, record: &Record<'_>) {
         let at = self.write_position();
-        let kind_and_length = record.kind as u64 | (record.text.len() as u64) << 8;
+        let kind_and_length = record.kind as u64 | (record.payload.len() as u64) << 8;
         let first = index(at.wrapping_add(self.get(ControlWord::MemoryOffset)));
         // The record is within one block, unless a child by a bare `clone` has moved the write
         // position.
@@ -309,16 +309,21 @@ impl Ring {
             record.callsite as u64,
             record.id,
         ];
-        let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
+        let (head_words, payload_words) = words.split_at(index(record.kind.head_words()));
         for (atomic, word) in head_words.iter().zip(head) {
             // ORDERING: Relaxed: the store of the write position publishes it.
             atomic.store(word, Ordering::Relaxed);
         }
-        if !text_words.is_empty() {
-            for (atomic, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
+        if let Some((last, payload_words)) = payload_words.split_last() {
+            // `packed` calls `memcpy` for a slice, but is a load for an array.
+            let (whole, _) = record.payload.as_chunks();
+            for (atomic, bytes) in payload_words.iter().zip(whole) {
                 // ORDERING: Relaxed: the store of the write position publishes it.
-                atomic.store(packed(bytes), Ordering::Relaxed);
+                atomic.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
             }
+            let rest = &record.payload[payload_words.len() * 8..];
+            // ORDERING: Relaxed: the store of the write position publishes it.
+            last.store(packed(rest), Ordering::Relaxed);
         }
         let counts = u64::from(!matches!(
             record.kind,
@@ -444,7 +449,7 @@ fn copy(word: &AtomicU64) -> Word {
     word.load(Ordering::Relaxed).to_le_bytes()
 }
 
-/// Packs at most eight bytes of a text into a word.
+/// Packs at most eight bytes into a word.
 #[inline]
 fn packed(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -459,7 +464,7 @@ mod tests {
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
     use super::*;
-    use crate::trace::record::{MAX_TEXT, Records};
+    use crate::trace::record::{MAX_PAYLOAD, Records};
 
     fn push(ring: &Ring, ns: u64, text: &str, since_ns: u64) {
         let record = Record {
@@ -467,7 +472,7 @@ mod tests {
             ns,
             callsite: 7,
             id: ns * 3,
-            text,
+            payload: text.as_bytes(),
         };
         if record.words() > ring.left() {
             ring.begin_block(ns, since_ns);
@@ -487,7 +492,7 @@ mod tests {
                 (record.kind, record.callsite, record.id),
                 (Kind::Instant, 7, record.ns * 3)
             );
-            assert_eq!(record.text, text(record.ns));
+            assert_eq!(record.payload, text(record.ns).as_bytes());
             times.push(record.ns);
         }
         (times, before.unwrap_or(0))
@@ -496,7 +501,7 @@ mod tests {
     /// A text of variable length; rarely, the longest one that fits.
     fn text(number: u64) -> String {
         match number % 7_919 {
-            0 => "x".repeat(MAX_TEXT),
+            0 => "x".repeat(MAX_PAYLOAD),
             _ => format!("{number};").repeat(index(number % 50)),
         }
     }

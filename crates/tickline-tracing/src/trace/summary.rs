@@ -25,6 +25,10 @@ pub struct TraceSummary {
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
     /// the recorder itself.
     pub damaged_records: u64,
+    /// The number of values of fields that are cut, because the fields of one span or event take at
+    /// most 16 KiB: the longest values are cut, and end with `… (cut)`. A span's value counts at
+    /// each of its intervals.
+    pub cut_values: u64,
     /// The number of spans of requests that the trace of an ended process leaves out, because they
     /// may have ended: overwritten records of other threads, from after these spans' beginnings,
     /// may include their ends.

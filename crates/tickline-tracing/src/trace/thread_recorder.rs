@@ -7,8 +7,9 @@ use std::thread;
 
 use tracing_core::span::Id;
 
-use super::fields::{AFTER_NAME, Text};
-use super::record::{BLOCK, Kind, MAX_TEXT, Record};
+use super::encoding;
+use super::fields::SpanBytes;
+use super::record::{BLOCK, Kind, Record, index};
 use super::recorder::Recorder;
 use super::ring::Ring;
 use super::settings::WhenFull;
@@ -32,7 +33,7 @@ struct Entered {
     /// Whether the span's beginning is in the ring.
     is_begun: bool,
     /// The span's fields at the enter.
-    text: Option<Arc<Text>>,
+    fields: Option<Arc<SpanBytes>>,
 }
 
 pub(crate) struct ThreadRecorder {
@@ -49,6 +50,12 @@ impl Drop for ThreadRecorder {
             recorder.thread_ended(&self.ring);
         }
     }
+}
+
+/// The bytes of a span's fields.
+#[inline]
+fn bytes_of(fields: Option<&Arc<SpanBytes>>) -> &[u8] {
+    fields.map_or(&[], |fields| &fields.bytes)
 }
 
 thread_local! {
@@ -127,17 +134,16 @@ impl ThreadRecorder {
         recorder: &Recorder,
         span: &Span<'_>,
         ns: u64,
-        text: Option<Arc<Text>>,
+        fields: Option<Arc<SpanBytes>>,
     ) {
         if let Some(index) = self.find(span.id) {
             self.entered[index].depth += 1;
             return;
         }
         let callsite = self.callsite(recorder, span.metadata);
-        let members = text.as_ref().map_or("", |text| &text.members);
         let record = Record {
             callsite,
-            text: members,
+            payload: bytes_of(fields.as_ref()),
             ..Record::new(Kind::Begin, ns)
         };
         let is_begun = self.write(recorder, &record);
@@ -148,17 +154,18 @@ impl ThreadRecorder {
             ns,
             depth: 1,
             is_begun,
-            text,
+            fields,
         });
     }
 
-    /// Calls `text` only if any thread has recorded values of the span's fields since the enter.
+    /// Calls `later` for the fields of the end only if any thread has recorded values of the span's
+    /// fields since the enter.
     pub(crate) fn exit(
         &mut self,
         recorder: &Recorder,
         span: &Id,
         ns: u64,
-        text: impl FnOnce() -> String,
+        later: impl FnOnce() -> Vec<u8>,
     ) {
         let Some(index) = self.find(span) else { return };
         let entered = &mut self.entered[index];
@@ -167,27 +174,28 @@ impl ThreadRecorder {
             return;
         }
         let is_old = entered
-            .text
+            .fields
             .as_ref()
-            .is_some_and(|text| text.is_old.get().is_some());
-        let text = if is_old { text() } else { String::new() };
+            .is_some_and(|fields| fields.is_old.get().is_some());
+        let payload = if is_old { later() } else { Vec::new() };
         // In the file an end belongs to the last beginning. If the thread is still in spans that it
         // entered later, these end here and begin again.
         for later in (index + 1..self.entered.len()).rev() {
-            self.end(recorder, later, ns, "");
+            self.end(recorder, later, ns, &[]);
         }
-        self.end(recorder, index, ns, &text);
+        self.end(recorder, index, ns, &payload);
         // `Vec::remove` cost 30 instructions a span more than these swaps, by callgrind.
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
             let Entered {
-                callsite, ref text, ..
+                callsite,
+                ref fields,
+                ..
             } = self.entered[later];
-            let text = text.clone();
-            let members = text.as_ref().map_or("", |text| &text.members);
+            let fields = fields.clone();
             let record = Record {
                 callsite,
-                text: members,
+                payload: bytes_of(fields.as_ref()),
                 ..Record::new(Kind::Begin, ns)
             };
             self.entered[later].is_begun = self.write(recorder, &record);
@@ -198,12 +206,12 @@ impl ThreadRecorder {
     /// Records the end of the entered span at `index`. The span counts as begun until the record is
     /// written: if the record begins a block, that block repeats the span's beginning.
     #[inline]
-    fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, text: &str) {
+    fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, payload: &[u8]) {
         if self.entered[index].is_begun {
             self.write(
                 recorder,
                 &Record {
-                    text,
+                    payload,
                     ..Record::new(Kind::End, ns)
                 },
             );
@@ -219,7 +227,7 @@ impl ThreadRecorder {
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
-    /// written. An end without text always has room, because `has_room` has kept the words free
+    /// written. An end without fields always has room, because `has_room` has kept the words free
     /// since the span began.
     #[inline]
     fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
@@ -227,15 +235,12 @@ impl ThreadRecorder {
             self.ring.count_dropped();
             return false;
         }
-        if record.text.len() > MAX_TEXT {
-            return self.write_shortened(recorder, *record);
-        }
         let mut record = *record;
         if recorder.settings.when_full != WhenFull::Overwrite
             && !self.has_room(recorder, record.words())
         {
             if record.kind == Kind::End {
-                record.text = "";
+                record.payload = &[];
             } else {
                 self.ring.count_dropped();
                 return false;
@@ -246,23 +251,6 @@ impl ThreadRecorder {
         }
         self.ring.push(&record);
         true
-    }
-
-    #[cold]
-    fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
-        let name = if record.kind == Kind::Instant {
-            format!("\"long event\"{AFTER_NAME}")
-        } else {
-            String::new()
-        };
-        let text = format!("{name}\"bytes left out\":{}", record.text.len());
-        self.write(
-            recorder,
-            &Record {
-                text: &text,
-                ..record
-            },
-        )
     }
 
     #[cold]
@@ -277,19 +265,19 @@ impl ThreadRecorder {
         }
         // A reader that begins at this block needs the beginnings of the entered spans, or at least
         // their number, by which it finds the beginning for each end.
-        let mut words = 0;
+        let (mut words, mut shortened) = (0, Vec::new());
         let mut begun = self.entered.iter().filter(|entered| entered.is_begun);
         for entered in begun.by_ref().take(REPEATED) {
-            let text = entered.text.as_ref().map_or("", |text| &text.members);
-            let callsite = entered.callsite;
             let mut record = Record {
-                callsite,
-                text,
+                callsite: entered.callsite,
                 ..Record::new(Kind::RepeatedBegin, entered.ns)
             };
-            if words + record.words() > BLOCK / 4 {
-                record.text = "";
-            }
+            // The records together take about a quarter of the block.
+            let room = (BLOCK / 4).saturating_sub(words + record.words()) * 8;
+            shortened.clear();
+            let fields = bytes_of(entered.fields.as_ref());
+            encoding::push_within(&mut shortened, fields, index(room));
+            record.payload = &shortened;
             words += record.words();
             self.ring.push(&record);
         }

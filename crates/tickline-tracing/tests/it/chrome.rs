@@ -476,29 +476,3 @@ fn a_request_is_one_track() {
         .count() as u64;
     assert_eq!(with_source, summary.intervals + summary.events);
 }
-
-/// If fields are too long for a record, the file says so, and stays valid.
-#[test]
-fn long_fields_are_left_out() {
-    let (_, events, _) = traced(Chrome::builder().with_fields(), |_| {
-        let text = "x".repeat(40_000);
-        info_span!("work", text).in_scope(|| tracing::info!(text));
-    });
-    let left_out = events
-        .iter()
-        .filter_map(|event| event["args"]["bytes left out"].as_u64());
-    assert!(
-        left_out.map(|bytes| bytes > 40_000).eq([true; 2]),
-        "{events:?}"
-    );
-}
-
-/// The limit is half of a block of 32 KiB.
-#[test]
-fn fields_of_16_kb_are_whole() {
-    let text = "x".repeat(16_000);
-    let (_, _, trace) = traced(Chrome::builder().with_fields(), |_| {
-        info_span!("work", text).in_scope(|| ());
-    });
-    assert_eq!(trace.slices[0][3], json!({ "text": text }));
-}

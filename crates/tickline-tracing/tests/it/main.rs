@@ -12,6 +12,7 @@ mod chrome;
 mod common;
 #[cfg(all(unix, feature = "cpu-time"))]
 mod cpu_time;
+mod fields;
 mod flight;
 mod formats;
 #[cfg(feature = "opentelemetry-0-33")]

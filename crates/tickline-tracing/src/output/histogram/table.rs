@@ -30,6 +30,7 @@ use tracing_core::field::{Field, Visit};
 use super::series::{Counts, Series};
 use super::{NAME, TARGET};
 use crate::layer::timing::StaticMetadata;
+use crate::layer::user_value;
 
 /// The limit of series; the series [`OTHER`] comes on top of it.
 const MAX_SERIES: usize = 1_000;
@@ -333,7 +334,7 @@ impl Callsite {
 impl Visit for Callsite {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.label(field).is_some() {
-            self.record_str(field, &format!("{value:?}"));
+            self.record_str(field, &user_value::text(value));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tickline::Instant;
 
-use crate::trace::fields;
+use crate::trace::encoding;
 use crate::trace::record::{Kind, Record, Records};
 use crate::trace::snapshot::{Snapshot, ThreadSnapshot};
 use crate::trace::summary::TraceSummary;
@@ -70,7 +70,7 @@ impl<'a> TraceContents<'a> {
         };
         let (mut blocks, mut first_ns) = (0, u64::MAX);
         for mut record in &mut records {
-            if !fields::is_whole(&record) {
+            if !encoding::are_valid(record.payload) {
                 self.summary.damaged_records += 1;
                 continue;
             }
@@ -215,10 +215,11 @@ mod tests {
     fn a_torn_record_does_not_set_the_end() {
         let ring = Ring::new(1);
         ring.begin_block(1, 0);
-        for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
+        // The second field has no value.
+        for (ns, payload) in [(5, &[0, 0][..]), (u64::MAX, &[0, 0, 2, 1])] {
             ring.push(&Record {
                 callsite: 7,
-                text,
+                payload,
                 ..Record::new(Kind::Begin, ns)
             });
         }
