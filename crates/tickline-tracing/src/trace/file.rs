@@ -15,8 +15,8 @@ use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
 use super::snapshot::{Snapshot, ThreadSnapshot, program_name};
 
-/// `ticklfr3`, as a little-endian machine stores it.
-const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr3");
+/// `ticklfr4`, as a little-endian machine stores it.
+const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");
 
 /// The limit of bytes for all names of a callsite. Each record of the callsite repeats them in the
 /// trace. Without a limit, a hostile file could make a trace thousands of times its own length.

@@ -80,7 +80,7 @@ impl<W: Write> Trace<W> {
         text.clear();
         let mut source = "";
         match record.kind {
-            Kind::Rest | Kind::Block | Kind::Name => return Ok(()),
+            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(()),
             Kind::End => text.push_str(",\n{\"ph\":\"E\","),
             kind => {
                 // An event inside a request has another phase than one outside.
