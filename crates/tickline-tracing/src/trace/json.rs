@@ -94,7 +94,7 @@ impl<W: Write> Trace<W> {
         text.clear();
         let no_callsite = Callsite::default();
         let callsite = match record.kind {
-            Kind::Rest | Kind::Block | Kind::Name => return Ok(()),
+            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(()),
             Kind::End => {
                 text.push_str(",\n{\"ph\":\"E\",");
                 &no_callsite

@@ -35,22 +35,25 @@ pub(crate) enum Kind {
     RepeatedBegin = 4,
     /// An event.
     Instant = 5,
-    /// A span of the request `id` was created.
+    /// The span `id` was created, below the span `parent`.
     AsyncBegin = 6,
-    /// A span of the request `id` was closed.
+    /// The span `id` was closed.
     AsyncEnd = 7,
     /// The names of a callsite; only in a file's ring of names.
     Name = 8,
     /// The thread is in `id` more spans, whose beginnings a new block does not repeat. The time is
     /// that of the block's first record.
     Unrepeated = 9,
+    /// The span `id` follows from the span `parent`.
+    Follows = 10,
 }
 
 impl Kind {
     /// The kind with this number. Other numbers, which only a damaged file has, give `Rest`.
     fn from_number(number: u64) -> Self {
         use Kind::{
-            AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest, Unrepeated,
+            AsyncBegin, AsyncEnd, Begin, Block, End, Follows, Instant, Name, RepeatedBegin, Rest,
+            Unrepeated,
         };
         let kinds = [
             Rest,
@@ -63,6 +66,7 @@ impl Kind {
             AsyncEnd,
             Name,
             Unrepeated,
+            Follows,
         ];
         kinds
             .into_iter()
@@ -71,14 +75,15 @@ impl Kind {
     }
 
     /// The number of words before the payload, the record's head: kind and length, the time, the
-    /// callsite, the request.
+    /// callsite, the span, its parent.
     pub(super) const fn head_words(self) -> u64 {
         match self {
             Self::Rest => 1,
             Self::Block => BLOCK_HEADER,
             Self::End => 2,
             Self::Begin | Self::RepeatedBegin => 3,
-            Self::Instant | Self::AsyncBegin | Self::AsyncEnd | Self::Name | Self::Unrepeated => 4,
+            Self::Instant | Self::AsyncEnd | Self::Name | Self::Unrepeated => 4,
+            Self::AsyncBegin | Self::Follows => 5,
         }
     }
 }
@@ -91,8 +96,12 @@ pub(crate) struct Record<'a> {
     pub(crate) ns: u64,
     /// The address of the callsite's metadata; 0 if the kind has no callsite.
     pub(crate) callsite: usize,
-    /// The number of the request; 0 without a request. For [`Kind::Unrepeated`]: a number of spans.
+    /// The number of the span, which is unique in its process. For [`Kind::Instant`]: the span
+    /// around the event; 0 without one. For [`Kind::Unrepeated`]: a number of spans.
     pub(crate) id: u64,
+    /// The number of another span: the parent, or the span from which this one follows; 0 without
+    /// one.
+    pub(crate) parent: u64,
     /// The fields as bytes ([`encoding`](super::encoding)). For [`Kind::Name`]: the names of a
     /// callsite, as UTF-8.
     pub(crate) payload: &'a [u8],
@@ -105,12 +114,13 @@ impl<'a> Record<'a> {
             ns,
             callsite: 0,
             id: 0,
+            parent: 0,
             payload: &[],
         }
     }
 
     /// The length in words.
-    /// BOUND: at most 4 + `MAX_PAYLOAD` / 8 < `BLOCK`: `fields.rs` cuts longer values.
+    /// BOUND: at most 5 + `MAX_PAYLOAD` / 8 < `BLOCK`: `fields.rs` cuts longer values.
     pub(crate) const fn words(&self) -> u64 {
         self.kind.head_words() + (self.payload.len() as u64).div_ceil(8)
     }
@@ -175,6 +185,7 @@ impl<'a> Iterator for Records<'a> {
                 ns: word(1),
                 callsite: index(word(2)),
                 id: word(3),
+                parent: word(4),
                 payload: &payload.as_flattened()[..index(payload_len)],
             });
         }

@@ -18,7 +18,7 @@ use super::ring::{ControlWord, Ring};
 use super::settings::{Settings, Tracks, WhenFull};
 use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name};
 use super::temporary::next_number;
-use super::thread_recorder;
+use super::thread_recorder::{self, next_span};
 use crate::layer::open_spans::{OpenSpans, lock_with_retries};
 use crate::layer::sink::{Lookup, Span, SpanQuery, SpanSink};
 use crate::layer::timing::{SpanTimes, StaticMetadata};
@@ -50,8 +50,8 @@ pub(crate) struct Recorder {
 /// A span's extension, which all recorders share.
 #[derive(Debug, Default)]
 struct Recorded {
-    /// The number of the span's request; 0 without a request.
-    request: u64,
+    /// The span's number in records; 0 before a recorder has asked for it.
+    span: u64,
     /// The addresses of the recorders that have lost the span's beginning in the request.
     lost_by: Vec<usize>,
     fields: SpanFields,
@@ -321,14 +321,15 @@ fn add_span(recorder: &Arc<Recorder>, span: &Span<'_>, fields: Option<&[u8]>, ns
         if !recorder.has_requests() {
             return;
         }
-        // Another recorder may have numbered the request already.
-        if recorded.request == 0 {
-            let parent = SpanQuery::ParentOf(span.id);
-            let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
-            recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
+        // Another recorder may have numbered the span already.
+        if recorded.span == 0 {
+            recorded.span = next_span();
         }
+        let parent = SpanQuery::ParentOf(span.id);
+        let parent = found.extension(parent, |parent: &mut Recorded, _| parent.span);
         let record = Record {
-            id: recorded.request,
+            id: recorded.span,
+            parent: parent.unwrap_or(0),
             payload: fields.unwrap_or_default(),
             ..Record::new(Kind::AsyncBegin, ns)
         };
@@ -416,13 +417,10 @@ impl<S: TraceSink> SpanSink for S {
 
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
-        let request = || {
-            lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| {
-                span.request
-            })
-        };
+        let around =
+            || lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| span.span);
         let id = if recorder.has_requests() {
-            request().unwrap_or(0)
+            around().unwrap_or(0)
         } else {
             0
         };
@@ -450,7 +448,7 @@ impl<S: TraceSink> SpanSink for S {
                 Vec::new()
             };
             let is_lost = recorded.lost_by.contains(&Arc::as_ptr(recorder).addr());
-            (recorded.request != 0 && !is_lost).then_some((recorded.request, later))
+            (recorded.span != 0 && !is_lost).then_some((recorded.span, later))
         });
         if let Some((id, later)) = begun.flatten() {
             let record = Record {

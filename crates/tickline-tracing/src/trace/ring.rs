@@ -308,6 +308,7 @@ impl Ring {
             record.ns,
             record.callsite as u64,
             record.id,
+            record.parent,
         ];
         let (head_words, payload_words) = words.split_at(index(record.kind.head_words()));
         for (atomic, word) in head_words.iter().zip(head) {
@@ -472,6 +473,7 @@ mod tests {
             ns,
             callsite: 7,
             id: ns * 3,
+            parent: 0,
             payload: text.as_bytes(),
         };
         if record.words() > ring.left() {

@@ -43,7 +43,12 @@ impl TraceSummary {
             Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
             Kind::End | Kind::AsyncEnd => self.ended += 1,
             Kind::Instant => self.events += 1,
-            Kind::Rest | Kind::Block | Kind::RepeatedBegin | Kind::Unrepeated | Kind::Name => {}
+            Kind::Rest
+            | Kind::Block
+            | Kind::RepeatedBegin
+            | Kind::Unrepeated
+            | Kind::Name
+            | Kind::Follows => {}
         }
         // If a request's span ended on another thread, its end may be counted before its beginning.
         self.unended_intervals = self.intervals.saturating_sub(self.ended);

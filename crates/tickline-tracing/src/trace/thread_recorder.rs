@@ -13,6 +13,7 @@ use super::record::{BLOCK, Kind, Record, index};
 use super::recorder::Recorder;
 use super::ring::Ring;
 use super::settings::WhenFull;
+use super::temporary::next_number;
 use crate::layer::sink::Span;
 use crate::layer::timing::StaticMetadata;
 
@@ -63,6 +64,27 @@ thread_local! {
     static RECORDERS: RefCell<Vec<ThreadRecorder>> = const { RefCell::new(Vec::new()) };
     /// Whether this thread is a reader. A reader records nothing itself.
     pub(crate) static IS_READER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The number of spans' numbers that a thread takes at once, so that threads rarely write to the
+/// memory that they share.
+const NUMBERS: u64 = 256;
+
+/// A number for a span of this thread, which is unique in the process, and at least 1. Small
+/// numbers take few bytes in a trace.
+#[inline]
+pub(crate) fn next_span() -> u64 {
+    thread_local! {
+        static NEXT: Cell<u64> = const { Cell::new(0) };
+    }
+    let next = NEXT.get();
+    let span = if next % NUMBERS == 0 {
+        next_number() * NUMBERS
+    } else {
+        next
+    };
+    NEXT.set(span + 1);
+    span
 }
 
 /// Calls `run` with this thread's state. A thread that is ending has lost its thread-local memory,
