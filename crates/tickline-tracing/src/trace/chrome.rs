@@ -3,8 +3,8 @@
 //!
 //! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
-//! has spans that do not end. The spans of a request are `b` and `e` events with the request's
-//! number ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
+//! has spans that do not end. The spans of a request are `b` and `e` events with the number
+//! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
 //! Threads have the system's numbers and names.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
@@ -37,10 +37,9 @@
 //!
 //! # Order in the file
 //!
-//! The events of a thread are in order of time, and each `E` belongs to the last open `B` of its
-//! thread. The writer takes the records of one thread after another, so an `e` may come before its
-//! `b`, which another thread has recorded. Viewers sort the events. A script must sort them by `ts`
-//! before it pairs them.
+//! The busy intervals of a thread are in order of time, and each `E` belongs to the last open `B` of
+//! its thread. The spans of requests come in groups, each in order of time. Each `e` comes after its
+//! `b`, and belongs to the last open `b` of its track (`id2`). Viewers sort the events.
 //!
 //! # Cost
 //!
@@ -62,6 +61,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
+use super::held::Held;
 use super::json::Trace;
 use super::panic_hook::after_panics;
 use super::record::{Records, Word};
@@ -404,6 +404,7 @@ fn write(
             trace,
             recorder,
             words: Vec::new(),
+            held: Held::default(),
         }
         .write_all(requests, flush_every)
     }));
@@ -418,6 +419,7 @@ struct Writer<'a, W: Write> {
     trace: Trace<W>,
     recorder: &'a Recorder,
     words: Vec<Word>,
+    held: Held,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -430,7 +432,7 @@ impl<W: Write> Writer<'_, W> {
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (requested, finish) = (requests.requested(), self.recorder.has_ended());
-            let took_much = self.take_records()?;
+            let took_much = self.take_records(finish)?;
             if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
                 self.trace.output.flush()?;
@@ -449,8 +451,13 @@ impl<W: Write> Writer<'_, W> {
 
     /// Takes and writes the present records of all rings. Returns whether there were so many that
     /// more have probably been recorded meanwhile.
-    fn take_records(&mut self) -> io::Result<bool> {
+    fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
         let mut is_much = false;
+        let until_ns = if is_last {
+            u64::MAX
+        } else {
+            tickline::now_ordered_ns()
+        };
         for ring in self.recorder.rings().unwrap_or_default() {
             // This is loaded before the records are taken, so no record can follow after the end.
             let has_ended = ring.has_ended();
@@ -461,13 +468,21 @@ impl<W: Write> Writer<'_, W> {
                 self.trace.write_name(thread, &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
-                self.trace
-                    .write(thread, &record, |address| self.recorder.callsite(address))?;
+                if Held::wants(&record) {
+                    self.held.add(thread, &record);
+                } else {
+                    self.trace
+                        .write(thread, &record, |address| self.recorder.callsite(address))?;
+                }
             }
             if has_ended {
                 self.recorder.remove(&ring);
             }
         }
+        self.held.take(until_ns, |thread, record| {
+            self.trace
+                .write(thread, record, |address| self.recorder.callsite(address))
+        })?;
         Ok(is_much)
     }
 

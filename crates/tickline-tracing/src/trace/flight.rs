@@ -371,7 +371,8 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
     trace.summary = contents.summary;
     for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
-        trace.write(number, &item.record, |address| {
+        // An end without a beginning is not wanted.
+        _ = trace.write(number, &item.record, |address| {
             snapshot.callsites.get(&address).cloned()
         })?;
     }

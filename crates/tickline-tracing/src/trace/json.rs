@@ -1,5 +1,6 @@
 //! The text of a trace, in "Trace Event Format" (Google, 2016).
 
+use core::fmt::Write as _;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::record::{Kind, Record};
+use super::span_tracks::{Place, SpanTracks};
 use super::summary::TraceSummary;
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
@@ -21,6 +23,7 @@ pub(crate) struct Trace<W: Write> {
     process: String,
     /// By phase and address.
     callsites: HashMap<(char, usize), Callsite>,
+    tracks: SpanTracks,
     text: String,
     /// The summary of the output so far.
     pub(crate) summary: TraceSummary,
@@ -51,6 +54,7 @@ impl<W: Write> Trace<W> {
             output: BufWriter::with_capacity(BUFFER, output),
             process: format!("\"pid\":{process},\"tid\":"),
             callsites: HashMap::new(),
+            tracks: SpanTracks::default(),
             text: String::new(),
             summary: TraceSummary::default(),
             last_ns: 0,
@@ -79,22 +83,24 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
+    /// Returns false for the end of a span whose beginning has not come yet.
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let Self {
             process,
             callsites,
+            tracks,
             text,
             ..
         } = self;
         text.clear();
         let no_callsite = Callsite::default();
         let callsite = match record.kind {
-            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(()),
+            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(true),
             Kind::End => {
                 text.push_str(",\n{\"ph\":\"E\",");
                 &no_callsite
@@ -111,9 +117,23 @@ impl<W: Write> Trace<W> {
             }
         };
         push_place(text, process, thread, record.ns);
-        if record.id != 0 {
-            text.push_str(",\"id\":");
-            text.push_str(itoa::Buffer::new().format(record.id));
+        match record.kind {
+            Kind::AsyncBegin => {
+                let (place, _) = tracks.begin(record.id, record.parent, record.ns);
+                push_track(text, place);
+            }
+            Kind::AsyncEnd => match tracks.end(record.id, record.ns) {
+                Some(place) => push_track(text, place),
+                None => return Ok(false),
+            },
+            Kind::Instant if record.id != 0 => {
+                let unknown = Place {
+                    track: record.id,
+                    request: record.id,
+                };
+                push_track(text, tracks.get(record.id).unwrap_or(unknown));
+            }
+            _ => {}
         }
         if record.kind == Kind::Instant {
             text.push_str(",\"name\":");
@@ -139,7 +159,8 @@ impl<W: Write> Trace<W> {
         text.push_str(if before == "," { "}}" } else { "}" });
         self.summary.count(record.kind);
         self.last_ns = self.last_ns.max(record.ns);
-        self.output.write_all(self.text.as_bytes())
+        self.output.write_all(self.text.as_bytes())?;
+        Ok(true)
     }
 
     /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
@@ -180,6 +201,16 @@ fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
     text.push_str(buffer.format(part).get(1..).unwrap_or_default());
 }
 
+/// Adds the track of a span. A track below that of the request also has the number of the request,
+/// under a key that viewers do not know.
+fn push_track(text: &mut String, place: Place) {
+    // A write to a string does not fail.
+    _ = write!(text, ",\"id2\":{{\"local\":\"{:#x}\"}}", place.track);
+    if place.request != place.track {
+        _ = write!(text, ",\"request\":\"{:#x}\"", place.request);
+    }
+}
+
 const fn phase(kind: Kind, id: u64) -> char {
     match kind {
         Kind::AsyncBegin => 'b',
@@ -201,7 +232,7 @@ fn callsite_text(phase: char, names: Option<&str>) -> Callsite {
     } else {
         format!("\"name\":{},", Value::from(name))
     };
-    // Viewers group the events of a request by number and category, so all of them have the same
+    // Viewers group the events of a track by number and category, so all of them have the same
     // category.
     let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') {
         "request"

@@ -11,15 +11,9 @@ pub enum Tracks {
     #[default]
     Threads,
     /// A track for each request, with its spans from creation to end, across every `.await`. A
-    /// request is a span without a parent, and all spans below it, on any threads.
-    ///
-    /// In the file, the end of such a span has the request and the name, but does not say which
-    /// beginning it belongs to. Suppose that two spans of one name overlap in a request, and that
-    /// the first ends before the second, as futures in a `join_all` may. A viewer then can't tell
-    /// their ends apart, and may show each span with the end and the later fields of the other. A
-    /// flight recorder also gives an end to the last beginning of the same callsite. It may
-    /// therefore leave out the wrong one of the two, for example in `write_last`. Give such spans
-    /// different names, or use [`Threads`](Self::Threads), whose intervals are right.
+    /// request is a span without a parent, and all spans below it, on any threads. Spans of a
+    /// request that overlap without being inside each other, as futures in a `join_all` do, are on
+    /// further tracks of the request.
     Requests,
     /// Tracks for threads, and tracks for requests.
     ThreadsAndRequests,

@@ -110,8 +110,8 @@ impl<'a> TraceContents<'a> {
         let ends_lost_before_ns = snapshot
             .ends_lost_before_ns
             .max(self.summary.complete_since.map_or(0, Instant::as_nanos));
-        // Stacks of the indices of beginnings: one for each thread, and one for each pair of a
-        // request's number and a callsite.
+        // Stacks of the indices of beginnings: one for each thread, and one for each span of a
+        // request.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
         for index in 0..self.records.len() {
             let TraceRecord {
@@ -128,7 +128,7 @@ impl<'a> TraceContents<'a> {
             } = self.records[index];
             let begins = match kind {
                 Kind::Begin | Kind::Unrepeated | Kind::End => inside.entry(thread).or_default(),
-                Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
+                Kind::AsyncBegin | Kind::AsyncEnd => open.entry(id).or_default(),
                 _ => {
                     self.records[index].is_wanted = ns >= since_ns;
                     continue;
