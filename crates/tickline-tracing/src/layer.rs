@@ -7,6 +7,23 @@
 //! thread's part of the table. One atomic exchange locks the slot. If the slot is taken, the layer
 //! keeps the span in a map.
 //!
+//! # In a forked child
+//!
+//! A child has only the thread that forked. It never waits for a lock that another thread of its
+//! parent held at the fork: after 50 ms it gives the lock up ([`process_mutex`]). What the lock
+//! protects is then lost to the child alone:
+//!
+//! | the other thread was | lost in the child |
+//! |---|---|
+//! | entering, exiting or closing the same span | the times of this span |
+//! | adding, changing or removing a span that had found no slot | the times of such spans from before the fork |
+//! | making slots for more spans | nothing: new spans go to the map |
+//! | counting its first span of a series of histograms | the child's spans of that series |
+//!
+//! The spans that were open at the fork go on in the child, with the times that they have. Their
+//! CPU time is unknown there, if they were entered at the fork. The registry and the callsites of
+//! `tracing` have locks of their own, for which a child may wait.
+//!
 //! # Rejected
 //!
 //! | option | price |
@@ -18,6 +35,7 @@ pub(crate) mod callback;
 #[cfg(all(unix, feature = "cpu-time"))]
 pub mod cpu_time;
 pub(crate) mod open_spans;
+pub(crate) mod process_mutex;
 pub(crate) mod sink;
 pub(crate) mod timing;
 pub(crate) mod user_value;

@@ -52,7 +52,8 @@ impl ClosedSpan<'_> {
     }
 
     /// The span's CPU time; `None` if no [`CpuTimer`](crate::cpu_time::CpuTimer) is among the
-    /// earlier sinks, or if the span was never exited.
+    /// earlier sinks, if the span was never exited, or in a forked child, if a thread was in the
+    /// span at the fork.
     #[cfg(all(unix, feature = "cpu-time"))]
     pub fn cpu_time(&self) -> Option<core::time::Duration> {
         crate::layer::cpu_time::get(self.span)

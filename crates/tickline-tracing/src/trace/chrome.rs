@@ -32,8 +32,7 @@
 //!
 //! The file belongs to the parent. The child's spans are not recorded, the child does not wait for
 //! the writer, and its copy of the guard does nothing. A child that needs a trace makes its own, in
-//! another file. (In one case the child may wait for ever: at the fork it was in a span that
-//! another thread was just entering or exiting.)
+//! another file.
 //!
 //! # Order in the file
 //!

@@ -1,8 +1,9 @@
 //! The fields of spans and events, as bytes for records ([`encoding`]).
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::{fmt, mem};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
@@ -63,23 +64,21 @@ struct Collector<'a> {
 impl Collector<'_> {
     /// The name of a field that is about to be added. An earlier field of this name is removed.
     fn name(&mut self, field: &Field) -> FieldName<'static> {
-        let index = field.index();
-        let is_own = field.callsite() == self.metadata.callsite();
-        if let Ok(number) = u8::try_from(index)
-            && is_own
-        {
-            let earlier = self.metadata.fields().iter().take(index);
-            let is_repeated = earlier
-                .map(|earlier| earlier.name())
-                .any(|earlier| earlier == field.name());
-            if index < self.next || is_repeated {
-                remove(&mut self.bytes, self.metadata, field.name());
-            }
-            self.next = self.next.max(index + 1);
-            return FieldName::Index(number);
+        let (name, index) = (field.name(), field.index());
+        // The field may be of another set, such as that of a close event, which has the callsite of
+        // its span.
+        let (mut is_own, mut is_repeated) = (false, false);
+        for (number, known) in self.metadata.fields().iter().take(index + 1).enumerate() {
+            let is_same = known.name() == name;
+            is_own |= is_same && number == index;
+            is_repeated |= is_same && number < index;
         }
-        remove(&mut self.bytes, self.metadata, field.name());
-        FieldName::Text(field.name())
+        let number = u8::try_from(index).ok().filter(|_| is_own);
+        if number.is_none() || is_repeated || index < self.next {
+            remove(&mut self.bytes, self.metadata, name);
+        }
+        self.next = self.next.max(index + 1);
+        number.map_or(FieldName::Text(name), FieldName::Index)
     }
 
     fn put(&mut self, field: &Field, value: Value<'_>) {
@@ -146,7 +145,7 @@ impl Visit for Collector<'_> {
 pub(crate) struct SpanBytes {
     pub(crate) bytes: Vec<u8>,
     /// Set once any thread has recorded further values.
-    pub(crate) is_old: OnceLock<()>,
+    is_old: AtomicBool,
 }
 
 impl SpanBytes {
@@ -155,6 +154,12 @@ impl SpanBytes {
             bytes,
             ..Self::default()
         }
+    }
+
+    /// Whether any thread has recorded further values.
+    pub(crate) fn is_old(&self) -> bool {
+        // ORDERING: Relaxed: whoever sees it gets the values under the lock of the extensions.
+        self.is_old.load(Ordering::Relaxed)
     }
 }
 
@@ -191,6 +196,7 @@ impl SpanFields {
         }
         self.all = Some(Arc::new(SpanBytes::new(within_limit(&all))));
         self.later = within_limit(&later);
-        _ = before.is_old.set(());
+        // ORDERING: Relaxed: the lock of the span's extensions orders the values.
+        before.is_old.store(true, Ordering::Relaxed);
     }
 }

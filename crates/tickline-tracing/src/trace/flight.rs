@@ -99,9 +99,7 @@
 //! `clone` instead of `fork` would record into its parent's file.) A handler of `pthread_atfork`
 //! must neither create nor drop a recorder with a file: it would deadlock. The child does not wait
 //! for threads of its parent: if such a thread held the lock on the list of rings at the fork,
-//! `write` returns an error within a second. (In one case the child may wait for ever: in a span
-//! that it was in at the fork, if another thread was just entering or exiting this span, or reading
-//! whether it is open.)
+//! `write` returns an error within a second.
 
 mod contents;
 

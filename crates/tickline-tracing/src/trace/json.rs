@@ -37,6 +37,8 @@ struct Callsite {
     source: String,
     /// The names of the fields, in quotation marks, with a colon.
     fields: Vec<String>,
+    /// Whether they are events of `tracing`.
+    is_event: bool,
     /// The index of the field whose value is the event's name.
     message: Option<usize>,
 }
@@ -237,6 +239,7 @@ fn callsite_text(phase: char, names: Option<&str>) -> Callsite {
         begin: format!(",\n{{{begin_name}\"cat\":{category},\"ph\":\"{phase}\",{scope}"),
         name: Value::from(name).to_string(),
         source: source.unwrap_or_default(),
+        is_event,
         message: fields
             .iter()
             .position(|field| is_event && *field == "message"),
@@ -252,7 +255,7 @@ impl Callsite {
     fn is_message(&self, field: &Field<'_>) -> bool {
         match field.name {
             FieldName::Index(index) => self.message == Some(index.into()),
-            FieldName::Text(_) => false,
+            FieldName::Text(name) => self.is_event && name == "message",
         }
     }
 

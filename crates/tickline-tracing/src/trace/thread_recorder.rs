@@ -198,7 +198,7 @@ impl ThreadRecorder {
         let is_old = entered
             .fields
             .as_ref()
-            .is_some_and(|fields| fields.is_old.get().is_some());
+            .is_some_and(|fields| fields.is_old());
         let payload = if is_old { later() } else { Vec::new() };
         // In the file an end belongs to the last beginning. If the thread is still in spans that it
         // entered later, these end here and begin again.

@@ -4,12 +4,12 @@ use std::fmt;
 use std::panic;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{on_thread, timed};
+use crate::common::{on_thread, timed, with};
 use serde_json::{Value, json};
 use tempfile::tempdir;
-use tickline_tracing::Callback;
 use tickline_tracing::flight::{self, FlightRecorder, TraceSummary};
 use tickline_tracing::histogram::{Histograms, Measure};
+use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
 use tracing::field::Empty;
 use tracing::{info, info_span};
 
@@ -237,4 +237,19 @@ fn a_failing_value_of_a_label_says_so() {
     let text = histograms.to_prometheus("spans");
     let label = "at=\"begun (its Debug or Display returned an error)\"";
     assert!(text.contains(label), "{text}");
+}
+
+/// A close event has the callsite of its span, but other fields.
+#[test]
+fn a_close_event_keeps_its_own_fields() {
+    let recorder = FlightRecorder::builder().with_fields().build();
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with(layer.with_sink(CloseEvents::new()), || {
+        drop(info_span!("work", first = 1, second = 2, third = 3));
+    });
+    let (_, events) = written(&recorder);
+    let event = first(&events, "i");
+    let fields: Vec<_> = event["args"].as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["time.busy", "time.idle"]);
+    assert_eq!(event["name"], "close");
 }

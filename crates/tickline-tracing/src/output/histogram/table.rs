@@ -29,6 +29,7 @@ use tracing_core::field::{Field, Visit};
 
 use super::series::{Counts, Series};
 use super::{NAME, TARGET};
+use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
 use crate::layer::user_value;
 
@@ -51,6 +52,8 @@ pub(super) struct Table {
     slots: Box<[OnceLock<Box<Series>>]>,
     /// The number of series, including those that a thread is just adding.
     series_count: AtomicUsize,
+    /// The lock of a thread that fills a slot.
+    adding: ProcessMutex<()>,
     /// The index of the series [`OTHER`].
     pub(super) other_index: usize,
 }
@@ -71,6 +74,7 @@ impl Table {
             bounds_ns,
             slots,
             series_count: AtomicUsize::new(0),
+            adding: ProcessMutex::default(),
             other_index: 0,
         };
         table.other_index = table.find_or_add(labels.iter().map(|_| OTHER));
@@ -164,7 +168,8 @@ impl Table {
             .series_count
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .is_ok();
-        if has_room && slot.set(Box::new(Series::new(values))).is_err() {
+        let add = || self.adding.fill(slot, Box::new(Series::new(values)));
+        if has_room && add() != Some(true) {
             // ORDERING: Relaxed: the count orders no other memory.
             self.series_count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -223,7 +228,7 @@ impl ThreadCounts {
         if counts.is_none() {
             *counts = table.slots[series]
                 .get()
-                .map(|series| series.claim_counts(&table.bounds_ns));
+                .and_then(|series| series.claim_counts(&table.bounds_ns));
         }
         counts.as_ref()?.record(ns);
         Some(())
