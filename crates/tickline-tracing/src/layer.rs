@@ -160,6 +160,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             .for_each(|sink| sink.recorded(&span, values));
     }
 
+    fn on_follows_from(&self, id: &Id, other: &Id, ctx: Context<'_, S>) {
+        let metadata = self
+            .open_spans
+            .change(id.into_u64(), |open_span| open_span.metadata);
+        let Some(metadata) = metadata else { return };
+        let span = Span {
+            id,
+            metadata,
+            lookup: &ctx,
+        };
+        self.sinks
+            .iter()
+            .for_each(|sink| sink.followed(&span, other));
+    }
+
     #[inline]
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if self.wants_events {

@@ -9,7 +9,8 @@
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
 //! | `held.rs`, `span_tracks.rs` | requests' spans in order of time; a track for each of them |
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
-//! | `json.rs`, `summary.rs` | the text of a trace, and what it contains |
+//! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
+//! | `json.rs`, `perfetto.rs` | its formats |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs` | what both sinks share |
 
 pub mod chrome;
@@ -21,6 +22,7 @@ pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod memory;
 pub(crate) mod panic_hook;
+pub(crate) mod perfetto;
 pub(crate) mod record;
 pub(crate) mod recorder;
 pub(crate) mod ring;
@@ -30,3 +32,4 @@ pub(crate) mod span_tracks;
 pub(crate) mod summary;
 pub(crate) mod temporary;
 pub(crate) mod thread_recorder;
+pub(crate) mod trace_file;

@@ -61,17 +61,19 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
 use super::held::Held;
-use super::json::Trace;
 use super::panic_hook::after_panics;
+use super::perfetto::clocks::ClockReadings;
 use super::record::{Records, Word};
 use super::recorder::{Recorder, TraceSink};
 use super::ring::ControlWord;
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
 use super::thread_recorder;
+use super::trace_file::{TraceFile, TraceStyle};
 
 pub use super::settings::Tracks;
 pub use super::summary::TraceSummary;
+pub use super::trace_file::TraceFormat;
 
 /// The default of [`ChromeBuilder::flush_every`]. A longer time loses more events when the process
 /// is killed; a shorter time costs more system calls.
@@ -153,24 +155,33 @@ impl ChromeBuilder {
     ///
     /// # Errors
     ///
-    /// If the file cannot be created, or the thread cannot be started.
+    /// If the file cannot be created, the thread cannot be started, or JSON were to be compressed.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(Chrome, ChromeGuard)> {
-        self.write_to(File::create(path)?)
+        let style = self.settings.style(Some(path.as_ref()))?;
+        self.write_in(style, File::create(path)?)
     }
 
     /// Starts the thread that writes to `output`.
     ///
     /// # Errors
     ///
-    /// If the thread cannot be started.
+    /// If the thread cannot be started, or JSON were to be compressed.
     pub fn write_to(
         self,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<(Chrome, ChromeGuard)> {
+        self.write_in(self.settings.style(None)?, output)
+    }
+
+    fn write_in(
+        self,
+        style: TraceStyle,
         output: impl Write + Send + 'static,
     ) -> io::Result<(Chrome, ChromeGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
-        let write = move || write(output, &recorded, &requested, self.flush_every);
+        let write = move || write(output, style, &recorded, &requested, self.flush_every);
         let thread = thread::Builder::new()
             .name("tickline-trace".to_owned())
             .spawn(write)?;
@@ -389,6 +400,7 @@ impl FlushRequests {
 /// Writes records until the program ends the recorder, or a write fails or panics.
 fn write(
     output: impl Write,
+    style: TraceStyle,
     recorder: &Recorder,
     requests: &FlushRequests,
     flush_every: Duration,
@@ -398,7 +410,8 @@ fn write(
     _ = recorder.reader.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let trace = Trace::begin(output, process::id(), &program_name())?;
+        let readings = ClockReadings::now();
+        let trace = TraceFile::begin(output, style, process::id(), &program_name(), &readings)?;
         Writer {
             trace,
             recorder,
@@ -415,7 +428,7 @@ fn write(
 struct Writer<'a, W: Write> {
     /// The `dropped_records` of its summary is the number of missing records that the marks state
     /// so far.
-    trace: Trace<W>,
+    trace: TraceFile<W>,
     recorder: &'a Recorder,
     words: Vec<Word>,
     held: Held,
@@ -427,14 +440,14 @@ impl<W: Write> Writer<'_, W> {
         requests: &FlushRequests,
         flush_every: Duration,
     ) -> io::Result<TraceSummary> {
-        self.trace.output.flush()?;
+        self.trace.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (requested, finish) = (requests.requested(), self.recorder.has_ended());
             let took_much = self.take_records(finish)?;
             if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
-                self.trace.output.flush()?;
+                self.trace.flush()?;
                 flushed = Instant::now();
                 requests.set_done(requested);
                 done = requested;

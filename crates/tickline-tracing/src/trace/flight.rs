@@ -115,16 +115,18 @@ use std::thread;
 use contents::TraceContents;
 
 use super::file::{self, RingFile};
-use super::json::Trace;
 use super::panic_hook::after_panics;
+use super::perfetto::clocks::ClockReadings;
 use super::recorder::{Recorder, TraceSink};
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::temporary::with_temporary;
+use super::trace_file::{TraceFile, TraceStyle};
 use crate::layer::timing::as_ns;
 
 pub use super::settings::Tracks;
 pub use super::summary::TraceSummary;
+pub use super::trace_file::TraceFormat;
 
 /// 34 MB with the default size of a ring.
 const DEFAULT_THREADS_IN_FILE: usize = 32;
@@ -236,7 +238,24 @@ impl FlightRecorderBuilder {
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged_records`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
-    write_since(&file::read(file)?, output, 0)
+    convert_to(file, output, TraceFormat::Json)
+}
+
+/// [`convert`], to a trace in this format.
+///
+/// # Errors
+///
+/// The errors of [`convert`].
+pub fn convert_to(
+    file: impl Read,
+    output: impl Write,
+    format: TraceFormat,
+) -> io::Result<TraceSummary> {
+    let style = TraceStyle {
+        format,
+        ..TraceStyle::default()
+    };
+    write_since(&file::read(file)?, output, style, 0)
 }
 
 impl FlightRecorder {
@@ -270,8 +289,9 @@ impl FlightRecorder {
     ///
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
+        let style = self.recorder.settings.style(Some(path.as_ref()))?;
         with_temporary(path.as_ref(), |temporary| {
-            let summary = self.write_within(last, File::create_new(temporary)?)?;
+            let summary = self.write_within(last, style, File::create_new(temporary)?)?;
             fs::rename(temporary, &path)?;
             Ok(summary)
         })
@@ -333,24 +353,43 @@ impl FlightRecorder {
     /// - The first error of a write.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork.
     pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
-        self.write_within(Duration::MAX, output)
+        let style = self.recorder.settings.style(None)?;
+        self.write_within(Duration::MAX, style, output)
     }
 
-    fn write_within(&self, last: Duration, output: impl Write) -> io::Result<TraceSummary> {
+    fn write_within(
+        &self,
+        last: Duration,
+        style: TraceStyle,
+        output: impl Write,
+    ) -> io::Result<TraceSummary> {
         let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
         let locked = || io::Error::other("a thread of the parent process has the records locked");
         write_since(
             &self.recorder.snapshot().ok_or_else(locked)?,
             output,
+            style,
             since_ns,
         )
     }
 }
 
-fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+fn write_since(
+    snapshot: &Snapshot,
+    output: impl Write,
+    style: TraceStyle,
+    since_ns: u64,
+) -> io::Result<TraceSummary> {
     let mut contents = TraceContents::from_snapshot(snapshot);
     contents.leave_out_before(since_ns, snapshot);
-    let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
+    let is_own = snapshot.end_ns != 0;
+    let readings = if is_own {
+        ClockReadings::now()
+    } else {
+        ClockReadings::unknown()
+    };
+    let (process, name) = (snapshot.process, &snapshot.name);
+    let mut trace = TraceFile::begin(output, style, process, name, &readings)?;
     for thread in snapshot
         .threads
         .iter()

@@ -10,11 +10,10 @@ use serde_json::Value;
 use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::record::{Kind, Record};
 use super::span_tracks::{Place, SpanTracks};
-use super::summary::TraceSummary;
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.
-const BUFFER: usize = 1 << 16;
+pub(crate) const BUFFER: usize = 1 << 16;
 
 /// Writes a trace.
 pub(crate) struct Trace<W: Write> {
@@ -25,10 +24,6 @@ pub(crate) struct Trace<W: Write> {
     callsites: HashMap<(char, usize), Callsite>,
     tracks: SpanTracks,
     text: String,
-    /// The summary of the output so far.
-    pub(crate) summary: TraceSummary,
-    /// The latest time in the output.
-    pub(crate) last_ns: u64,
 }
 
 /// The text for the events of a callsite in one phase.
@@ -58,8 +53,6 @@ impl<W: Write> Trace<W> {
             callsites: HashMap::new(),
             tracks: SpanTracks::default(),
             text: String::new(),
-            summary: TraceSummary::default(),
-            last_ns: 0,
         };
         trace.write_naming("[", "process_name", 0, name)?;
         Ok(trace)
@@ -85,13 +78,14 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns false for the end of a span whose beginning has not come yet.
+    /// Returns how many values of its fields are cut; `None` for the end of a span whose beginning
+    /// has not come yet.
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Option<u64>> {
         let Self {
             process,
             callsites,
@@ -102,7 +96,7 @@ impl<W: Write> Trace<W> {
         text.clear();
         let no_callsite = Callsite::default();
         let callsite = match record.kind {
-            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(true),
+            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(Some(0)),
             Kind::End => {
                 text.push_str(",\n{\"ph\":\"E\",");
                 &no_callsite
@@ -126,7 +120,7 @@ impl<W: Write> Trace<W> {
             }
             Kind::AsyncEnd => match tracks.end(record.id, record.ns) {
                 Some(place) => push_track(text, place),
-                None => return Ok(false),
+                None => return Ok(None),
             },
             Kind::Instant if record.id != 0 => {
                 let unknown = Place {
@@ -141,15 +135,14 @@ impl<W: Write> Trace<W> {
             text.push_str(",\"name\":");
             push_event_name(text, record, callsite);
         }
-        let mut before = ",\"args\":{";
+        let (mut before, mut cut_values) = (",\"args\":{", 0);
         if !callsite.source.is_empty() {
             text.push_str(before);
             text.push_str(&callsite.source);
             before = ",";
         }
         for field in record.fields() {
-            self.summary.cut_values +=
-                u64::from(matches!(field.value, encoding::Value::CutText(_)));
+            cut_values += u64::from(matches!(field.value, encoding::Value::CutText(_)));
             if callsite.is_message(&field) {
                 continue;
             }
@@ -159,10 +152,8 @@ impl<W: Write> Trace<W> {
             before = ",";
         }
         text.push_str(if before == "," { "}}" } else { "}" });
-        self.summary.count(record.kind);
-        self.last_ns = self.last_ns.max(record.ns);
         self.output.write_all(self.text.as_bytes())?;
-        Ok(true)
+        Ok(Some(cut_values))
     }
 
     /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
@@ -183,10 +174,9 @@ impl<W: Write> Trace<W> {
     }
 
     /// Ends the array.
-    pub(crate) fn finish(mut self) -> io::Result<TraceSummary> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.output.write_all(b"\n]\n")?;
-        self.output.flush()?;
-        Ok(self.summary)
+        self.output.flush()
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::{fs, process};
 
 use tracing_core::field::Visit;
-use tracing_core::span::{Attributes, Record as Values};
+use tracing_core::span::{Attributes, Id, Record as Values};
 use tracing_core::{Event, Metadata};
 
 use super::fields::{self, SpanFields};
@@ -402,6 +402,28 @@ impl<S: TraceSink> SpanSink for S {
         fields::collect(span.metadata, record, |values| {
             span.extension(|recorded: &mut Recorded, _| recorded.fields.add(span.metadata, values))
         });
+    }
+
+    fn followed(&self, span: &Span<'_>, other: &Id) {
+        let recorder = self.recorder();
+        if !recorder.has_requests() {
+            return;
+        }
+        let number = |id| {
+            let query = SpanQuery::Id(id);
+            let number = |recorded: &mut Recorded, _: &dyn Lookup| recorded.span;
+            span.lookup
+                .extension(query, number)
+                .filter(|number| *number != 0)
+        };
+        if let (Some(id), Some(parent)) = (number(span.id), number(other)) {
+            let record = Record {
+                id,
+                parent,
+                ..Record::new(Kind::Follows, tickline::now_ns())
+            };
+            thread_recorder::record(recorder, span.metadata, record);
+        }
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {

@@ -1,5 +1,10 @@
 //! The settings of a recorder, which both sinks share.
 
+use std::io;
+use std::path::Path;
+
+use super::trace_file::{TraceFormat, TraceStyle};
+
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
@@ -42,6 +47,9 @@ pub(crate) struct Settings {
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
     pub(crate) has_locations: bool,
+    /// The format of the trace; `None` if the name of the file decides.
+    pub(crate) format: Option<TraceFormat>,
+    pub(crate) is_compressed: bool,
 }
 
 /// The methods for the settings of both sinks, in a builder with the field `settings`.
@@ -73,9 +81,24 @@ macro_rules! settings {
         }
 
         /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans
-        /// and events.
+        /// and events. Perfetto's format has it in a place of its own.
         pub fn with_source_locations(mut self) -> Self {
             self.settings.has_locations = true;
+            self
+        }
+
+        /// The format of the trace file. Without this setting, the file's name decides
+        /// ([`TraceFormat::from_path`]), and an output without a name gets JSON.
+        pub fn format(mut self, format: TraceFormat) -> Self {
+            self.settings.format = Some(format);
+            self
+        }
+
+        /// Compresses the trace, in Perfetto's format. The file can be read up to the last flush, or
+        /// the last 256 KiB before their compression. The feature `compression` has the method.
+        #[cfg(feature = "compression")]
+        pub fn compressed(mut self) -> Self {
+            self.settings.is_compressed = true;
             self
         }
 
@@ -90,6 +113,26 @@ macro_rules! settings {
 pub(crate) use settings;
 
 impl Settings {
+    /// The style for a file of this name; `None` for an output without a name.
+    ///
+    /// # Errors
+    ///
+    /// If JSON were to be compressed.
+    pub(crate) fn style(&self, path: Option<&Path>) -> io::Result<TraceStyle> {
+        let by_name = || path.map_or(TraceFormat::Json, TraceFormat::from_path);
+        let style = TraceStyle {
+            format: self.format.unwrap_or_else(by_name),
+            is_compressed: self.is_compressed,
+        };
+        if style.is_compressed && style.format != TraceFormat::Perfetto {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "only a trace in Perfetto's format can be compressed",
+            ));
+        }
+        Ok(style)
+    }
+
     /// The default settings of both sinks.
     pub(crate) fn new(when_full: WhenFull) -> Self {
         Self {

@@ -17,5 +17,8 @@ mod flight;
 mod formats;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
+mod perfetto;
+#[path = "../perfetto/mod.rs"]
+mod perfetto_view;
 mod sinks;
 mod spans;
