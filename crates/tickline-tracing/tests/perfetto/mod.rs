@@ -1,7 +1,12 @@
 //! Reads a trace in Perfetto's format as its viewer does: by types that were generated from
 //! Perfetto's own schema, sequence by sequence, track by track.
 
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "a test fails by it; each test uses a part"
+)]
 
 #[allow(clippy::all, clippy::pedantic, missing_docs, reason = "it is generated")]
 #[rustfmt::skip]
