@@ -382,7 +382,7 @@ impl Encoder {
             Value::I64(value) => bytes.signed(event::COUNTER_VALUE, value),
             Value::U64(value) => match i64::try_from(value) {
                 Ok(value) => bytes.signed(event::COUNTER_VALUE, value),
-                Err(_) => bytes.double(event::DOUBLE_COUNTER_VALUE, value as f64),
+                Err(_) => bytes.double(event::DOUBLE_COUNTER_VALUE, nearest(value)),
             },
             Value::F64(value) => bytes.double(event::DOUBLE_COUNTER_VALUE, value),
             Value::Bool(_) | Value::Text(_) | Value::CutText(_) => {}
@@ -502,6 +502,12 @@ fn push_event_name(bytes: &mut Bytes, message: Value<'_>) {
         Value::U64(value) => bytes.text(event::NAME, &[&value.to_string()]),
         Value::F64(value) => bytes.text(event::NAME, &[&value.to_string()]),
     }
+}
+
+/// The nearest number that the format has for a counter above `i64::MAX`.
+#[expect(clippy::cast_precision_loss, reason = "it is the nearest")]
+const fn nearest(value: u64) -> f64 {
+    value as f64
 }
 
 /// Adds the value of an annotation.

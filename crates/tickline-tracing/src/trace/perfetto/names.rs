@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::proto::{Bytes, interned};
+use crate::trace::record::index;
 
 /// The names of a callsite. Its number is that of its name, of its target and of its location.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ pub(super) struct Seen(Vec<u64>);
 impl Seen {
     /// Returns whether the number is new.
     pub(super) fn add(&mut self, number: u64) -> bool {
-        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        let (word, bit) = (index(number / 64), 1 << (number % 64));
         if word >= self.0.len() {
             self.0.resize(word + 1, 0);
         }
