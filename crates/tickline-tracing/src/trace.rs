@@ -11,7 +11,7 @@
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
 //! | `json.rs`, `perfetto.rs` | its formats |
-//! | `settings.rs`, `temporary.rs`, `panic_hook.rs` | what both sinks share |
+//! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 
 pub mod chrome;
 pub(crate) mod encoding;
@@ -33,3 +33,4 @@ pub(crate) mod summary;
 pub(crate) mod temporary;
 pub(crate) mod thread_recorder;
 pub(crate) mod trace_file;
+pub(crate) mod writer_thread;

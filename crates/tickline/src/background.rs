@@ -47,7 +47,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
+use crate::sys::{self, RobustFutex, STACK_BYTES, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
 
 /// The longest time that a start waits for its thread to begin. A thread begins within 0.1 ms,
@@ -84,6 +84,7 @@ impl SleepingThread {
     /// Starts a thread that does `work`, and runs no signal handler of the program.
     pub(crate) fn start(
         name: Option<&'static CStr>,
+        stack_bytes: usize,
         sleep: StoppableSleep,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
@@ -92,7 +93,7 @@ impl SleepingThread {
         let begun = Arc::new(StoppableSleep::plain());
         let begun_inside = Arc::clone(&begun);
         let blocked = SignalsBlocked::new();
-        let thread = Thread::spawn(name, move || {
+        let thread = Thread::spawn_with_stack(name, stack_bytes, move || {
             begun_inside.stop();
             work(&sleep_inside);
         })
@@ -154,14 +155,37 @@ impl BackgroundThread {
         name: &'static CStr,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
+        Self::start_with_stack(name, STACK_BYTES, work)
+    }
+
+    /// [`start`](Self::start) with a stack of at least `stack_bytes`, for code that needs more than
+    /// 256 KiB.
+    ///
+    /// # Errors
+    ///
+    /// As of `start`.
+    pub fn start_with_stack(
+        name: &'static CStr,
+        stack_bytes: usize,
+        work: impl FnOnce(&StoppableSleep) + Send + 'static,
+    ) -> Result<Self, Error> {
         let futex = Arc::new(RobustFutex::new());
         let futex_inside = Arc::clone(&futex);
         let sleep = StoppableSleep::notifying_clock_set();
-        let thread = SleepingThread::start(Some(name), sleep, move |sleep| {
+        let thread = SleepingThread::start(Some(name), stack_bytes, sleep, move |sleep| {
             let _marked = futex_inside.hold();
             work(sleep);
         })?;
         Ok(Self { thread, futex })
+    }
+
+    /// Ends the thread as a drop does, but does not wait for its end.
+    pub fn detach(mut self) {
+        if self.is_running()
+            && let Some(thread) = self.thread.thread.take()
+        {
+            thread.detach();
+        }
     }
 
     /// Whether this process has the thread: not in a forked child, and on Linux not if the thread

@@ -74,12 +74,11 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
 use std::time::Instant;
 
 use super::held::Held;
@@ -92,6 +91,7 @@ use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
 use super::thread_recorder;
 use super::trace_file::{TraceFile, TraceStyle};
+use super::writer_thread::WriterThread;
 
 pub use super::settings::Tracks;
 pub use super::summary::TraceSummary;
@@ -204,12 +204,9 @@ impl ChromeBuilder {
         let requests = Arc::new(FlushRequests::default());
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || write(output, style, &recorded, &requested, self.flush_every);
-        let thread = thread::Builder::new()
-            .name("tickline-trace".to_owned())
-            .spawn(write)?;
+        let thread = WriterThread::start(c"tickline-trace", write)?;
         let flusher = Flusher {
             requests,
-            writer: thread.thread().clone(),
             process: process::id(),
         };
         flush_when_this_thread_ends(flusher.clone());
@@ -251,7 +248,6 @@ impl Chrome {
 #[derive(Debug, Clone)]
 pub struct Flusher {
     requests: Arc<FlushRequests>,
-    writer: Thread,
     /// The process in which the writer runs.
     process: u32,
 }
@@ -263,7 +259,7 @@ impl Flusher {
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
         let number = self.requests.request();
-        self.writer.unpark();
+        self.requests.wake_writer();
         self.wait(number, timeout)
     }
 
@@ -327,7 +323,7 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 pub struct ChromeGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,
-    thread: Option<JoinHandle<io::Result<TraceSummary>>>,
+    thread: Option<WriterThread<io::Result<TraceSummary>>>,
 }
 
 impl ChromeGuard {
@@ -353,21 +349,16 @@ impl ChromeGuard {
             .take()
             .ok_or_else(|| io::Error::other("the trace was ended before"))?;
         if process::id() != self.flusher.process {
-            // The child must neither join nor detach the writer: it has only the thread that
-            // forked.
-            mem::forget(thread);
             return Err(io::Error::other(
                 "the trace is written by the parent of this process",
             ));
         }
         self.recorder.end();
-        self.flusher.writer.unpark();
-        let panicked = |_| {
-            Err(io::Error::other(
-                "the thread that writes the trace panicked",
-            ))
-        };
-        thread.join().unwrap_or_else(panicked)
+        self.flusher.requests.wake_writer();
+        let panicked = "the thread that writes the trace panicked";
+        thread
+            .join()
+            .unwrap_or_else(|| Err(io::Error::other(panicked)))
     }
 }
 
@@ -387,6 +378,8 @@ struct FlushRequests {
     /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
     /// or a panic.
     done: AtomicU64,
+    /// The writer; empty until it begins.
+    writer: OnceLock<Thread>,
 }
 
 const ENDED: u64 = u64::MAX;
@@ -397,6 +390,11 @@ impl FlushRequests {
         // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
         // earlier records of the requesting thread.
         self.requested.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Wakes the writer. One that has not begun will see the request.
+    fn wake_writer(&self) {
+        self.writer.get().into_iter().for_each(Thread::unpark);
     }
 
     fn is_done(&self, number: u64) -> bool {
@@ -430,6 +428,7 @@ fn write(
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
     _ = recorder.reader.set(thread::current());
+    _ = requests.writer.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let readings = ClockReadings::now();
@@ -573,7 +572,6 @@ mod tests {
             requests.set_done(done);
             Flusher {
                 requests,
-                writer: thread::current(),
                 process: process::id(),
             }
         };

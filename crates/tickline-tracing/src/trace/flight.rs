@@ -110,7 +110,6 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
-use std::thread;
 
 use contents::TraceContents;
 
@@ -122,6 +121,7 @@ use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::temporary::with_temporary;
 use super::trace_file::{TraceFile, TraceStyle};
+use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
 pub use super::settings::Tracks;
@@ -331,13 +331,10 @@ impl FlightRecorder {
                 .writing_process
                 .store(0, Ordering::Relaxed);
         };
-        let thread = thread::Builder::new()
-            .name("tickline-flight".to_owned())
-            .spawn(write);
         // ORDERING: Relaxed: no other thread wrote anything.
-        thread
+        WriterThread::start(c"tickline-flight", write)
             .inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed))
-            .map(drop)
+            .map(WriterThread::detach)
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook

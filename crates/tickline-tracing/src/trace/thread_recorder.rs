@@ -296,10 +296,12 @@ impl ThreadRecorder {
             };
             // The records together take about a quarter of the block.
             let room = (BLOCK / 4).saturating_sub(words + record.words()) * 8;
-            shortened.clear();
-            let fields = bytes_of(entered.fields.as_ref());
-            encoding::push_within(&mut shortened, fields, index(room));
-            record.payload = &shortened;
+            record.payload = bytes_of(entered.fields.as_ref());
+            if record.payload.len() > index(room) {
+                shortened.clear();
+                encoding::push_within(&mut shortened, record.payload, index(room));
+                record.payload = &shortened;
+            }
             words += record.words();
             self.ring.push(&record);
         }
@@ -326,5 +328,89 @@ impl ThreadRecorder {
             thread::sleep(Duration::from_micros(50));
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::trace::settings::Settings;
+
+    /// A recorder with the smallest rings, of four blocks, whose reader only counts its wakes.
+    struct Woken {
+        recorder: Arc<Recorder>,
+        wakes: Arc<AtomicU32>,
+    }
+
+    impl Woken {
+        fn new() -> Self {
+            let recorder = Arc::new(Recorder::new(Settings {
+                bytes_per_thread: 1,
+                ..Settings::new(WhenFull::Drop)
+            }));
+            let wakes = Arc::new(AtomicU32::new(0));
+            let counted = Arc::clone(&wakes);
+            let reader = thread::spawn(move || {
+                loop {
+                    thread::park();
+                    // ORDERING: Relaxed: the count orders no other memory.
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            recorder.reader.set(reader.thread().clone()).unwrap();
+            Self { recorder, wakes }
+        }
+
+        fn write(&self, words: u64) {
+            let record = Record::new(Kind::Instant, 1);
+            for _ in 0..words / record.words() {
+                let write = |state: &mut ThreadRecorder| state.write(&self.recorder, &record);
+                assert_eq!(with(&self.recorder, write), Some(true));
+            }
+        }
+
+        fn is_woken(&self) -> bool {
+            // ORDERING: Relaxed: the count orders no other memory.
+            self.wakes.load(Ordering::Relaxed) > 0
+        }
+
+        /// A wake takes effect after a while.
+        fn is_woken_soon(&self) -> bool {
+            thread::sleep(Duration::from_millis(100));
+            self.is_woken()
+        }
+    }
+
+    /// Otherwise a busy thread's records would be dropped until the writer's next round.
+    #[test]
+    fn the_reader_is_woken_when_a_quarter_of_the_ring_is_full() {
+        let reader = Woken::new();
+        reader.write(BLOCK + BLOCK / 2);
+        let start = Instant::now();
+        while !reader.is_woken() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no wake");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_reader_is_not_woken_before_a_quarter_of_the_ring_is_full() {
+        let reader = Woken::new();
+        reader.write(BLOCK / 2);
+        assert!(!reader.is_woken_soon());
+    }
+
+    #[test]
+    fn the_reader_is_not_woken_for_records_that_it_has_taken() {
+        let reader = Woken::new();
+        reader.write(BLOCK / 2);
+        for ring in reader.recorder.rings().unwrap() {
+            ring.take(&mut Vec::new());
+        }
+        reader.write(BLOCK);
+        assert!(!reader.is_woken_soon());
     }
 }
