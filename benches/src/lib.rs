@@ -7,6 +7,7 @@
 //! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time |
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
+//! | `traces` | CPU time and bytes of a record in a trace file, by tickline-tracing and others |
 //! | `soak` | no cost; it searches for backward steps, wrong bounds and growth while all operations run at once (`cargo xtask soak`) |
 //! | `startup` | each clock in fresh processes: first call, first reading, time until the counter serves |
 //!

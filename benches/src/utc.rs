@@ -114,10 +114,6 @@ thread_local! {
 static UTC: LazyLock<Utc> =
     LazyLock::new(|| Utc::start(Clock::global()).expect("the thread of UTC"));
 
-fn by_tickline() -> Option<UtcReading> {
-    UTC.now().ok()
-}
-
 fn by_client() -> TimeWindow {
     CLIENT
         .with_borrow_mut(Client::now)
@@ -153,7 +149,7 @@ pub fn subjects() -> Vec<Subject> {
     });
     assert!(is_there, "clock-bound should be the source: {:?}", source());
     subjects.push(
-        subject!(Time, "tickline utc", by_tickline, ns |now: Option<UtcReading>| {
+        subject!(Time, "tickline utc", || UTC.now().ok(), ns |now: Option<UtcReading>| {
             now.map_or(0, |utc| utc.earliest().as_nanos())
         }),
     );

@@ -31,6 +31,7 @@ const FILES: [(&str, &[(&str, Write)]); 2] = [
             ("clocks", tables::clocks),
             ("tickline", tables::tickline),
             ("spans", tables::spans),
+            ("traces", tables::traces),
         ],
     ),
 ];
@@ -171,6 +172,9 @@ fn measure(extent: Extent, found: Found) -> Result<Record, String> {
     let accuracy_reader = measured(&format!("{accuracy} reader"))?;
     let rounds = extent.choose(600, 5);
     let spans = measured(&format!("spans --rounds {rounds}"))?;
+    let rounds = extent.choose(5, 1);
+    let records = extent.choose(100_000, 1_000);
+    let traces = measured(&format!("traces --rounds {rounds} --records {records}"))?;
     Ok(Record {
         schema: SCHEMA.to_owned(),
         date: output_of("date -u +%F")?,
@@ -189,6 +193,7 @@ fn measure(extent: Extent, found: Found) -> Result<Record, String> {
         accuracy_thread,
         accuracy_reader,
         spans,
+        traces: Some(traces),
     })
 }
 

@@ -1,12 +1,12 @@
 //! The newest claim: the thread publishes it, readers copy it.
 //!
 //! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. The thread
-//! writes a new claim to the other slot, and then its number. A reader copies the newest slot, and
-//! reads the clock. If the number is still the same, the reader takes the copy. The thread cannot
-//! have begun to overwrite that slot then, and the copy was the newest claim when the clock was
-//! read. (A CPU may load the number a little before it reads the counter, by less than the margin
-//! of `tickline-core`'s contract for counters.) A reader that is overtaken reads again. The thread
-//! never waits.
+//! writes a new claim to the other slot, and then its number. A reader loads the number, reads the
+//! clock, and copies the slot of that number. If the number is still the same, the reader takes the
+//! copy. The thread cannot have begun to overwrite that slot then, and the copy was the newest claim
+//! when the clock was read. (A CPU may load the number a little before it reads the counter, by less
+//! than the margin of `tickline-core`'s contract for counters.) A reader that is overtaken reads
+//! again. The thread never waits.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -126,18 +126,17 @@ impl ClaimLatch {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);
+            // Before the copy: the counter's ordered read then waits for one load, not for nine.
+            let time = clock()?;
             let mut words = [0; WORDS];
             for (copy, word) in words[..COUNT].iter_mut().zip(self.slot(number)) {
                 // ORDERING: Relaxed, the load above and the fence below order them.
                 *copy = word.load(Ordering::Relaxed);
             }
-            let time = clock()?;
             // ORDERING: Acquire, pairs with the Release fence in `publish`.
             fence(Ordering::Acquire);
             // ORDERING: Relaxed, the fence above orders it.
             if self.newest.load(Ordering::Relaxed) == number {
-                // Decoded only here, so that few values stay in registers during the call of
-                // `clock`.
                 return Some((Claim::from_words(&words), time));
             }
         }

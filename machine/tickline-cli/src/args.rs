@@ -325,7 +325,8 @@ pub(crate) struct Flight {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Writes the trace to TRACE (`-`: to standard output)
+    /// Writes the trace to TRACE (`-`: to standard output): in Perfetto's format if TRACE ends in
+    /// .pftrace or .perfetto-trace, and else as JSON
     #[arg(long, value_name = "TRACE", default_value = "-")]
     pub(crate) out: PathBuf,
 }

@@ -34,6 +34,9 @@ pub(super) struct Record {
     pub(super) accuracy_thread: Accuracy,
     pub(super) accuracy_reader: Accuracy,
     pub(super) spans: Spans,
+    /// `None` in a record from before `traces` was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) traces: Option<Traces>,
 }
 
 impl Record {
@@ -230,4 +233,23 @@ pub(super) struct Span {
     pub(super) subject: String,
     pub(super) one_thread_ns: f64,
     pub(super) two_threads_ns: Option<f64>,
+}
+
+/// `traces`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Traces {
+    pub(super) layers: Vec<TracingLayer>,
+    #[serde(flatten)]
+    others: Others,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct TracingLayer {
+    pub(super) layer: String,
+    pub(super) threads: u64,
+    pub(super) span_ns: f64,
+    pub(super) span_with_field_ns: f64,
+    pub(super) event_with_field_ns: f64,
+    pub(super) process_ns: f64,
+    pub(super) bytes: Option<f64>,
 }

@@ -1,6 +1,6 @@
 //! Writes the tables of the records, with a row for each figure, and a column for each processor.
 
-use super::file::{Accuracy, Count, Group, Order, Record, Spread};
+use super::file::{Accuracy, Count, Group, Order, Record, Spread, TracingLayer};
 use super::markdown::{count, line, short as short_figure, time_ns, time_us, whole, whole_count};
 use crate::files::table_head;
 
@@ -296,6 +296,44 @@ fn served_after(record: &Record) -> String {
         ),
         None => "not on this machine".into(),
     }
+}
+
+/// The table of layers that write traces, from the newest record that has them: CPU time, ns, on one
+/// thread and on each of two threads, and bytes.
+pub(super) fn traces(records: &[Record]) -> String {
+    let with_traces = records.iter().filter(|record| record.traces.is_some());
+    let Some(record) = with_traces.max_by_key(|record| &record.date) else {
+        return "No record has these figures.\n".to_owned();
+    };
+    let layers: Vec<_> = record.traces.iter().flat_map(|all| &all.layers).collect();
+    let title = format!("{}, {}", record.processor, record.date);
+    let mut block = table_head(&[
+        &title,
+        "span",
+        "span with a field",
+        "event with a field",
+        "process, a record",
+        "bytes, a record",
+    ]);
+    for layer in layers.iter().filter(|layer| layer.threads == 1) {
+        let two_threads = layers
+            .iter()
+            .find(|two| two.threads == 2 && two.layer == layer.layer);
+        let cell = |figure: fn(&TracingLayer) -> f64| {
+            let two = two_threads.map_or_else(|| "-".to_owned(), |two| whole(figure(two)));
+            format!("{} / {two}", whole(figure(layer)))
+        };
+        block += &format!(
+            "| {} | {} | {} | {} | {} | {} |\n",
+            layer.layer,
+            cell(|layer| layer.span_ns),
+            cell(|layer| layer.span_with_field_ns),
+            cell(|layer| layer.event_with_field_ns),
+            cell(|layer| layer.process_ns),
+            layer.bytes.map_or_else(|| "-".to_owned(), whole),
+        );
+    }
+    block
 }
 
 /// The table of the costs of a span, ns, on one thread and on each of two threads. The rows are

@@ -1,14 +1,35 @@
 //! A sink that writes a trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar
 //! viewers while the program runs.
 //!
-//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
+//! # Formats
+//!
+//! The name of the file chooses the format ([`TraceFormat::from_path`]), or
+//! [`ChromeBuilder::format`] does:
+//!
+//! | | JSON | Perfetto's own format |
+//! |---|---|---|
+//! | name | any other | `.pftrace`, `.perfetto-trace` |
+//! | viewers | ui.perfetto.dev, `chrome://tracing`, speedscope, scripts | ui.perfetto.dev, Perfetto's trace processor |
+//! | a busy interval of a thread, a span of a request | about 130, 170 bytes | about 30, 65 bytes |
+//! | spans of a request that overlap | on tracks of their own | on tracks below the request's |
+//! | events with a field such as `counter.queue = 3` | counters | counters |
+//! | `follows_from`, with [`Tracks::Requests`] | no | an arrow |
+//! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
+//! | compression | no | `ChromeBuilder::compressed` (feature `compression`) |
+//!
+//! A field named `counter.x` is a counter if its value is a number. An event that has only counters
+//! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
+//! and to Unix time at its beginning, and every 10 s. The events of the module `utc` add UTC, as
+//! the clock 128.
+//!
+//! JSON is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
 //! has spans that do not end. The spans of a request are `b` and `e` events with the number
-//! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
-//! Threads have the system's numbers and names.
+//! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
+//! message. Threads have the system's numbers and names.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
-//! compares this sink with tracing-chrome and tracing-perfetto.
+//! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.
 //!
 //! # When the program ends without dropping the guard
 //!
@@ -23,10 +44,11 @@
 //! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
 //! | is killed | no, up to 100 ms are missing; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
 //!
-//! Viewers open an incomplete file: "the `]` at the end of the JSON Array Format is optional"
-//! (ibid.). The file begins with `[` and an event, and a comma comes before each further event.
-//! Each write ends with a whole event. A `SIGKILL` during a write may truncate the last event,
-//! which Perfetto then leaves out. A loss of power may damage the file.
+//! Viewers open an incomplete file. In Perfetto's format it ends with a whole packet or, after a
+//! `SIGKILL` during a write, with a truncated one. In JSON, "the `]` at the end of the JSON Array
+//! Format is optional" (ibid.). The file begins with `[` and an event, and a comma comes before
+//! each further event. Each write ends with a whole event. A `SIGKILL` during a write may truncate
+//! the last event, which Perfetto then leaves out. A loss of power may damage the file.
 //!
 //! # In a forked child
 //!
@@ -43,7 +65,7 @@
 //! # Cost
 //!
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
-//! It does not wait for other threads. The writer's thread turns the words into text. Records that
+//! It does not wait for other threads. The writer's thread turns the words into text or packets. Records that
 //! do not fit into the ring are dropped and counted. The file says how many are missing, and where.
 //! With [`ChromeBuilder::wait_when_full`] the program's threads wait instead.
 

@@ -79,6 +79,15 @@ pub(crate) struct Field<'a> {
     pub(crate) value: Value<'a>,
 }
 
+/// The counter that a field of this name and value is: the rest of the name after `counter.`, if the
+/// value is a number.
+pub(crate) fn counter<'a>(name: &'a str, value: Value<'_>) -> Option<&'a str> {
+    match value {
+        Value::I64(_) | Value::U64(_) | Value::F64(_) => name.strip_prefix("counter."),
+        Value::Bool(_) | Value::Text(_) | Value::CutText(_) => None,
+    }
+}
+
 /// The longest part of `text` of at most `limit` bytes that ends between two characters.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);

@@ -5,7 +5,7 @@
 //! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
 //! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
 //! `Debug`, write no file, and never wait for each other. On request the recorder writes all rings
-//! to a file, while the program goes on. [`chrome`](crate::chrome) describes the file's format.
+//! to a file, while the program goes on. [`chrome`](crate::chrome#formats) describes the formats.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,7 +51,7 @@
 //! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.json"));
 //! // In the server: rings for 32 threads, 34 MB.
 //! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
-//! // After the server's end: `tickline flight FILE --out trace.json`, or
+//! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
 //! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
 //! # assert_eq!(summary.unended_intervals, 0);
 //! # std::fs::remove_file(path)?;
@@ -226,7 +226,7 @@ impl FlightRecorderBuilder {
 }
 
 /// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
-/// trace. If the process still runs, the records that it overwrites meanwhile are missing or
+/// trace in JSON. If the process still runs, the records that it overwrites meanwhile are missing or
 /// damaged.
 ///
 /// # Errors
@@ -241,7 +241,8 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
     convert_to(file, output, TraceFormat::Json)
 }
 
-/// [`convert`], to a trace in this format.
+/// [`convert`], to a trace in this format. A trace in Perfetto's format relates its times to no
+/// other clock, because the file may be from before the last boot.
 ///
 /// # Errors
 ///

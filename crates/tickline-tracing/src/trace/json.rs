@@ -37,6 +37,8 @@ struct Callsite {
     source: String,
     /// The names of the fields, in quotation marks, with a colon.
     fields: Vec<String>,
+    /// The same names as they are, for an event.
+    names: Vec<String>,
     /// Whether they are events of `tracing`.
     is_event: bool,
     /// The index of the field whose value is the event's name.
@@ -108,6 +110,10 @@ impl<W: Write> Trace<W> {
                 let callsite = &*callsites
                     .entry((phase, record.callsite))
                     .or_insert_with(new);
+                if kind == Kind::Instant && push_counters(text, process, thread, record, callsite) {
+                    self.output.write_all(text.as_bytes())?;
+                    return Ok(Some(0));
+                }
                 text.push_str(&callsite.begin);
                 callsite
             }
@@ -143,7 +149,7 @@ impl<W: Write> Trace<W> {
         }
         for field in record.fields() {
             cut_values += u64::from(matches!(field.value, encoding::Value::CutText(_)));
-            if callsite.is_message(&field) {
+            if callsite.is_message(&field) || callsite.counter(&field).is_some() {
                 continue;
             }
             text.push_str(before);
@@ -247,10 +253,26 @@ fn callsite_text(phase: char, names: Option<&str>) -> Callsite {
             .iter()
             .map(|field| format!("{}:", Value::from(*field)))
             .collect(),
+        names: fields
+            .iter()
+            .filter(|_| is_event)
+            .map(|field| (*field).to_owned())
+            .collect(),
     }
 }
 
 impl Callsite {
+    /// The name of the counter that a field of an event is.
+    fn counter<'a>(&'a self, field: &Field<'a>) -> Option<&'a str> {
+        match field.name {
+            FieldName::Index(index) => {
+                encoding::counter(self.names.get(usize::from(index))?, field.value)
+            }
+            FieldName::Text(name) if self.is_event => encoding::counter(name, field.value),
+            FieldName::Text(_) => None,
+        }
+    }
+
     /// Whether the value of this field is the event's name.
     fn is_message(&self, field: &Field<'_>) -> bool {
         match field.name {
@@ -272,6 +294,33 @@ impl Callsite {
             },
         }
     }
+}
+
+/// Adds the values of an event's counters. Returns whether the event has only counters, and is not
+/// shown itself.
+fn push_counters(
+    text: &mut String,
+    process: &str,
+    thread: u64,
+    record: &Record<'_>,
+    callsite: &Callsite,
+) -> bool {
+    let (mut has_counters, mut has_others) = (false, false);
+    for field in record.fields() {
+        let Some(name) = callsite.counter(&field) else {
+            has_others = true;
+            continue;
+        };
+        has_counters = true;
+        text.push_str(",\n{\"ph\":\"C\",\"name\":");
+        push_string(text, &[name]);
+        text.push(',');
+        push_place(text, process, thread, record.ns);
+        text.push_str(",\"args\":{\"value\":");
+        push_value(text, field.value);
+        text.push_str("}}");
+    }
+    has_counters && !has_others
 }
 
 /// Adds the name of a `tracing` event: its message as a string, or else the callsite's name.

@@ -78,7 +78,7 @@ pub(crate) fn next_span() -> u64 {
         static NEXT: Cell<u64> = const { Cell::new(0) };
     }
     let next = NEXT.get();
-    let span = if next % NUMBERS == 0 {
+    let span = if next.is_multiple_of(NUMBERS) {
         next_number() * NUMBERS
     } else {
         next

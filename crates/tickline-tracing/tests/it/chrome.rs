@@ -558,3 +558,30 @@ fn a_trace_whose_guard_is_dropped_at_once_says_so() {
         "{events:?}"
     );
 }
+
+#[test]
+fn numbers_with_the_prefix_are_counters() {
+    let path = NamedTempFile::new().unwrap().into_temp_path();
+    let (chrome, guard) = Chrome::builder().create(&path).unwrap();
+    timed(chrome, || {
+        tracing::info!(counter.queue = 3);
+        tracing::info!(counter.queue = -1, counter.load = 0.5, "balanced");
+    });
+    assert_eq!(guard.finish().unwrap().events, 2);
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let of_phase = |phase: &'static str| events.iter().filter(move |event| event["ph"] == phase);
+    let counters: Vec<_> = of_phase("C")
+        .map(|event| (event["name"].as_str().unwrap(), &event["args"]["value"]))
+        .collect();
+    let expected = [
+        ("queue", &json!(3)),
+        ("queue", &json!(-1)),
+        ("load", &json!(0.5)),
+    ];
+    assert_eq!(counters, expected);
+    let instants: Vec<_> = of_phase("i").collect();
+    assert_eq!(
+        (instants.len(), &instants[0]["name"]),
+        (1, &json!("balanced"))
+    );
+}

@@ -1,7 +1,13 @@
 //! Reads a trace in Perfetto's format as its viewer does: by types that were generated from
 //! Perfetto's own schema, sequence by sequence, track by track.
 
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "a test fails by it; each test uses a part"
+)]
 
 #[allow(clippy::all, clippy::pedantic, missing_docs, reason = "it is generated")]
 #[rustfmt::skip]
@@ -363,8 +369,11 @@ fn whole(bytes: &[u8]) -> usize {
             return before;
         };
         match prost::encoding::decode_varint(&mut rest) {
-            Ok(len) if len <= rest.len() as u64 => rest = &rest[len as usize..],
-            _ => return before,
+            Ok(len) => match rest.split_at_checked(usize::try_from(len).unwrap()) {
+                Some((_, after)) => rest = after,
+                None => return before,
+            },
+            Err(_) => return before,
         }
     }
 }

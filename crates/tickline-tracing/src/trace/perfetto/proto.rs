@@ -19,13 +19,13 @@ const EIGHT_BYTES: u64 = 1;
 const LENGTH_AND_BYTES: u64 = 2;
 
 /// The limit of a length that takes one byte.
-const SHORT: usize = 0x80;
+const SHORT: u8 = 0x80;
 
 impl Bytes {
     fn varint(&mut self, mut value: u64) {
-        while value >= SHORT as u64 {
+        while value >= u64::from(SHORT) {
             // The low seven bits, and the mark that more follow.
-            self.0.push((value & 0x7F) as u8 | 0x80);
+            self.0.push((value & 0x7F) as u8 | SHORT);
             value >>= 7;
         }
         self.0.push((value & 0x7F) as u8);
@@ -82,13 +82,14 @@ impl Bytes {
     /// one are moved.
     pub(super) fn end(&mut self, begun: Begun) {
         let len = self.0.len() - begun.0 - 1;
-        if len < SHORT {
-            self.0[begun.0] = (len & 0x7F) as u8;
-            return;
+        match u8::try_from(len) {
+            Ok(len) if len < SHORT => self.0[begun.0] = len,
+            _ => {
+                let mut length = Self::default();
+                length.varint(len as u64);
+                self.0.splice(begun.0..=begun.0, length.0);
+            }
         }
-        let mut length = Self::default();
-        length.varint(len as u64);
-        self.0.splice(begun.0..=begun.0, length.0);
     }
 }
 

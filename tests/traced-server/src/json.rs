@@ -1,0 +1,57 @@
+//! Reads a trace in JSON.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{Contents, Interval};
+
+/// Reads the intervals of threads (`B`, `E`), and those of spans (`b`, `e`). On a track intervals
+/// are nested.
+pub fn read(path: &Path) -> Contents {
+    let text = std::fs::read_to_string(path).expect("the trace's file");
+    let mut contents = Contents::default();
+    let mut open: HashMap<String, Vec<(u64, u64)>> = HashMap::new();
+    // Each event has a line of its own.
+    for line in text.lines() {
+        let line = line.trim_start_matches('[').trim_end_matches([',', ']']);
+        if line.is_empty() {
+            continue;
+        }
+        let event: Value = serde_json::from_str(line).expect("an event");
+        let phase = event["ph"].as_str().expect("a phase");
+        let track = match phase {
+            "B" | "E" => format!("thread {}", event["tid"]),
+            "b" | "e" => format!("{} {} {}", event["cat"], event["id"], event["id2"]),
+            _ => continue,
+        };
+        let ns = nanoseconds(&event["ts"]);
+        let stack = open.entry(track).or_default();
+        if matches!(phase, "B" | "b") {
+            let span = event["args"]["number"].as_u64().expect("a span's number");
+            stack.push((span, ns));
+            continue;
+        }
+        let (span, begin_ns) = stack.pop().expect("an end has a beginning");
+        let interval = Interval {
+            span,
+            begin_ns,
+            end_ns: ns,
+        };
+        match phase {
+            "E" => contents.busy.push(interval),
+            _ => contents.whole.push(interval),
+        }
+    }
+    contents
+}
+
+/// A time in the file, us with three digits after the point, in ns.
+fn nanoseconds(time: &Value) -> u64 {
+    let text = time.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = format!("{fraction:0<3}");
+    assert_eq!(digits.len(), 3, "{text}");
+    whole.parse::<u64>().expect("us") * 1_000 + digits.parse::<u64>().expect("ns")
+}

@@ -1,0 +1,177 @@
+//! Serves requests by axum over TCP, writes their trace, and compares the file with a measurement of
+//! its own: each interval of a thread in a span, and each span from its creation to its end.
+//!
+//! `cargo run --release [-- --requests 50000]`. Exits with 1 if an interval is wrong or missing.
+
+mod json;
+mod perfetto;
+mod server;
+mod witness;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::chrome::{Chrome, Tracks};
+use tracing_subscriber::layer::SubscriberExt;
+
+use witness::{Seen, Witness};
+
+/// An interval in a file, ns of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// The number of the span, which is one of its fields.
+    pub span: u64,
+    pub begin_ns: u64,
+    pub end_ns: u64,
+}
+
+/// What a file has.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The intervals of threads in spans.
+    pub busy: Vec<Interval>,
+    /// The spans, from creation to end.
+    pub whole: Vec<Interval>,
+}
+
+fn main() -> ExitCode {
+    let requests = match std::env::args()
+        .skip_while(|flag| flag != "--requests")
+        .nth(1)
+    {
+        Some(number) => number.parse().expect("--requests takes a whole number"),
+        None => 50_000,
+    };
+    let mut is_right = true;
+    for name in ["json", "pftrace"] {
+        let path = TracePath::new(name);
+        let seen = trace(&path.0, requests);
+        let bytes = std::fs::metadata(&path.0).expect("the trace's file").len();
+        let contents = match name {
+            "json" => json::read(&path.0),
+            _ => perfetto::read(&path.0),
+        };
+        let busy = compare(&seen.busy, &contents.busy);
+        let whole = compare(&seen.whole, &contents.whole);
+        println!("{name}: {requests} requests, {bytes} bytes");
+        println!("  busy intervals: {busy}");
+        println!("  whole spans:    {whole}");
+        is_right &= busy.is_right() && whole.is_right();
+    }
+    if is_right {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Serves the requests with a trace. Returns what the witness has seen.
+fn trace(path: &Path, requests: u64) -> Seen {
+    let _clock = tickline::start().expect("the clock's thread");
+    let (chrome, guard) = Chrome::builder()
+        .tracks(Tracks::ThreadsAndRequests)
+        .with_fields()
+        .wait_when_full()
+        .create(path)
+        .expect("the trace's file");
+    let witness = Witness::default();
+    // The registry calls the layers in this order at each event of a span.
+    let subscriber = tracing_subscriber::registry()
+        .with(witness.before())
+        .with(SpanTimingLayer::new().with_sink(chrome))
+        .with(witness.after());
+    let dispatch = tracing::Dispatch::new(subscriber);
+    server::serve(requests, &dispatch);
+    drop(dispatch);
+    let summary = guard.finish().expect("the trace is written");
+    assert_eq!(summary.dropped_records, 0, "{summary:?}");
+    witness.seen()
+}
+
+/// How a file differs from what the witness has seen.
+#[derive(Debug, Default)]
+struct Difference {
+    right: u64,
+    wrong: u64,
+    missing: u64,
+    surplus: u64,
+    first: Option<String>,
+}
+
+impl Difference {
+    fn is_right(&self) -> bool {
+        self.right > 0 && self.wrong + self.missing + self.surplus == 0
+    }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            right,
+            wrong,
+            missing,
+            surplus,
+            ..
+        } = self;
+        write!(
+            f,
+            "{right} right, {wrong} wrong, {missing} missing, {surplus} surplus"
+        )?;
+        match &self.first {
+            Some(first) => write!(f, "; {first}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Compares the intervals of each span, in the order of their beginnings.
+fn compare(seen: &[witness::Bracketed], found: &[Interval]) -> Difference {
+    let mut by_span: HashMap<u64, Vec<Interval>> = HashMap::new();
+    for interval in found {
+        by_span.entry(interval.span).or_default().push(*interval);
+    }
+    for intervals in by_span.values_mut() {
+        intervals.sort_by_key(|interval| std::cmp::Reverse(interval.begin_ns));
+    }
+    let mut seen: Vec<_> = seen.iter().collect();
+    seen.sort_by_key(|bracketed| bracketed.begin_ns[0]);
+    let mut difference = Difference::default();
+    for bracketed in seen {
+        let interval = by_span.get_mut(&bracketed.span).and_then(Vec::pop);
+        match interval {
+            Some(interval) if bracketed.holds(&interval) => difference.right += 1,
+            Some(interval) => {
+                difference.wrong += 1;
+                difference
+                    .first
+                    .get_or_insert_with(|| format!("{interval:?} not in {bracketed:?}"));
+            }
+            None => {
+                difference.missing += 1;
+                difference
+                    .first
+                    .get_or_insert_with(|| format!("no {bracketed:?}"));
+            }
+        }
+    }
+    difference.surplus = by_span.values().map(|left| left.len() as u64).sum();
+    difference
+}
+
+/// The path of a trace, which is removed at the end.
+struct TracePath(PathBuf);
+
+impl TracePath {
+    fn new(extension: &str) -> Self {
+        let name = format!("traced-server-{}.{extension}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for TracePath {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,154 @@
+//! The measurement: two layers, one before and one behind the layer that is tested, read the same
+//! clock. On one thread its readings are in order. So the time in the trace must lie between the
+//! readings of both.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tickline::Instant;
+use tracing::Subscriber;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::Interval;
+
+/// An interval as the witness has seen it: its beginning and its end each lie between two readings,
+/// ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Bracketed {
+    pub span: u64,
+    pub begin_ns: [u64; 2],
+    pub end_ns: [u64; 2],
+}
+
+impl Bracketed {
+    /// Whether `interval` lies between the readings.
+    pub fn holds(&self, interval: &Interval) -> bool {
+        let [begin, end] = [self.begin_ns, self.end_ns];
+        (begin[0]..=begin[1]).contains(&interval.begin_ns)
+            && (end[0]..=end[1]).contains(&interval.end_ns)
+    }
+}
+
+/// All that the witness has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub busy: Vec<Bracketed>,
+    pub whole: Vec<Bracketed>,
+}
+
+/// What happens to a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Act {
+    New,
+    Enter,
+    Exit,
+    Close,
+}
+
+/// The readings of one layer: for each act on a span, in their order.
+type Readings = HashMap<(Act, u64), Vec<u64>>;
+
+/// Two layers, and what they have read.
+#[derive(Debug, Clone, Default)]
+pub struct Witness {
+    readings: [Arc<Mutex<Readings>>; 2],
+}
+
+impl Witness {
+    /// The layer that is called before the tested one.
+    pub fn before(&self) -> Reader {
+        Reader(Arc::clone(&self.readings[0]))
+    }
+
+    /// The layer that is called after the tested one.
+    pub fn after(&self) -> Reader {
+        Reader(Arc::clone(&self.readings[1]))
+    }
+
+    /// The intervals. A span is on one thread at a time, so its enters and exits alternate.
+    pub fn seen(&self) -> Seen {
+        let [before, after] = [0, 1].map(|layer| self.readings[layer].lock().expect("no panic"));
+        let mut seen = Seen::default();
+        for (&(act, span), first_ns) in before.iter() {
+            let (end, list) = match act {
+                Act::New => (Act::Close, &mut seen.whole),
+                Act::Enter => (Act::Exit, &mut seen.busy),
+                Act::Exit | Act::Close => continue,
+            };
+            let ends = &before[&(end, span)];
+            for (index, &begin_ns) in first_ns.iter().enumerate() {
+                list.push(Bracketed {
+                    span,
+                    begin_ns: [begin_ns, after[&(act, span)][index]],
+                    end_ns: [ends[index], after[&(end, span)][index]],
+                });
+            }
+        }
+        seen
+    }
+}
+
+/// A layer that reads the clock.
+#[derive(Debug)]
+pub struct Reader(Arc<Mutex<Readings>>);
+
+impl Reader {
+    fn read(&self, act: Act, span: u64) {
+        let now_ns = Instant::now().as_nanos();
+        self.0
+            .lock()
+            .expect("no panic")
+            .entry((act, span))
+            .or_default()
+            .push(now_ns);
+    }
+}
+
+/// The number of a span, which each span of the server has as a field.
+struct Number(u64);
+
+impl Visit for Number {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "number" {
+            self.0 = value;
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// A span's number, for the layers' later calls.
+struct Numbered(u64);
+
+fn number_of<S: Subscriber + for<'a> LookupSpan<'a>>(id: &Id, context: &Context<'_, S>) -> u64 {
+    let span = context.span(id).expect("a span of this registry");
+    span.extensions()
+        .get::<Numbered>()
+        .expect("the first layer has stored it")
+        .0
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut number = Number(0);
+        attributes.record(&mut number);
+        let span = context.span(id).expect("a span of this registry");
+        span.extensions_mut().replace(Numbered(number.0));
+        self.read(Act::New, number.0);
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        self.read(Act::Enter, number_of(id, &context));
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        self.read(Act::Exit, number_of(id, &context));
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        self.read(Act::Close, number_of(&id, &context));
+    }
+}
