@@ -51,8 +51,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut open, mut ended) = (BTreeMap::new(), 0);
     for event in events.iter().filter(|event| event["name"] == "request") {
         match event["ph"].as_str() {
-            Some("b") => _ = open.insert(event["id"].as_u64(), event["args"]["number"].as_u64()),
-            _ => ended += u64::from(open.remove(&event["id"].as_u64()) > Some(Some(HANGS))),
+            Some("b") => {
+                _ = open.insert(
+                    event["id2"]["local"].as_str(),
+                    event["args"]["number"].as_u64(),
+                )
+            }
+            _ => {
+                ended += u64::from(open.remove(&event["id2"]["local"].as_str()) > Some(Some(HANGS)))
+            }
         }
     }
     let since_us = left

@@ -1,11 +1,12 @@
 //! The thread that stores the coarse time.
 
-use core::{fmt, mem};
+use core::error::Error as _;
+use core::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use tickline::background::{BackgroundThread, WakeCause};
 
 use crate::clock::Clock;
 use crate::platform::process;
@@ -42,8 +43,7 @@ pub struct Upkeep {
 #[derive(Debug)]
 #[must_use = "the thread stops when the handle is dropped"]
 pub struct Handle {
-    is_done: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<BackgroundThread>,
     /// The process that has the thread.
     process: u32,
 }
@@ -106,27 +106,28 @@ impl Upkeep {
             return Err(Error::UpkeepRunning);
         }
         set_recent(clock.now());
-        let is_done = Arc::new(AtomicBool::new(false));
-        let must_stop = Arc::clone(&is_done);
-        let run = move || {
-            // ORDERING: Relaxed: the flag publishes no other memory, and the join orders the rest.
-            while !must_stop.load(Ordering::Relaxed) {
+        let interval = interval.max(Duration::from_micros(1));
+        // A thread of std might wait for ever in a forked child.
+        let thread = BackgroundThread::start(c"quanta-upkeep", move |sleep| {
+            loop {
                 set_recent(clock.now());
-                thread::park_timeout(interval.max(Duration::from_micros(1)));
+                if sleep.wait(interval) == WakeCause::Stopped {
+                    return;
+                }
             }
-        };
-        match thread::Builder::new()
-            .name("quanta-upkeep".to_owned())
-            .spawn(run)
-        {
+        });
+        match thread {
             Ok(thread) => Ok(Handle {
-                is_done,
                 thread: Some(thread),
                 process,
             }),
             Err(error) => {
                 end();
-                Err(Error::FailedToSpawnUpkeepThread(error))
+                let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
+                let kind = os.map_or(io::ErrorKind::Other, io::Error::kind);
+                Err(Error::FailedToSpawnUpkeepThread(io::Error::new(
+                    kind, error,
+                )))
             }
         }
     }
@@ -144,14 +145,10 @@ impl Drop for Handle {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        if self.process != process() {
-            mem::forget(thread); // this process has no thread to join
-            return;
+        // This joins the thread. In a forked child it only closes the copies of descriptors.
+        drop(thread);
+        if self.process == process() {
+            end();
         }
-        // ORDERING: Relaxed: `unpark` synchronises with the return of `park_timeout`.
-        self.is_done.store(true, Ordering::Relaxed);
-        thread.thread().unpark();
-        _ = thread.join(); // the thread can't have panicked
-        end();
     }
 }

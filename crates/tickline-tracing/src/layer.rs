@@ -7,6 +7,23 @@
 //! thread's part of the table. One atomic exchange locks the slot. If the slot is taken, the layer
 //! keeps the span in a map.
 //!
+//! # In a forked child
+//!
+//! A child has only the thread that forked. It never waits for a lock that another thread of its
+//! parent held at the fork: after 50 ms it gives the lock up ([`process_mutex`]). What the lock
+//! protects is then lost to the child alone:
+//!
+//! | the other thread was | lost in the child |
+//! |---|---|
+//! | entering, exiting or closing the same span | the times of this span |
+//! | adding, changing or removing a span that had found no slot | the times of such spans from before the fork |
+//! | making slots for more spans | nothing: new spans go to the map |
+//! | counting its first span of a series of histograms | the child's spans of that series |
+//!
+//! The spans that were open at the fork go on in the child, with the times that they have. Their
+//! CPU time is unknown there, if they were entered at the fork. The registry and the callsites of
+//! `tracing` have locks of their own, for which a child may wait.
+//!
 //! # Rejected
 //!
 //! | option | price |
@@ -18,8 +35,10 @@ pub(crate) mod callback;
 #[cfg(all(unix, feature = "cpu-time"))]
 pub mod cpu_time;
 pub(crate) mod open_spans;
+pub(crate) mod process_mutex;
 pub(crate) mod sink;
 pub(crate) mod timing;
+pub(crate) mod user_value;
 
 use std::sync::Arc;
 
@@ -139,6 +158,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
         self.sinks
             .iter()
             .for_each(|sink| sink.recorded(&span, values));
+    }
+
+    fn on_follows_from(&self, id: &Id, other: &Id, ctx: Context<'_, S>) {
+        let metadata = self
+            .open_spans
+            .change(id.into_u64(), |open_span| open_span.metadata);
+        let Some(metadata) = metadata else { return };
+        let span = Span {
+            id,
+            metadata,
+            lookup: &ctx,
+        };
+        self.sinks
+            .iter()
+            .for_each(|sink| sink.followed(&span, other));
     }
 
     #[inline]

@@ -30,7 +30,7 @@
 //! |---|---|
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTimes`], in the span's extensions |
-//! | write all spans and events to a file | [`chrome::Chrome`] |
+//! | write all spans and events to a file, as JSON or in Perfetto's own format | [`chrome::Chrome`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
@@ -83,6 +83,7 @@
 //! - `fmt` (default): the module `format`.
 //! - `histogram` (default): the module `histogram`.
 //! - `chrome` (default): the modules `chrome` and `flight`.
+//! - `compression`: compressed traces in Perfetto's format, by flate2.
 //! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
@@ -105,7 +106,7 @@
 // |---|---|
 // | `layer` | the layer that times spans, and the sinks to which it passes them |
 // | `output` | histograms, close events, OpenTelemetry, formats |
-// | `trace` | trace files: Chrome's, and the flight recorder's with its black box |
+// | `trace` | trace files in JSON and in Perfetto's format, and the flight recorder with its black box |
 mod layer;
 mod output;
 #[cfg(feature = "chrome")]

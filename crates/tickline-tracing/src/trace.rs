@@ -7,21 +7,30 @@
 //! | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
-//! | `json.rs`, `fields.rs`, `summary.rs` | the text of a trace, of its fields, and what it contains |
-//! | `settings.rs`, `temporary.rs`, `panic_hook.rs` | what both sinks share |
+//! | `held.rs`, `span_tracks.rs` | requests' spans in order of time; a track for each of them |
+//! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
+//! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
+//! | `json.rs`, `perfetto.rs` | its formats |
+//! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 
 pub mod chrome;
+pub(crate) mod encoding;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod flight;
+pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod memory;
 pub(crate) mod panic_hook;
+pub(crate) mod perfetto;
 pub(crate) mod record;
 pub(crate) mod recorder;
 pub(crate) mod ring;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
+pub(crate) mod span_tracks;
 pub(crate) mod summary;
 pub(crate) mod temporary;
 pub(crate) mod thread_recorder;
+pub(crate) mod trace_file;
+pub(crate) mod writer_thread;

@@ -14,6 +14,10 @@ fn main() {
 }
 
 #[cfg(unix)]
+#[path = "perfetto/mod.rs"]
+mod perfetto_view;
+
+#[cfg(unix)]
 mod unix {
     use std::os::unix::fs::MetadataExt as _;
     use std::os::unix::process::ExitStatusExt as _;
@@ -23,10 +27,13 @@ mod unix {
     use std::time::Duration;
     use std::{env, fs, io, mem, process, thread};
 
+    use crate::perfetto_view::View;
     use serde_json::Value;
     use tempfile::TempDir;
     use tickline_tracing::SpanTimingLayer;
-    use tickline_tracing::chrome::{Chrome, ChromeGuard, Flusher, TraceSummary, Tracks};
+    use tickline_tracing::chrome::{
+        Chrome, ChromeGuard, Flusher, TraceFormat, TraceSummary, Tracks,
+    };
     use tickline_tracing::flight::{self, FlightRecorder};
     use tracing::{info, info_span};
     use tracing_subscriber::layer::SubscriberExt;
@@ -45,9 +52,10 @@ mod unix {
         a_killed_program_leaves_whole_files();
     }
 
-    /// The files of a program in its folder: its trace, the trace of its recorder in memory after a
-    /// panic, and the file of its other recorder.
+    /// The files of a program in its folder: its trace in both formats, the trace of its recorder in
+    /// memory after a panic, and the file of its other recorder.
     const TRACE: &str = "trace.json";
+    const PERFETTO: &str = "trace.pftrace";
     const PANIC: &str = "panic.json";
     const BOX: &str = "box";
 
@@ -80,6 +88,7 @@ mod unix {
             let has_destructors = cfg!(any(target_env = "gnu", target_vendor = "apple"));
             if has_destructors || !matches!(way, "exit" | "leak") {
                 check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
+                check_perfetto(way, &view(&folder.join(PERFETTO)), 1);
             }
             if way.starts_with("panic") {
                 check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
@@ -94,6 +103,36 @@ mod unix {
         let text = fs::read_to_string(path).unwrap();
         let events = text.strip_suffix("\n]\n").unwrap_or(&text);
         serde_json::from_str(&format!("{events}]")).unwrap()
+    }
+
+    /// Reads a trace in Perfetto's format, whose last packet may be truncated.
+    fn view(path: &Path) -> View {
+        View::of_truncated(&fs::read(path).unwrap())
+    }
+
+    /// [`check`] for Perfetto's format. Each span is on so many tracks.
+    fn check_perfetto(way: &str, view: &View, tracks: usize) {
+        let named = |name: &str| {
+            let named = |slice: &&crate::perfetto_view::Slice| slice.name == name;
+            view.open.iter().filter(named).collect::<Vec<_>>()
+        };
+        for name in ["server", "request", "crash"] {
+            assert_eq!(
+                named(name).len(),
+                tracks,
+                "{way}: {name} in {:?}",
+                view.open
+            );
+        }
+        assert_eq!(view.open.len(), 3 * tracks, "{way}");
+        let names: Vec<_> = view.slices.iter().map(|slice| &*slice.name).collect();
+        assert_eq!(names, vec!["done"; tracks], "{way}");
+        assert_eq!(named("request")[0].args["user"], 7, "{way}");
+        assert_eq!(
+            view.instants.last().unwrap().name,
+            "the last words",
+            "{way}"
+        );
     }
 
     /// The trace from a recorder's file.
@@ -132,6 +171,9 @@ mod unix {
         assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600);
         let (summary, events) = converted(path);
         check(way, &events, &[["B", "E"], ["b", "e"]], "n");
+        let (mut trace, file) = (Vec::new(), fs::File::open(path).unwrap());
+        flight::convert_to(file, &mut trace, TraceFormat::Perfetto).unwrap();
+        check_perfetto(way, &View::of(&trace), 2);
         for begin in ["B", "b"] {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
             assert!(source.as_str().unwrap().contains("crash.rs:"), "{way}");
@@ -198,6 +240,15 @@ mod unix {
             let text = fs::read_to_string(folder.join(TRACE)).unwrap();
             let (whole, _) = text.rsplit_once(",\n").unwrap();
             let in_trace = numbers(&serde_json::from_str::<Vec<_>>(&format!("{whole}]")).unwrap());
+            let view = view(&folder.join(PERFETTO));
+            let in_perfetto = view.slices.iter().map(|slice| {
+                let (number, text) = (&slice.args["number"], &slice.args["text"]);
+                let number = number.as_u64().unwrap();
+                assert_eq!(text.as_str().unwrap().len() as u64, number % 300);
+                number
+            });
+            let in_perfetto: Vec<_> = in_perfetto.collect();
+            assert!(in_perfetto.len() > 10 && in_perfetto.is_sorted());
             let (summary, events) = converted(&folder.join(BOX));
             assert!(
                 summary.damaged_records == 0 && summary.unended_intervals <= 1,
@@ -245,14 +296,18 @@ mod unix {
             builder
         };
         let (chrome, guard) = builder.create(folder.join(TRACE)).unwrap();
+        let (perfetto, perfetto_guard) = builder.create(folder.join(PERFETTO)).unwrap();
         if by_signal {
-            FLUSHER.set(guard.flusher()).unwrap();
+            FLUSHERS
+                .set([guard.flusher(), perfetto_guard.flusher()])
+                .unwrap();
             for signal in [libc::SIGABRT, libc::SIGSEGV] {
                 let handler: extern "C" fn(libc::c_int) = flush;
                 // SAFETY: the handler makes only async-signal-safe calls.
                 unsafe { libc::signal(signal, handler as libc::sighandler_t) };
             }
         }
+        mem::forget(perfetto_guard);
         let in_memory = FlightRecorder::builder().with_fields().build();
         in_memory.write_on_panic(folder.join(PANIC));
         let builder = FlightRecorder::builder()
@@ -267,6 +322,7 @@ mod unix {
         let in_file = builder.threads_in_file(4).create(folder.join(BOX)).unwrap();
         let layer = SpanTimingLayer::new()
             .with_sink(chrome)
+            .with_sink(perfetto)
             .with_sink(in_memory)
             .with_sink(in_file.clone());
         tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
@@ -342,10 +398,10 @@ mod unix {
         assert_eq!(guard.finish().unwrap().intervals, 4);
     }
 
-    static FLUSHER: OnceLock<Flusher> = OnceLock::new();
+    static FLUSHERS: OnceLock<[Flusher; 2]> = OnceLock::new();
 
     extern "C" fn flush(signal: libc::c_int) {
-        if let Some(flusher) = FLUSHER.get() {
+        for flusher in FLUSHERS.get().into_iter().flatten() {
             _ = flusher.flush_in_signal_handler(Duration::from_secs(60));
         }
         // SAFETY: `signal` is async-signal-safe. The signal then ends the program: `abort` raises

@@ -47,12 +47,29 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
+use crate::sys::{self, RobustFutex, STACK_BYTES, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
 
 /// The longest time that a start waits for its thread to begin. A thread begins within 0.1 ms,
 /// unless other threads use the CPU, or a filter kills it.
 const BEGIN_WITHIN: Duration = Duration::from_secs(1);
+
+/// A number that is the same for all threads of this process, and differs from that of every
+/// ancestor; never 0. A program that keeps it notices that it was forked. With
+/// [`Probes::Full`](crate::Probes::Full) on Linux it costs a few loads, elsewhere a call of
+/// `getpid`. (There a child could have the id of an ancestor that has ended.)
+///
+/// ```
+/// use tickline::background::process_token;
+///
+/// let before = process_token();
+/// let was_forked = || process_token() != before;
+/// assert!(!was_forked());
+/// ```
+#[must_use]
+pub fn process_token() -> u64 {
+    sys::token()
+}
 
 /// A thread and its sleep. Its owner keeps the futex that tells whether the thread was killed.
 #[derive(Debug)]
@@ -67,6 +84,7 @@ impl SleepingThread {
     /// Starts a thread that does `work`, and runs no signal handler of the program.
     pub(crate) fn start(
         name: Option<&'static CStr>,
+        stack_bytes: usize,
         sleep: StoppableSleep,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
@@ -75,7 +93,7 @@ impl SleepingThread {
         let begun = Arc::new(StoppableSleep::plain());
         let begun_inside = Arc::clone(&begun);
         let blocked = SignalsBlocked::new();
-        let thread = Thread::spawn(name, move || {
+        let thread = Thread::spawn_with_stack(name, stack_bytes, move || {
             begun_inside.stop();
             work(&sleep_inside);
         })
@@ -137,14 +155,37 @@ impl BackgroundThread {
         name: &'static CStr,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
+        Self::start_with_stack(name, STACK_BYTES, work)
+    }
+
+    /// [`start`](Self::start) with a stack of at least `stack_bytes`, for code that needs more than
+    /// 256 KiB.
+    ///
+    /// # Errors
+    ///
+    /// As of `start`.
+    pub fn start_with_stack(
+        name: &'static CStr,
+        stack_bytes: usize,
+        work: impl FnOnce(&StoppableSleep) + Send + 'static,
+    ) -> Result<Self, Error> {
         let futex = Arc::new(RobustFutex::new());
         let futex_inside = Arc::clone(&futex);
         let sleep = StoppableSleep::notifying_clock_set();
-        let thread = SleepingThread::start(Some(name), sleep, move |sleep| {
+        let thread = SleepingThread::start(Some(name), stack_bytes, sleep, move |sleep| {
             let _marked = futex_inside.hold();
             work(sleep);
         })?;
         Ok(Self { thread, futex })
+    }
+
+    /// Ends the thread as a drop does, but does not wait for its end.
+    pub fn detach(mut self) {
+        if self.is_running()
+            && let Some(thread) = self.thread.thread.take()
+        {
+            thread.detach();
+        }
     }
 
     /// Whether this process has the thread: not in a forked child, and on Linux not if the thread

@@ -43,6 +43,10 @@ pub(crate) const COUNTER: Option<HardwareCounter> = if cfg!(miri) {
     HardwareCounter::if_present()
 };
 
+/// The stack of a thread, besides the least that libc needs. The figure is address space, not
+/// memory.
+pub(crate) const STACK_BYTES: usize = 256 * 1024;
+
 /// Why a wait of a [`StoppableSleep`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeCause {

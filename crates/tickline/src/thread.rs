@@ -27,7 +27,7 @@ use crate::options::{Probes, Settings};
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
-use crate::sys::{StoppableSleep, WakeCause};
+use crate::sys::{STACK_BYTES, StoppableSleep, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
 
 /// The period at which a thread with a closed gate asks for the result of a comparison that may
@@ -59,9 +59,10 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         let starting = engine.begin_start();
         engine.attach_thread(id);
         let inside = engine.clone();
-        let thread =
-            SleepingThread::start(name, sleep, move |sleep| run(&inside, id, sleep, settings))
-                .inspect_err(|_| engine.detach_thread())?;
+        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep| {
+            run(&inside, id, sleep, settings)
+        })
+        .inspect_err(|_| engine.detach_thread())?;
         drop(starting);
         Ok(Self { engine, thread, id })
     }

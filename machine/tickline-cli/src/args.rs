@@ -393,6 +393,8 @@ pub(crate) struct Flight {
     pub(crate) file: PathBuf,
 
     /// Writes the trace to TRACE (`-`: standard output)
+    ///
+    /// In Perfetto's format if TRACE ends in .pftrace or .perfetto-trace, and else as JSON.
     #[arg(long, value_name = "TRACE", default_value = "-")]
     pub(crate) out: PathBuf,
 }

@@ -9,6 +9,7 @@ use tracing_core::span::{Attributes, Id, Record};
 
 use crate::layer::sink::{Span, SpanSink};
 use crate::layer::timing::SpanTimes;
+use crate::layer::user_value;
 
 /// A closed span: the argument of a callback.
 #[derive(Debug)]
@@ -51,7 +52,8 @@ impl ClosedSpan<'_> {
     }
 
     /// The span's CPU time; `None` if no [`CpuTimer`](crate::cpu_time::CpuTimer) is among the
-    /// earlier sinks, or if the span was never exited.
+    /// earlier sinks, if the span was never exited, or in a forked child, if a thread was in the
+    /// span at the fork.
     #[cfg(all(unix, feature = "cpu-time"))]
     pub fn cpu_time(&self) -> Option<core::time::Duration> {
         crate::layer::cpu_time::get(self.span)
@@ -163,11 +165,13 @@ struct Chosen {
 impl Visit for Chosen {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.names.contains(&field.name()) {
-            self.texts.push((field.name(), format!("{value:?}")));
+            self.texts.push((field.name(), user_value::text(value)));
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
+        if self.names.contains(&field.name()) {
+            self.texts.push((field.name(), value.to_owned()));
+        }
     }
 }

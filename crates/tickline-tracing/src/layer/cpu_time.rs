@@ -23,6 +23,7 @@ use core::time::Duration;
 use std::thread::{self, ThreadId};
 
 use nix::time::{ClockId, clock_gettime};
+use tickline::background::process_token;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::layer::sink::{Span, SpanSink};
@@ -34,7 +35,8 @@ use crate::layer::timing::SpanTimes;
 ///
 /// If several threads are in a span at once, their CPU times are added, so the sum may be longer
 /// than [`SpanTimes::busy`](crate::SpanTimes::busy). The time of the sink's system calls is in the
-/// span's busy time, but not in its CPU time.
+/// span's busy time, but not in its CPU time. In a forked child, the CPU time of a span that a
+/// thread was in at the fork is unknown, because the child's clock of CPU time begins at 0.
 #[derive(Debug)]
 pub struct CpuTimer;
 
@@ -43,12 +45,26 @@ pub struct CpuTimer;
 struct CpuTime {
     /// `None` before the first exit.
     sum: Option<Duration>,
+    /// Whether a thread was in the span at a fork. The CPU time of the child's only thread began
+    /// again at 0.
+    is_unknown: bool,
     /// The threads that are in the span.
     entered: Vec<Entered>,
 }
 
+impl CpuTime {
+    fn get(&self) -> Option<Duration> {
+        // In a forked child, the other threads never exit the span.
+        let was_forked = |entered: &Entered| entered.process != process_token();
+        let is_unknown = self.is_unknown || self.entered.iter().any(was_forked);
+        self.sum.filter(|_| !is_unknown)
+    }
+}
+
 struct Entered {
     thread: ThreadId,
+    /// The process of the enter.
+    process: u64,
     /// The thread's CPU time at the enter.
     at: Option<Duration>,
     /// Enters by this thread without an exit.
@@ -63,16 +79,16 @@ fn thread_cpu() -> Option<Duration> {
 }
 
 impl CpuTimer {
-    /// The CPU time of a span that is being closed; `None` if the span was never exited, or if the
-    /// layer has no such sink.
+    /// The CPU time of a span that is being closed; `None` if the span was never exited, if the
+    /// layer has no such sink, or in a forked child, if a thread was in the span at the fork.
     pub fn time_of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
-        span.extensions().get::<CpuTime>()?.sum
+        span.extensions().get::<CpuTime>()?.get()
     }
 }
 
 /// [`CpuTimer::time_of`] for a sink's span.
 pub(crate) fn get(span: &Span<'_>) -> Option<Duration> {
-    span.extension(|time: &mut CpuTime, _| time.sum).flatten()
+    span.extension(|time: &mut CpuTime, _| time.get()).flatten()
 }
 
 impl SpanSink for CpuTimer {
@@ -88,6 +104,7 @@ impl SpanSink for CpuTimer {
                 // The clock is read last, so that the CPU time has little of this sink's own work.
                 None => entered.push(Entered {
                     thread,
+                    process: process_token(),
                     depth: 1,
                     at: thread_cpu(),
                 }),
@@ -97,15 +114,21 @@ impl SpanSink for CpuTimer {
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        span.extension(|CpuTime { sum, entered }, _| {
+        span.extension(|time: &mut CpuTime, _| {
+            let CpuTime { sum, entered, .. } = time;
             let thread = thread::current().id();
             let index = entered
                 .iter()
                 .position(|entered| entered.thread == thread)?;
             entered[index].depth -= 1;
             if entered[index].depth == 0 {
-                let time = now?.saturating_sub(entered.remove(index).at?);
-                *sum = Some(sum.unwrap_or_default() + time);
+                let Entered { at, process, .. } = entered.remove(index);
+                if process != process_token() {
+                    time.is_unknown = true;
+                    return None;
+                }
+                let ran = now?.saturating_sub(at?);
+                *sum = Some(sum.unwrap_or_default() + ran);
             }
             Some(())
         });

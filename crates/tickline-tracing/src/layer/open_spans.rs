@@ -7,16 +7,20 @@
 //! open spans of that thread. Each thread has chunks of 32, 64, 128 slots and so on, as in the
 //! registry. A thread writes to another thread's chunk only if a span has moved. If the slot is
 //! taken when a span is created, the span goes to a map, behind a lock, and stays there.
+//!
+//! A forked child gives up the locks that threads of its parent held at the fork: see
+//! [`ProcessMutex`]. It does the same with the lock of a slot.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{MutexGuard, OnceLock};
+use std::{process, thread};
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
+use crate::layer::process_mutex::{ProcessMutex, lock_with_retries};
 use crate::layer::timing::OpenSpan;
 
 /// The number of bits, in the registry's number less 1, for the span's index among the open spans
@@ -35,10 +39,6 @@ const FIRST_CHUNK: usize = 32;
 
 /// The number of chunks of a thread, which have 2,097,120 slots in all.
 const CHUNKS: usize = 16;
-
-/// How often a thread tries to take a lock, 50 us apart. Another thread holds the lock for
-/// microseconds, or, in a forked child, for ever.
-const TRIES: u32 = 1_000;
 
 /// The `span` of a free slot. No number of the registry is 0.
 const FREE: u64 = 0;
@@ -66,16 +66,38 @@ impl Slot {
 
     /// Locks the times of `span`, if the span is here. Waits only for a thread that works on the
     /// same span, or for one in `insert` that has found the slot taken and is about to unlock it.
-    /// In a forked child, the other threads of the parent do not exist, so the child must not wait
-    /// for locks that they held.
+    /// `process` made the table.
     #[inline]
-    fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
-        (self.span() == span).then(|| lock_briefly(&self.open_span))
+    fn get(&self, span: u64, process: u32) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+        if self.span() != span {
+            return None;
+        }
+        let guard = self.open_span.try_lock();
+        guard.or_else(|| self.wait(span, process))
+    }
+
+    /// Waits for the lock. In a forked child, a thread of the parent may have held it at the fork:
+    /// then `None`, and the span is in no slot any more, so that no thread waits for it again.
+    #[cold]
+    fn wait(&self, span: u64, process: u32) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+        if process::id() == process {
+            return Some(wait(&self.open_span));
+        }
+        let guard = lock_with_retries(|| self.open_span.try_lock());
+        if guard.is_none() {
+            // ORDERING: Relaxed for both: see `span`. The lock is not needed, because nobody
+            // releases it any more, and `insert` takes it first.
+            _ = self
+                .span
+                .compare_exchange(span, FREE, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        guard
     }
 }
 
 /// Takes a lock that threads hold for nanoseconds. The lock is from `spin`, because it is unlocked
 /// by a plain store; std's lock takes an exchange.
+#[cfg(feature = "chrome")]
 #[inline]
 pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     mutex.try_lock().unwrap_or_else(|| wait(mutex))
@@ -118,12 +140,18 @@ const fn chunk(index: usize) -> (usize, usize) {
 #[derive(Debug)]
 pub(crate) struct Slots<S> {
     shards: [OnceLock<Box<Shard<S>>>; THREADS],
+    /// The lock of a thread that adds a shard or a chunk.
+    making: ProcessMutex<()>,
+    /// The process that made the table.
+    process: u32,
 }
 
 impl<S> Default for Slots<S> {
     fn default() -> Self {
         Self {
             shards: [const { OnceLock::new() }; THREADS],
+            making: ProcessMutex::default(),
+            process: process::id(),
         }
     }
 }
@@ -151,7 +179,8 @@ impl<S: Default> Slots<S> {
         })
     }
 
-    /// The slot of `span`. Makes its chunk if it does not exist yet. `None` beyond the last chunk.
+    /// The slot of `span`. Makes its chunk if it does not exist yet. `None` beyond the last chunk,
+    /// and in a forked child that can make no chunks.
     #[inline]
     pub(crate) fn get_or_make(&self, span: u64) -> Option<&S> {
         self.get(span).or_else(|| self.make(span))
@@ -160,11 +189,17 @@ impl<S: Default> Slots<S> {
     #[cold]
     fn make(&self, span: u64) -> Option<&S> {
         let (shard, index) = Self::locate(span);
-        let shard = self.shards.get(shard)?.get_or_init(Box::default);
+        let shard = self.shards.get(shard)?;
+        if shard.get().is_none() {
+            self.making.fill(shard, Box::default())?;
+        }
         let (chunk, _) = chunk(index);
         if let Some(chunk_before) = chunk.checked_sub(1) {
-            let slots = || (0..FIRST_CHUNK << chunk).map(|_| S::default()).collect();
-            shard.more.get(chunk_before)?.get_or_init(slots);
+            let chunk_of_slots = shard.get()?.more.get(chunk_before)?;
+            if chunk_of_slots.get().is_none() {
+                let slots = (0..FIRST_CHUNK << chunk).map(|_| S::default()).collect();
+                self.making.fill(chunk_of_slots, slots)?;
+            }
         }
         self.get(span)
     }
@@ -180,35 +215,21 @@ impl<S: Default> Slots<S> {
     }
 }
 
-/// Calls `lock` until it returns a guard; `None` after [`TRIES`] failures, as in a forked child if
-/// a thread of the parent held the lock.
-#[cfg_attr(
-    not(feature = "chrome"),
-    allow(dead_code, reason = "recorders alone need it")
-)]
-pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
-    (0..TRIES).find_map(|_| {
-        let guard = lock();
-        if guard.is_none() {
-            thread::sleep(Duration::from_micros(50));
-        }
-        guard
-    })
-}
-
 /// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
 /// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
 #[derive(Debug, Default)]
 pub struct OpenSpans {
     slots: Slots<Slot>,
-    /// Open spans whose slot was taken.
-    others: Mutex<HashMap<u64, OpenSpan>>,
+    /// Open spans whose slot was taken. A forked child uses the second map if it has lost the
+    /// first. The spans that were there are then unknown.
+    others: [ProcessMutex<HashMap<u64, OpenSpan>>; 2],
 }
 
 impl OpenSpans {
+    /// `None` only in a child of a forked child, if both maps are lost.
     #[cold]
-    fn others(&self) -> MutexGuard<'_, HashMap<u64, OpenSpan>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    fn others(&self) -> Option<MutexGuard<'_, HashMap<u64, OpenSpan>>> {
+        self.others.iter().find_map(ProcessMutex::lock)
     }
 
     /// All open spans; `None` if a lock stays locked, as it may in a forked child.
@@ -217,10 +238,7 @@ impl OpenSpans {
         allow(dead_code, reason = "recorders alone need it")
     )]
     pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
-        let mut all: Vec<_> = lock_with_retries(|| self.others.try_lock().ok())?
-            .values()
-            .cloned()
-            .collect();
+        let mut all: Vec<_> = self.others[0].lock()?.values().cloned().collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
             let kept = lock_with_retries(|| slot.open_span.try_lock())?;
             let open_span = kept.clone();
@@ -246,10 +264,12 @@ impl OpenSpans {
                 let kept = slot.open_span.try_lock()?;
                 (slot.span() == FREE).then_some(kept)
             }
-            _ => slot.get(span),
+            _ => slot.get(span, self.slots.process),
         });
         let Some((slot, mut kept)) = slot.zip(kept) else {
-            self.others().insert(span, open_span);
+            if let Some(mut others) = self.others() {
+                others.insert(span, open_span);
+            }
             return;
         };
         *kept = Some(open_span);
@@ -264,9 +284,10 @@ impl OpenSpans {
         span: u64,
         change: impl FnOnce(&mut OpenSpan) -> R,
     ) -> Option<R> {
-        match self.slots.get(span).and_then(|slot| slot.get(span)) {
+        let slot = self.slots.get(span);
+        match slot.and_then(|slot| slot.get(span, self.slots.process)) {
             Some(mut kept) => kept.as_mut().map(change),
-            None => self.others().get_mut(&span).map(change),
+            None => self.others()?.get_mut(&span).map(change),
         }
     }
 
@@ -274,8 +295,9 @@ impl OpenSpans {
     #[inline]
     pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&OpenSpan) -> R) -> Option<R> {
         let slot = self.slots.get(span);
-        let Some((slot, kept)) = slot.zip(slot.and_then(|slot| slot.get(span))) else {
-            let other = self.others().remove(&span);
+        let kept = slot.and_then(|slot| slot.get(span, self.slots.process));
+        let Some((slot, kept)) = slot.zip(kept) else {
+            let other = self.others()?.remove(&span);
             return other.as_ref().map(end);
         };
         // ORDERING: Relaxed: see `Slot::span`. This thread has the lock.
@@ -298,7 +320,7 @@ mod tests {
     }
 
     fn is_elsewhere(spans: &OpenSpans, span: u64) -> bool {
-        spans.others().contains_key(&span)
+        spans.others().unwrap().contains_key(&span)
     }
 
     #[test]
@@ -388,7 +410,7 @@ mod tests {
         all().for_each(|(index, thread)| {
             spans.insert(number(index, thread), OpenSpan::for_test(index))
         });
-        assert!(spans.others().is_empty());
+        assert!(spans.others().unwrap().is_empty());
         assert!(all().all(|(index, thread)| created(&spans, number(index, thread)) == Some(index)));
         let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
         spans.insert(beyond, OpenSpan::for_test(7));
@@ -419,5 +441,65 @@ mod tests {
             .span
             .store(FREE, Ordering::Relaxed);
         assert!(goes_elsewhere(), "free, and locked");
+    }
+
+    /// A table as a forked child finds it if another thread of its parent was changing the map.
+    fn with_a_lost_map() -> OpenSpans {
+        let mut spans = OpenSpans::default();
+        let [first, second] = SAME_SLOT;
+        spans.insert(first, OpenSpan::for_test(10));
+        spans.insert(second, OpenSpan::for_test(20));
+        spans.others[0].hold_for_ever_in_parent();
+        spans
+    }
+
+    /// Symptom: a forked child hung at a span that had found no slot.
+    #[test]
+    fn a_child_whose_parent_changed_the_map_goes_on() {
+        let spans = with_a_lost_map();
+        let [first, second] = SAME_SLOT;
+        assert!(
+            spans
+                .change(second, |open_span| open_span.exit(0))
+                .is_none()
+        );
+        assert_eq!(created(&spans, first), Some(10), "in a slot");
+    }
+
+    #[test]
+    fn a_child_times_its_own_spans_although_the_map_is_lost() {
+        let spans = with_a_lost_map();
+        let third = SAME_SLOT[1] + (SAME_SLOT[1] - SAME_SLOT[0]);
+        spans.insert(third, OpenSpan::for_test(30));
+        assert_eq!(created(&spans, third), Some(30));
+    }
+
+    #[test]
+    fn a_child_whose_map_is_lost_does_not_know_all_open_spans() {
+        assert!(with_a_lost_map().all().is_none());
+    }
+
+    /// Symptom: a child hung at the exit of a span that another thread of its parent was entering.
+    #[test]
+    fn a_child_loses_a_span_whose_slot_its_parent_had_locked() {
+        let mut spans = OpenSpans::default();
+        spans.insert(1, OpenSpan::for_test(10));
+        core::mem::forget(spans.slots.get(1).unwrap().open_span.lock());
+        spans.slots.process ^= 1;
+        assert!(spans.change(1, |open_span| open_span.exit(0)).is_none());
+        assert_eq!(
+            spans.slots.get(1).unwrap().span(),
+            FREE,
+            "nobody waits again"
+        );
+    }
+
+    /// Symptom: a child hung at its first span while another thread of its parent added a chunk.
+    #[test]
+    fn a_child_whose_parent_made_a_chunk_goes_on() {
+        let mut spans = OpenSpans::default();
+        spans.slots.making.hold_for_ever_in_parent();
+        spans.insert(1, OpenSpan::for_test(10));
+        assert_eq!(created(&spans, 1), Some(10));
     }
 }

@@ -50,6 +50,9 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     /// Values of a span's fields were recorded after its creation.
     fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
 
+    /// The span follows from another span.
+    fn followed(&self, _span: &Span<'_>, _other: &Id) {}
+
     /// This thread entered or re-entered a span.
     fn entered(&self, _span: &Span<'_>, _ns: u64) {}
 

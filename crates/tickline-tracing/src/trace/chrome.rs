@@ -1,14 +1,35 @@
 //! A sink that writes a trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar
 //! viewers while the program runs.
 //!
-//! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
+//! # Formats
+//!
+//! The name of the file chooses the format ([`TraceFormat::from_path`]), or
+//! [`ChromeBuilder::format`] does:
+//!
+//! | | JSON | Perfetto's own format |
+//! |---|---|---|
+//! | name | any other | `.pftrace`, `.perfetto-trace` |
+//! | viewers | ui.perfetto.dev, `chrome://tracing`, speedscope, scripts | ui.perfetto.dev, Perfetto's trace processor |
+//! | a busy interval of a thread, a span of a request | about 130, 170 bytes | about 30, 65 bytes |
+//! | spans of a request that overlap | on tracks of their own | on tracks below the request's |
+//! | events with a field such as `counter.queue = 3` | counters | counters |
+//! | `follows_from`, with [`Tracks::Requests`] | no | an arrow |
+//! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
+//! | compression | no | `ChromeBuilder::compressed` (feature `compression`) |
+//!
+//! A field named `counter.x` is a counter if its value is a number. An event that has only counters
+//! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
+//! and to Unix time at its beginning, and every 10 s. The events of the module `utc` add UTC, as
+//! the clock 128.
+//!
+//! JSON is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
 //! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
-//! has spans that do not end. The spans of a request are `b` and `e` events with the request's
-//! number ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
-//! Threads have the system's numbers and names.
+//! has spans that do not end. The spans of a request are `b` and `e` events with the number
+//! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
+//! message. Threads have the system's numbers and names.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
-//! compares this sink with tracing-chrome and tracing-perfetto.
+//! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.
 //!
 //! # When the program ends without dropping the guard
 //!
@@ -23,29 +44,28 @@
 //! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
 //! | is killed | no, up to 100 ms are missing; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
 //!
-//! Viewers open an incomplete file: "the `]` at the end of the JSON Array Format is optional"
-//! (ibid.). The file begins with `[` and an event, and a comma comes before each further event.
-//! Each write ends with a whole event. A `SIGKILL` during a write may truncate the last event,
-//! which Perfetto then leaves out. A loss of power may damage the file.
+//! Viewers open an incomplete file. In Perfetto's format it ends with a whole packet or, after a
+//! `SIGKILL` during a write, with a truncated one. In JSON, "the `]` at the end of the JSON Array
+//! Format is optional" (ibid.). The file begins with `[` and an event, and a comma comes before
+//! each further event. Each write ends with a whole event. A `SIGKILL` during a write may truncate
+//! the last event, which Perfetto then leaves out. A loss of power may damage the file.
 //!
 //! # In a forked child
 //!
 //! The file belongs to the parent. The child's spans are not recorded, the child does not wait for
 //! the writer, and its copy of the guard does nothing. A child that needs a trace makes its own, in
-//! another file. (In one case the child may wait for ever: at the fork it was in a span that
-//! another thread was just entering or exiting.)
+//! another file.
 //!
 //! # Order in the file
 //!
-//! The events of a thread are in order of time, and each `E` belongs to the last open `B` of its
-//! thread. The writer takes the records of one thread after another, so an `e` may come before its
-//! `b`, which another thread has recorded. Viewers sort the events. A script must sort them by `ts`
-//! before it pairs them.
+//! The busy intervals of a thread are in order of time, and each `E` belongs to the last open `B` of
+//! its thread. The spans of requests come in groups, each in order of time. Each `e` comes after its
+//! `b`, and belongs to the last open `b` of its track (`id2`). Viewers sort the events.
 //!
 //! # Cost
 //!
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
-//! It does not wait for other threads. The writer's thread turns the words into text. Records that
+//! It does not wait for other threads. The writer's thread turns the words into text or packets. Records that
 //! do not fit into the ring are dropped and counted. The file says how many are missing, and where.
 //! With [`ChromeBuilder::wait_when_full`] the program's threads wait instead.
 
@@ -54,25 +74,28 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
 use std::time::Instant;
 
-use super::json::Trace;
+use super::held::Held;
 use super::panic_hook::after_panics;
+use super::perfetto::clocks::ClockReadings;
 use super::record::{Records, Word};
 use super::recorder::{Recorder, TraceSink};
 use super::ring::ControlWord;
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
 use super::thread_recorder;
+use super::trace_file::{TraceFile, TraceStyle};
+use super::writer_thread::WriterThread;
 
 pub use super::settings::Tracks;
 pub use super::summary::TraceSummary;
+pub use super::trace_file::TraceFormat;
 
 /// The default of [`ChromeBuilder::flush_every`]. A longer time loses more events when the process
 /// is killed; a shorter time costs more system calls.
@@ -154,30 +177,36 @@ impl ChromeBuilder {
     ///
     /// # Errors
     ///
-    /// If the file cannot be created, or the thread cannot be started.
+    /// If the file cannot be created, the thread cannot be started, or JSON were to be compressed.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(Chrome, ChromeGuard)> {
-        self.write_to(File::create(path)?)
+        let style = self.settings.style(Some(path.as_ref()))?;
+        self.write_in(style, File::create(path)?)
     }
 
     /// Starts the thread that writes to `output`.
     ///
     /// # Errors
     ///
-    /// If the thread cannot be started.
+    /// If the thread cannot be started, or JSON were to be compressed.
     pub fn write_to(
         self,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<(Chrome, ChromeGuard)> {
+        self.write_in(self.settings.style(None)?, output)
+    }
+
+    fn write_in(
+        self,
+        style: TraceStyle,
         output: impl Write + Send + 'static,
     ) -> io::Result<(Chrome, ChromeGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
-        let write = move || write(output, &recorded, &requested, self.flush_every);
-        let thread = thread::Builder::new()
-            .name("tickline-trace".to_owned())
-            .spawn(write)?;
+        let write = move || write(output, style, &recorded, &requested, self.flush_every);
+        let thread = WriterThread::start(c"tickline-trace", write)?;
         let flusher = Flusher {
             requests,
-            writer: thread.thread().clone(),
             process: process::id(),
         };
         flush_when_this_thread_ends(flusher.clone());
@@ -219,7 +248,6 @@ impl Chrome {
 #[derive(Debug, Clone)]
 pub struct Flusher {
     requests: Arc<FlushRequests>,
-    writer: Thread,
     /// The process in which the writer runs.
     process: u32,
 }
@@ -231,7 +259,7 @@ impl Flusher {
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
         let number = self.requests.request();
-        self.writer.unpark();
+        self.requests.wake_writer();
         self.wait(number, timeout)
     }
 
@@ -288,14 +316,17 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 
 /// Ends the file when it is dropped. The file does not get later records.
 ///
-/// Keep the guard until the end of `main`. The [module's documentation](self) says which records
-/// are missing if the program ends without dropping it.
+/// Keep the guard until the end of `main`, by a name: `let (chrome, _guard) = ...`. In `let (chrome,
+/// _) = ...` Rust drops the guard at once, and no lint says so. The trace then has no spans, but a
+/// mark, "0 spans before the guard was dropped"; its summary has no `intervals` and no `events`. The
+/// [module's documentation](self) says which records are missing if the program ends without
+/// dropping it.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct ChromeGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,
-    thread: Option<JoinHandle<io::Result<TraceSummary>>>,
+    thread: Option<WriterThread<io::Result<TraceSummary>>>,
 }
 
 impl ChromeGuard {
@@ -321,21 +352,16 @@ impl ChromeGuard {
             .take()
             .ok_or_else(|| io::Error::other("the trace was ended before"))?;
         if process::id() != self.flusher.process {
-            // The child must neither join nor detach the writer: it has only the thread that
-            // forked.
-            mem::forget(thread);
             return Err(io::Error::other(
                 "the trace is written by the parent of this process",
             ));
         }
         self.recorder.end();
-        self.flusher.writer.unpark();
-        let panicked = |_| {
-            Err(io::Error::other(
-                "the thread that writes the trace panicked",
-            ))
-        };
-        thread.join().unwrap_or_else(panicked)
+        self.flusher.requests.wake_writer();
+        let panicked = "the thread that writes the trace panicked";
+        thread
+            .join()
+            .unwrap_or_else(|| Err(io::Error::other(panicked)))
     }
 }
 
@@ -355,6 +381,8 @@ struct FlushRequests {
     /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
     /// or a panic.
     done: AtomicU64,
+    /// The writer; empty until it begins.
+    writer: OnceLock<Thread>,
 }
 
 const ENDED: u64 = u64::MAX;
@@ -365,6 +393,11 @@ impl FlushRequests {
         // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
         // earlier records of the requesting thread.
         self.requested.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Wakes the writer. One that has not begun will see the request.
+    fn wake_writer(&self) {
+        self.writer.get().into_iter().for_each(Thread::unpark);
     }
 
     fn is_done(&self, number: u64) -> bool {
@@ -390,6 +423,7 @@ impl FlushRequests {
 /// Writes records until the program ends the recorder, or a write fails or panics.
 fn write(
     output: impl Write,
+    style: TraceStyle,
     recorder: &Recorder,
     requests: &FlushRequests,
     flush_every: Duration,
@@ -397,13 +431,16 @@ fn write(
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
     _ = recorder.reader.set(thread::current());
+    _ = requests.writer.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let trace = Trace::begin(output, process::id(), &program_name())?;
+        let readings = ClockReadings::now();
+        let trace = TraceFile::begin(output, style, process::id(), &program_name(), &readings)?;
         Writer {
             trace,
             recorder,
             words: Vec::new(),
+            held: Held::default(),
         }
         .write_all(requests, flush_every)
     }));
@@ -415,9 +452,10 @@ fn write(
 struct Writer<'a, W: Write> {
     /// The `dropped_records` of its summary is the number of missing records that the marks state
     /// so far.
-    trace: Trace<W>,
+    trace: TraceFile<W>,
     recorder: &'a Recorder,
     words: Vec<Word>,
+    held: Held,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -426,19 +464,20 @@ impl<W: Write> Writer<'_, W> {
         requests: &FlushRequests,
         flush_every: Duration,
     ) -> io::Result<TraceSummary> {
-        self.trace.output.flush()?;
+        self.trace.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (requested, finish) = (requests.requested(), self.recorder.has_ended());
-            let took_much = self.take_records()?;
+            let took_much = self.take_records(finish)?;
             if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
-                self.trace.output.flush()?;
+                self.trace.flush()?;
                 flushed = Instant::now();
                 requests.set_done(requested);
                 done = requested;
             }
             if finish {
+                self.write_mark_if_empty()?;
                 return self.trace.finish();
             }
             if !took_much {
@@ -449,8 +488,13 @@ impl<W: Write> Writer<'_, W> {
 
     /// Takes and writes the present records of all rings. Returns whether there were so many that
     /// more have probably been recorded meanwhile.
-    fn take_records(&mut self) -> io::Result<bool> {
+    fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
         let mut is_much = false;
+        let until_ns = if is_last {
+            u64::MAX
+        } else {
+            tickline::now_ordered_ns()
+        };
         for ring in self.recorder.rings().unwrap_or_default() {
             // This is loaded before the records are taken, so no record can follow after the end.
             let has_ended = ring.has_ended();
@@ -461,14 +505,38 @@ impl<W: Write> Writer<'_, W> {
                 self.trace.write_name(thread, &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
-                self.trace
-                    .write(thread, &record, |address| self.recorder.callsite(address))?;
+                if Held::wants(&record) {
+                    self.held.add(thread, &record);
+                } else {
+                    self.trace
+                        .write(thread, &record, |address| self.recorder.callsite(address))?;
+                }
             }
             if has_ended {
                 self.recorder.remove(&ring);
             }
         }
+        self.held.take(until_ns, |thread, record| {
+            self.trace
+                .write(thread, record, |address| self.recorder.callsite(address))
+        })?;
         Ok(is_much)
+    }
+
+    /// Says in a trace without spans why there are none: the program may have dropped the guard at
+    /// once.
+    fn write_mark_if_empty(&mut self) -> io::Result<()> {
+        let TraceSummary {
+            intervals,
+            events,
+            dropped_records,
+            ..
+        } = self.trace.summary;
+        if intervals + events + dropped_records > 0 {
+            return Ok(());
+        }
+        let text = ["spans before the guard was dropped", "spans"];
+        self.trace.write_mark(0, tickline::now_ns(), 0, text)
     }
 
     /// Writes a mark that states how many records are missing since the last mark.
@@ -524,7 +592,6 @@ mod tests {
             requests.set_done(done);
             Flusher {
                 requests,
-                writer: thread::current(),
                 process: process::id(),
             }
         };

@@ -1,156 +1,202 @@
-//! Fields as the members of a JSON object, separated by commas.
+//! The fields of spans and events, as bytes for records ([`encoding`]).
 
-use core::fmt;
-use std::sync::{Arc, OnceLock};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::{fmt, mem};
+use std::sync::Arc;
 
-use serde_json::{Value, to_writer};
-use tracing_core::Event;
+use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 
-use super::record::{Kind, Record};
+use super::encoding::{self, FieldName, Fields, TextWriter, Value};
+use super::record::MAX_PAYLOAD;
+use crate::layer::user_value;
 
-/// Names and values of fields. A value replaces an earlier value of the same field. JSON has no
-/// infinities and no NaN, so these become null.
-#[derive(Debug, Default)]
-pub(crate) struct Fields(Vec<(&'static str, Value)>);
+thread_local! {
+    /// A buffer that is used again, so that fields rarely cost an allocation.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
-impl Fields {
-    /// Collects the fields that `record` passes to its visitor. Call this before you lock a span's
-    /// extensions, because a value's `Debug` may use them.
-    pub(crate) fn collect(record: impl FnOnce(&mut dyn Visit)) -> Self {
-        let mut fields = Self::default();
-        record(&mut fields);
-        fields
+/// A larger buffer is not kept.
+const KEPT_BUFFER: usize = 1 << 16;
+
+/// Calls `run` with the fields that `record` passes to its visitor, at most [`MAX_PAYLOAD`] bytes.
+/// A value replaces an earlier value of the same name. Call this before you lock a span's
+/// extensions, because a value's `Debug` may use them, and may create spans and events itself.
+pub(crate) fn collect<R>(
+    metadata: &Metadata<'_>,
+    record: impl FnOnce(&mut dyn Visit),
+    run: impl FnOnce(&[u8]) -> R,
+) -> R {
+    // While a thread ends, there is no buffer. A value's `Debug` finds an empty one.
+    let mut collector = Collector {
+        metadata,
+        bytes: BUFFER.try_with(Cell::take).unwrap_or_default(),
+        next: 0,
+    };
+    record(&mut collector);
+    let mut bytes = collector.bytes;
+    if bytes.len() > MAX_PAYLOAD {
+        bytes = within_limit(&bytes);
     }
-
-    fn put(&mut self, name: &'static str, value: Value) {
-        self.0.retain(|(known, _)| *known != name);
-        self.0.push((name, value));
+    let result = run(&bytes);
+    if bytes.capacity() <= KEPT_BUFFER {
+        bytes.clear();
+        _ = BUFFER.try_with(|buffer| buffer.set(bytes));
     }
+    result
+}
 
-    /// The text of the members.
-    pub(crate) fn text(&self) -> String {
-        // This capacity suffices for most fields, so the text is rarely copied.
-        let mut text = Vec::with_capacity(128);
-        for (name, value) in &self.0 {
-            if !text.is_empty() {
-                text.push(b',');
-            }
-            // A write to a vector does not fail.
-            _ = to_writer(&mut text, name);
-            text.push(b':');
-            _ = to_writer(&mut text, value);
+#[cold]
+fn within_limit(bytes: &[u8]) -> Vec<u8> {
+    let mut shorter = Vec::new();
+    encoding::push_within(&mut shorter, bytes, MAX_PAYLOAD);
+    shorter
+}
+
+struct Collector<'a> {
+    metadata: &'a Metadata<'a>,
+    bytes: Vec<u8>,
+    /// The fields so far have smaller indices.
+    next: usize,
+}
+
+impl Collector<'_> {
+    /// The name of a field that is about to be added. An earlier field of this name is removed.
+    fn name(&mut self, field: &Field) -> FieldName<'static> {
+        let (name, index) = (field.name(), field.index());
+        // The field may be of another set, such as that of a close event, which has the callsite of
+        // its span.
+        let (mut is_own, mut is_repeated) = (false, false);
+        for (number, known) in self.metadata.fields().iter().take(index + 1).enumerate() {
+            let is_same = known.name() == name;
+            is_own |= is_same && number == index;
+            is_repeated |= is_same && number < index;
         }
-        String::from_utf8(text).unwrap_or_default()
+        let number = u8::try_from(index).ok().filter(|_| is_own);
+        if number.is_none() || is_repeated || index < self.next {
+            remove(&mut self.bytes, self.metadata, name);
+        }
+        self.next = self.next.max(index + 1);
+        number.map_or(FieldName::Text(name), FieldName::Index)
+    }
+
+    fn put(&mut self, field: &Field, value: Value<'_>) {
+        let name = self.name(field);
+        encoding::push(&mut self.bytes, encoding::Field { name, value });
     }
 }
 
-impl Visit for Fields {
+/// The text of a name.
+fn name_text<'a>(metadata: &Metadata<'_>, name: FieldName<'a>) -> &'a str {
+    match name {
+        FieldName::Index(index) => metadata
+            .fields()
+            .iter()
+            .nth(index.into())
+            .map_or("", |field| field.name()),
+        FieldName::Text(name) => name,
+    }
+}
+
+/// Removes the fields with this name.
+#[cold]
+fn remove(bytes: &mut Vec<u8>, metadata: &Metadata<'_>, name: &str) {
+    let mut kept = Vec::new();
+    for field in (Fields { bytes }) {
+        if name_text(metadata, field.name) != name {
+            encoding::push(&mut kept, field);
+        }
+    }
+    *bytes = kept;
+}
+
+impl Visit for Collector<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field.name(), format!("{value:?}").into());
+        let name = self.name(field);
+        let mut writer = TextWriter::begin(&mut self.bytes, name, MAX_PAYLOAD);
+        user_value::write(value, &mut writer);
+        writer.end();
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field.name(), value.into());
+        self.put(field, Value::Text(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field.name(), value.into());
+        self.put(field, Value::I64(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field.name(), value.into());
+        self.put(field, Value::U64(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field.name(), value.into());
+        self.put(field, Value::Bool(value));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field.name(), value.into());
+        self.put(field, Value::F64(value));
     }
 }
 
-/// The text of a span's fields for records.
+/// The fields of a span for records.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
-    pub(crate) members: String,
+pub(crate) struct SpanBytes {
+    pub(crate) bytes: Vec<u8>,
     /// Set once any thread has recorded further values.
-    pub(crate) is_old: OnceLock<()>,
+    is_old: AtomicBool,
+}
+
+impl SpanBytes {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Whether any thread has recorded further values.
+    pub(crate) fn is_old(&self) -> bool {
+        // ORDERING: Relaxed: whoever sees it gets the values under the lock of the extensions.
+        self.is_old.load(Ordering::Relaxed)
+    }
 }
 
 /// The fields of a span.
 #[derive(Debug, Default)]
 pub(crate) struct SpanFields {
-    all: Fields,
+    /// All fields; `None` if the span has no fields.
+    pub(crate) all: Option<Arc<SpanBytes>>,
     /// The fields that were recorded after the span's creation. Viewers merge the members of an end
-    /// with the members of its beginning.
-    pub(crate) later: Fields,
-    /// The text of all fields; `None` if the span has no fields.
-    pub(crate) text: Option<Arc<Text>>,
+    /// with the members of its beginning. The names are texts, because the end of an interval has
+    /// no callsite.
+    pub(crate) later: Vec<u8>,
 }
 
 impl SpanFields {
-    pub(crate) fn new(all: Fields) -> Self {
-        let text = Text {
-            members: all.text(),
-            ..Text::default()
-        };
+    pub(crate) fn new(fields: &[u8]) -> Self {
         Self {
-            text: Some(Arc::new(text)),
-            all,
-            later: Fields::default(),
+            all: Some(Arc::new(SpanBytes::new(fields.to_vec()))),
+            later: Vec::new(),
         }
     }
 
     /// Adds values that were recorded after the span was created.
-    pub(crate) fn add(&mut self, values: Fields) {
-        for (name, value) in values.0 {
-            self.later.put(name, value.clone());
-            self.all.put(name, value);
+    pub(crate) fn add(&mut self, metadata: &Metadata<'_>, values: &[u8]) {
+        let before = self.all.take().unwrap_or_default();
+        let (mut all, mut later) = (before.bytes.clone(), mem::take(&mut self.later));
+        for mut field in (Fields { bytes: values }) {
+            let name = name_text(metadata, field.name);
+            remove(&mut all, metadata, name);
+            remove(&mut later, metadata, name);
+            encoding::push(&mut all, field);
+            field.name = FieldName::Text(name);
+            encoding::push(&mut later, field);
         }
-        let text = Text {
-            members: self.all.text(),
-            ..Text::default()
-        };
-        if let Some(before) = self.text.replace(Arc::new(text)) {
-            _ = before.is_old.set(());
-        }
+        self.all = Some(Arc::new(SpanBytes::new(within_limit(&all))));
+        self.later = within_limit(&later);
+        // ORDERING: Relaxed: the lock of the span's extensions orders the values.
+        before.is_old.store(true, Ordering::Relaxed);
     }
-}
-
-/// The separator between the name of an event and its members. JSON escapes a newline in a string,
-/// so neither contains the separator.
-pub(crate) const AFTER_NAME: char = '\n';
-
-/// The text of an event's record: its name and its members. The name is the message, as a string;
-/// without a message, it is the event's source location.
-pub(crate) fn event_text(event: &Event<'_>) -> String {
-    let mut fields = Fields::collect(|visit| event.record(visit));
-    let message = fields.0.iter().position(|(name, _)| *name == "message");
-    let name = message.map_or_else(
-        || event.metadata().name().into(),
-        |index| fields.0.remove(index).1,
-    );
-    let name = if name.is_string() {
-        name
-    } else {
-        name.to_string().into()
-    };
-    format!("{name}{AFTER_NAME}{}", fields.text())
-}
-
-/// Whether a record's text is valid for its kind. In a file the text may be anything.
-pub(crate) fn is_whole(record: &Record<'_>) -> bool {
-    let (name, members) = record
-        .text
-        .split_once(AFTER_NAME)
-        .unwrap_or(("", record.text));
-    let is_event = record.kind == Kind::Instant;
-    let is_named = if is_event {
-        serde_json::from_str::<String>(name).is_ok()
-    } else {
-        name.is_empty()
-    };
-    is_named && serde_json::from_str::<Value>(&format!("{{{members}}}")).is_ok()
 }

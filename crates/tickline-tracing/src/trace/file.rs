@@ -10,18 +10,37 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::encoding;
 use super::memory::{Mapping, Memory};
-use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
+use super::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
 use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
-use super::snapshot::{Snapshot, ThreadSnapshot, program_name};
+use super::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
 
-/// `ticklfr3`, as a little-endian machine stores it.
-const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr3");
+/// `ticklfr4`, as a little-endian machine stores it.
+const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");
 
-/// The limit of bytes for all names of a callsite. Each record of the callsite repeats them in the
-/// trace. Without a limit, a hostile file could make a trace thousands of times its own length.
+/// The limit of bytes for name, target and source location of a callsite. Each record of the
+/// callsite repeats them in the trace. Without a limit, a hostile file could make a trace thousands
+/// of times its own length.
 const MAX_NAMES: usize = 1_024;
-const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
+
+/// The limit of bytes for all names of a callsite, with those of its fields.
+const MAX_ALL_NAMES: usize = 4_096;
+const _: () = assert!(MAX_ALL_NAMES <= MAX_PAYLOAD || cfg!(miri));
+
+/// The names within the limits. Names of fields that are beyond the limit are left out, the last
+/// ones first; `None` if other names are too long.
+fn within_limits(names: &str) -> Option<&str> {
+    let fields = names.match_indices('\0').nth(2);
+    if fields.map_or(names.len(), |(index, _)| index) > MAX_NAMES {
+        return None;
+    }
+    let names = encoding::cut(names, MAX_ALL_NAMES + 1);
+    if names.len() <= MAX_ALL_NAMES {
+        return Some(names);
+    }
+    names.rsplit_once('\0').map(|(whole, _)| whole)
+}
 
 /// The length of the file's head, in words.
 const FILE_HEAD: usize = 4_096 / 8;
@@ -100,12 +119,12 @@ impl RingFile {
     /// Adds the names of a callsite, if there is room. The caller holds the lock of the callsites,
     /// so no other thread adds names.
     pub(crate) fn add_names(&self, address: usize, names: &str) {
-        if names.len() > MAX_NAMES {
+        let Some(names) = within_limits(names) else {
             return;
-        }
+        };
         let record = Record {
             callsite: address,
-            text: names,
+            payload: names.as_bytes(),
             ..Record::new(Kind::Name, 0)
         };
         if record.words() > self.names.left() {
@@ -151,15 +170,19 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     };
     let process = next_ring()?;
     let words = process.snapshot();
-    let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
-    if names().any(|record| record.text.len() > MAX_NAMES) {
-        return Err(invalid(
-            "the names of a callsite take more than 1,024 bytes",
-        ));
+    let mut callsites = Callsites::new();
+    for record in Records::new(&words, 0).filter(|record| record.kind == Kind::Name) {
+        // Damaged names count as unknown.
+        let Ok(names) = str::from_utf8(record.payload) else {
+            continue;
+        };
+        if within_limits(names) != Some(names) {
+            return Err(invalid(
+                "the names of a callsite take more than 1,024 bytes, or 4,096 with its fields",
+            ));
+        }
+        callsites.insert(record.callsite, names.into());
     }
-    let callsites = names()
-        .map(|record| (record.callsite, record.text.into()))
-        .collect();
     let mut threads = Vec::new();
     for _ in 0..number(THREADS) {
         let ring = next_ring()?;
@@ -208,6 +231,23 @@ mod tests {
         let bytes: Vec<u8> = head.into_iter().flat_map(u64::to_ne_bytes).collect();
         let result = read(&bytes[..]).map(drop);
         result.expect_err("no file of a recorder").to_string()
+    }
+
+    #[test]
+    fn names_of_fields_beyond_the_limit_are_left_out() {
+        let head = "name\0target\0";
+        let field = format!("\0{}", "x".repeat(999));
+        for (fields, kept) in [(0, 0), (4, 4), (5, 4)] {
+            let names = |fields| head.to_owned() + &field.repeat(fields);
+            assert_eq!(within_limits(&names(fields)), Some(&*names(kept)));
+        }
+    }
+
+    #[test]
+    fn a_callsite_with_a_name_of_more_than_a_kibibyte_has_no_names() {
+        let names = |length| format!("{}\0\0\0field", "x".repeat(length));
+        assert!(within_limits(&names(1_022)).is_some());
+        assert!(within_limits(&names(1_023)).is_none());
     }
 
     #[test]

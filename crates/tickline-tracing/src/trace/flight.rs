@@ -3,9 +3,9 @@
 //!
 //! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
 //! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
-//! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but fields, write no file, and
-//! never wait for each other. On request the recorder writes all rings to a file, while the program
-//! goes on. [`chrome`](crate::chrome) describes the file's format.
+//! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
+//! `Debug`, write no file, and never wait for each other. On request the recorder writes all rings
+//! to a file, while the program goes on. [`chrome`](crate::chrome#formats) describes the formats.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,7 +51,7 @@
 //! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.json"));
 //! // In the server: rings for 32 threads, 34 MB.
 //! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
-//! // After the server's end: `tickline flight FILE --out trace.json`, or
+//! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
 //! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
 //! # assert_eq!(summary.unended_intervals, 0);
 //! # std::fs::remove_file(path)?;
@@ -61,7 +61,8 @@
 //!
 //! - A record is in the file once it is complete. A record that a thread was writing when the
 //!   process ended is lost.
-//! - The file has the names of all callsites: up to 1,024 bytes each, in one ring.
+//! - The file has the names of all callsites and of their fields: up to 4 KiB for a callsite, in
+//!   one ring.
 //! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
 //!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
 //!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
@@ -98,9 +99,7 @@
 //! `clone` instead of `fork` would record into its parent's file.) A handler of `pthread_atfork`
 //! must neither create nor drop a recorder with a file: it would deadlock. The child does not wait
 //! for threads of its parent: if such a thread held the lock on the list of rings at the fork,
-//! `write` returns an error within a second. (In one case the child may wait for ever: in a span
-//! that it was in at the fork, if another thread was just entering or exiting this span, or reading
-//! whether it is open.)
+//! `write` returns an error within a second.
 
 mod contents;
 
@@ -111,21 +110,23 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
-use std::thread;
 
 use contents::TraceContents;
 
 use super::file::{self, RingFile};
-use super::json::Trace;
 use super::panic_hook::after_panics;
+use super::perfetto::clocks::ClockReadings;
 use super::recorder::{Recorder, TraceSink};
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::temporary::with_temporary;
+use super::trace_file::{TraceFile, TraceStyle};
+use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
 pub use super::settings::Tracks;
 pub use super::summary::TraceSummary;
+pub use super::trace_file::TraceFormat;
 
 /// 34 MB with the default size of a ring.
 const DEFAULT_THREADS_IN_FILE: usize = 32;
@@ -225,7 +226,7 @@ impl FlightRecorderBuilder {
 }
 
 /// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
-/// trace. If the process still runs, the records that it overwrites meanwhile are missing or
+/// trace in JSON. If the process still runs, the records that it overwrites meanwhile are missing or
 /// damaged.
 ///
 /// # Errors
@@ -237,7 +238,25 @@ impl FlightRecorderBuilder {
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged_records`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
-    write_since(&file::read(file)?, output, 0)
+    convert_to(file, output, TraceFormat::Json)
+}
+
+/// [`convert`], to a trace in this format. A trace in Perfetto's format relates its times to no
+/// other clock, because the file may be from before the last boot.
+///
+/// # Errors
+///
+/// The errors of [`convert`].
+pub fn convert_to(
+    file: impl Read,
+    output: impl Write,
+    format: TraceFormat,
+) -> io::Result<TraceSummary> {
+    let style = TraceStyle {
+        format,
+        ..TraceStyle::default()
+    };
+    write_since(&file::read(file)?, output, style, 0)
 }
 
 impl FlightRecorder {
@@ -271,8 +290,9 @@ impl FlightRecorder {
     ///
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
+        let style = self.recorder.settings.style(Some(path.as_ref()))?;
         with_temporary(path.as_ref(), |temporary| {
-            let summary = self.write_within(last, File::create_new(temporary)?)?;
+            let summary = self.write_within(last, style, File::create_new(temporary)?)?;
             fs::rename(temporary, &path)?;
             Ok(summary)
         })
@@ -311,13 +331,10 @@ impl FlightRecorder {
                 .writing_process
                 .store(0, Ordering::Relaxed);
         };
-        let thread = thread::Builder::new()
-            .name("tickline-flight".to_owned())
-            .spawn(write);
         // ORDERING: Relaxed: no other thread wrote anything.
-        thread
+        WriterThread::start(c"tickline-flight", write)
             .inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed))
-            .map(drop)
+            .map(WriterThread::detach)
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
@@ -334,24 +351,43 @@ impl FlightRecorder {
     /// - The first error of a write.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork.
     pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
-        self.write_within(Duration::MAX, output)
+        let style = self.recorder.settings.style(None)?;
+        self.write_within(Duration::MAX, style, output)
     }
 
-    fn write_within(&self, last: Duration, output: impl Write) -> io::Result<TraceSummary> {
+    fn write_within(
+        &self,
+        last: Duration,
+        style: TraceStyle,
+        output: impl Write,
+    ) -> io::Result<TraceSummary> {
         let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
         let locked = || io::Error::other("a thread of the parent process has the records locked");
         write_since(
             &self.recorder.snapshot().ok_or_else(locked)?,
             output,
+            style,
             since_ns,
         )
     }
 }
 
-fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+fn write_since(
+    snapshot: &Snapshot,
+    output: impl Write,
+    style: TraceStyle,
+    since_ns: u64,
+) -> io::Result<TraceSummary> {
     let mut contents = TraceContents::from_snapshot(snapshot);
     contents.leave_out_before(since_ns, snapshot);
-    let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
+    let is_own = snapshot.end_ns != 0;
+    let readings = if is_own {
+        ClockReadings::now()
+    } else {
+        ClockReadings::unknown()
+    };
+    let (process, name) = (snapshot.process, &snapshot.name);
+    let mut trace = TraceFile::begin(output, style, process, name, &readings)?;
     for thread in snapshot
         .threads
         .iter()
@@ -370,7 +406,8 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
     trace.summary = contents.summary;
     for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
-        trace.write(number, &item.record, |address| {
+        // An end without a beginning is not wanted.
+        _ = trace.write(number, &item.record, |address| {
             snapshot.callsites.get(&address).cloned()
         })?;
     }

@@ -1,32 +1,48 @@
 //! The text of a trace, in "Trace Event Format" (Google, 2016).
 
+use core::fmt::Write as _;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::fields::AFTER_NAME;
+use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::record::{Kind, Record};
-use super::summary::TraceSummary;
+use super::span_tracks::{Place, SpanTracks};
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.
-const BUFFER: usize = 1 << 16;
+pub(crate) const BUFFER: usize = 1 << 16;
 
 /// Writes a trace.
 pub(crate) struct Trace<W: Write> {
     pub(crate) output: BufWriter<W>,
     /// `"pid":1,"tid":`.
     process: String,
-    /// For each phase and callsite (by its address): the beginning of an event, up to its process;
-    /// and the source location, as an argument.
-    callsites: HashMap<(char, usize), [String; 2]>,
+    /// By phase and address.
+    callsites: HashMap<(char, usize), Callsite>,
+    tracks: SpanTracks,
     text: String,
-    /// The summary of the output so far.
-    pub(crate) summary: TraceSummary,
-    /// The latest time in the output.
-    pub(crate) last_ns: u64,
+}
+
+/// The text for the events of a callsite in one phase.
+#[derive(Default)]
+struct Callsite {
+    /// The beginning of an event, up to its process.
+    begin: String,
+    /// The name of a `tracing` event without a message.
+    name: String,
+    /// The source location as an argument, if the trace has it.
+    source: String,
+    /// The names of the fields, in quotation marks, with a colon.
+    fields: Vec<String>,
+    /// The same names as they are, for an event.
+    names: Vec<String>,
+    /// Whether they are events of `tracing`.
+    is_event: bool,
+    /// The index of the field whose value is the event's name.
+    message: Option<usize>,
 }
 
 impl<W: Write> Trace<W> {
@@ -37,9 +53,8 @@ impl<W: Write> Trace<W> {
             output: BufWriter::with_capacity(BUFFER, output),
             process: format!("\"pid\":{process},\"tid\":"),
             callsites: HashMap::new(),
+            tracks: SpanTracks::default(),
             text: String::new(),
-            summary: TraceSummary::default(),
-            last_ns: 0,
         };
         trace.write_naming("[", "process_name", 0, name)?;
         Ok(trace)
@@ -65,62 +80,86 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
+    /// Returns how many values of its fields are cut; `None` for the end of a span whose beginning
+    /// has not come yet.
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<u64>> {
         let Self {
             process,
             callsites,
+            tracks,
             text,
             ..
         } = self;
         text.clear();
-        let mut source = "";
-        match record.kind {
-            Kind::Rest | Kind::Block | Kind::Name => return Ok(()),
-            Kind::End => text.push_str(",\n{\"ph\":\"E\","),
+        let no_callsite = Callsite::default();
+        let callsite = match record.kind {
+            Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(Some(0)),
+            Kind::End => {
+                text.push_str(",\n{\"ph\":\"E\",");
+                &no_callsite
+            }
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || event_prefix(phase, names(record.callsite).as_deref());
-                let [begin, location] = &*callsites
+                let new = || callsite_text(phase, names(record.callsite).as_deref());
+                let callsite = &*callsites
                     .entry((phase, record.callsite))
                     .or_insert_with(new);
-                text.push_str(begin);
-                source = location;
+                if kind == Kind::Instant && push_counters(text, process, thread, record, callsite) {
+                    self.output.write_all(text.as_bytes())?;
+                    return Ok(Some(0));
+                }
+                text.push_str(&callsite.begin);
+                callsite
             }
-        }
+        };
         push_place(text, process, thread, record.ns);
-        if record.id != 0 {
-            text.push_str(",\"id\":");
-            text.push_str(itoa::Buffer::new().format(record.id));
+        match record.kind {
+            Kind::AsyncBegin => {
+                let (place, _) = tracks.begin(record.id, record.parent, record.ns);
+                push_track(text, place);
+            }
+            Kind::AsyncEnd => match tracks.end(record.id, record.ns) {
+                Some(place) => push_track(text, place),
+                None => return Ok(None),
+            },
+            Kind::Instant if record.id != 0 => {
+                let unknown = Place {
+                    track: record.id,
+                    request: record.id,
+                };
+                push_track(text, tracks.get(record.id).unwrap_or(unknown));
+            }
+            _ => {}
         }
-        let (name, members) = record
-            .text
-            .split_once(AFTER_NAME)
-            .unwrap_or(("", record.text));
-        if !name.is_empty() {
+        if record.kind == Kind::Instant {
             text.push_str(",\"name\":");
-            text.push_str(name);
+            push_event_name(text, record, callsite);
         }
-        if !source.is_empty() || !members.is_empty() {
-            text.push_str(",\"args\":{");
-            text.push_str(source);
-            text.push_str(if source.is_empty() || members.is_empty() {
-                ""
-            } else {
-                ","
-            });
-            text.push_str(members);
-            text.push('}');
+        let (mut before, mut cut_values) = (",\"args\":{", 0);
+        if !callsite.source.is_empty() {
+            text.push_str(before);
+            text.push_str(&callsite.source);
+            before = ",";
         }
-        text.push('}');
-        self.summary.count(record.kind);
-        self.last_ns = self.last_ns.max(record.ns);
-        self.output.write_all(self.text.as_bytes())
+        for field in record.fields() {
+            cut_values += u64::from(matches!(field.value, encoding::Value::CutText(_)));
+            if callsite.is_message(&field) || callsite.counter(&field).is_some() {
+                continue;
+            }
+            text.push_str(before);
+            callsite.push_field_name(text, field.name);
+            push_value(text, field.value);
+            before = ",";
+        }
+        text.push_str(if before == "," { "}}" } else { "}" });
+        self.output.write_all(self.text.as_bytes())?;
+        Ok(Some(cut_values))
     }
 
     /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
@@ -141,10 +180,9 @@ impl<W: Write> Trace<W> {
     }
 
     /// Ends the array.
-    pub(crate) fn finish(mut self) -> io::Result<TraceSummary> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.output.write_all(b"\n]\n")?;
-        self.output.flush()?;
-        Ok(self.summary)
+        self.output.flush()
     }
 }
 
@@ -161,6 +199,16 @@ fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
     text.push_str(buffer.format(part).get(1..).unwrap_or_default());
 }
 
+/// Adds the track of a span. A track below that of the request also has the number of the request,
+/// under a key that viewers do not know.
+fn push_track(text: &mut String, place: Place) {
+    // A write to a string does not fail.
+    _ = write!(text, ",\"id2\":{{\"local\":\"{:#x}\"}}", place.track);
+    if place.request != place.track {
+        _ = write!(text, ",\"request\":\"{:#x}\"", place.request);
+    }
+}
+
 const fn phase(kind: Kind, id: u64) -> char {
     match kind {
         Kind::AsyncBegin => 'b',
@@ -171,18 +219,18 @@ const fn phase(kind: Kind, id: u64) -> char {
     }
 }
 
-/// The beginning of a callsite's events in this phase, and the argument `source`, if they have one.
-/// The beginning has no name for a `tracing` event, whose name is in its record.
-fn event_prefix(phase: char, names: Option<&str>) -> [String; 2] {
-    let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
+/// The text for the events of a callsite in this phase. `tracing` events have their names in their
+/// records.
+fn callsite_text(phase: char, names: Option<&str>) -> Callsite {
+    let mut names = names.unwrap_or("?\0?").split('\0');
     let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
-    let has_name = !matches!(phase, 'i' | 'n');
-    let name = if has_name {
-        format!("\"name\":{},", Value::from(name))
-    } else {
+    let is_event = matches!(phase, 'i' | 'n');
+    let begin_name = if is_event {
         String::new()
+    } else {
+        format!("\"name\":{},", Value::from(name))
     };
-    // Viewers group the events of a request by number and category, so all of them have the same
+    // Viewers group the events of a track by number and category, so all of them have the same
     // category.
     let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') {
         "request"
@@ -190,8 +238,131 @@ fn event_prefix(phase: char, names: Option<&str>) -> [String; 2] {
         target
     });
     let scope = if phase == 'i' { "\"s\":\"t\"," } else { "" };
-    let begin = format!(",\n{{{name}\"cat\":{category},\"ph\":\"{phase}\",{scope}");
+    let fields: Vec<&str> = names.collect();
     let has_source = phase != 'e' && !location.is_empty();
     let source = has_source.then(|| format!("\"source\":{}", Value::from(location)));
-    [begin, source.unwrap_or_default()]
+    Callsite {
+        begin: format!(",\n{{{begin_name}\"cat\":{category},\"ph\":\"{phase}\",{scope}"),
+        name: Value::from(name).to_string(),
+        source: source.unwrap_or_default(),
+        is_event,
+        message: fields
+            .iter()
+            .position(|field| is_event && *field == "message"),
+        fields: fields
+            .iter()
+            .map(|field| format!("{}:", Value::from(*field)))
+            .collect(),
+        names: fields
+            .iter()
+            .filter(|_| is_event)
+            .map(|field| (*field).to_owned())
+            .collect(),
+    }
+}
+
+impl Callsite {
+    /// The name of the counter that a field of an event is.
+    fn counter<'a>(&'a self, field: &Field<'a>) -> Option<&'a str> {
+        match field.name {
+            FieldName::Index(index) => {
+                encoding::counter(self.names.get(usize::from(index))?, field.value)
+            }
+            FieldName::Text(name) if self.is_event => encoding::counter(name, field.value),
+            FieldName::Text(_) => None,
+        }
+    }
+
+    /// Whether the value of this field is the event's name.
+    fn is_message(&self, field: &Field<'_>) -> bool {
+        match field.name {
+            FieldName::Index(index) => self.message == Some(index.into()),
+            FieldName::Text(name) => self.is_event && name == "message",
+        }
+    }
+
+    fn push_field_name(&self, text: &mut String, name: FieldName<'_>) {
+        match name {
+            FieldName::Text(name) => {
+                push_string(text, &[name]);
+                text.push(':');
+            }
+            FieldName::Index(index) => match self.fields.get(usize::from(index)) {
+                Some(name) => text.push_str(name),
+                // The file has no room for the names, or the record is of another callsite.
+                None => text.push_str(&format!("\"field {index}\":")),
+            },
+        }
+    }
+}
+
+/// Adds the values of an event's counters. Returns whether the event has only counters, and is not
+/// shown itself.
+fn push_counters(
+    text: &mut String,
+    process: &str,
+    thread: u64,
+    record: &Record<'_>,
+    callsite: &Callsite,
+) -> bool {
+    let (mut has_counters, mut has_others) = (false, false);
+    for field in record.fields() {
+        let Some(name) = callsite.counter(&field) else {
+            has_others = true;
+            continue;
+        };
+        has_counters = true;
+        text.push_str(",\n{\"ph\":\"C\",\"name\":");
+        push_string(text, &[name]);
+        text.push(',');
+        push_place(text, process, thread, record.ns);
+        text.push_str(",\"args\":{\"value\":");
+        push_value(text, field.value);
+        text.push_str("}}");
+    }
+    has_counters && !has_others
+}
+
+/// Adds the name of a `tracing` event: its message as a string, or else the callsite's name.
+fn push_event_name(text: &mut String, record: &Record<'_>, callsite: &Callsite) {
+    let message = record.fields().find(|field| callsite.is_message(field));
+    let Some(message) = message else {
+        return text.push_str(&callsite.name);
+    };
+    match message.value {
+        encoding::Value::Text(_) | encoding::Value::CutText(_) => push_value(text, message.value),
+        number => {
+            text.push('"');
+            push_value(text, number);
+            text.push('"');
+        }
+    }
+}
+
+/// Adds a value. JSON has no infinities and no NaN, so these become null.
+fn push_value(text: &mut String, value: encoding::Value<'_>) {
+    let mut number = itoa::Buffer::new();
+    match value {
+        encoding::Value::Bool(value) => text.push_str(if value { "true" } else { "false" }),
+        encoding::Value::I64(value) => text.push_str(number.format(value)),
+        encoding::Value::U64(value) => text.push_str(number.format(value)),
+        encoding::Value::F64(value) => text.push_str(&Value::from(value).to_string()),
+        encoding::Value::Text(value) => push_string(text, &[value]),
+        encoding::Value::CutText(value) => push_string(text, &[value, CUT_MARK]),
+    }
+}
+
+/// Adds a string, in parts.
+fn push_string(text: &mut String, parts: &[&str]) {
+    text.push('"');
+    for part in parts {
+        let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+        if part.bytes().all(is_plain) {
+            text.push_str(part);
+        } else {
+            let quoted = Value::from(*part).to_string();
+            text.push_str(&quoted[1..quoted.len() - 1]);
+        }
+    }
+    text.push('"');
 }

@@ -1,17 +1,16 @@
 //! Records: their content, and how a reader decodes them from words, which may come from a file.
 
-use core::str;
-
+use super::encoding::Fields;
 use super::ring::BLOCK_HEADER;
 
-/// A copy of a ring's word. It has the bytes of a text in order, or a little-endian number.
+/// A copy of a ring's word. It has the bytes of a payload in order, or a little-endian number.
 pub(crate) type Word = [u8; 8];
 
 /// The length of a block, in words: 32 KiB; 512 bytes under Miri, so that tests take seconds.
 pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
 
-/// The limit of a record's text, bytes. At most about half of a block then stays unused.
-pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
+/// The limit of a record's payload, bytes: 16 KiB. At most about half of a block then stays unused.
+pub(crate) const MAX_PAYLOAD: usize = index(BLOCK) * 4;
 
 /// Converts a number of words, an address, or a position in a ring. The first two fit into a
 /// `usize`; of a position, only the lower bits matter.
@@ -36,22 +35,25 @@ pub(crate) enum Kind {
     RepeatedBegin = 4,
     /// An event.
     Instant = 5,
-    /// A span of the request `id` was created.
+    /// The span `id` was created, below the span `parent`.
     AsyncBegin = 6,
-    /// A span of the request `id` was closed.
+    /// The span `id` was closed.
     AsyncEnd = 7,
     /// The names of a callsite; only in a file's ring of names.
     Name = 8,
     /// The thread is in `id` more spans, whose beginnings a new block does not repeat. The time is
     /// that of the block's first record.
     Unrepeated = 9,
+    /// The span `id` follows from the span `parent`.
+    Follows = 10,
 }
 
 impl Kind {
     /// The kind with this number. Other numbers, which only a damaged file has, give `Rest`.
     fn from_number(number: u64) -> Self {
         use Kind::{
-            AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest, Unrepeated,
+            AsyncBegin, AsyncEnd, Begin, Block, End, Follows, Instant, Name, RepeatedBegin, Rest,
+            Unrepeated,
         };
         let kinds = [
             Rest,
@@ -64,6 +66,7 @@ impl Kind {
             AsyncEnd,
             Name,
             Unrepeated,
+            Follows,
         ];
         kinds
             .into_iter()
@@ -71,15 +74,16 @@ impl Kind {
             .unwrap_or(Rest)
     }
 
-    /// The number of words before the text, the record's head: kind and length, the time, the
-    /// callsite, the request.
+    /// The number of words before the payload, the record's head: kind and length, the time, the
+    /// callsite, the span, its parent.
     pub(super) const fn head_words(self) -> u64 {
         match self {
             Self::Rest => 1,
             Self::Block => BLOCK_HEADER,
             Self::End => 2,
             Self::Begin | Self::RepeatedBegin => 3,
-            Self::Instant | Self::AsyncBegin | Self::AsyncEnd | Self::Name | Self::Unrepeated => 4,
+            Self::Instant | Self::AsyncEnd | Self::Name | Self::Unrepeated => 4,
+            Self::AsyncBegin | Self::Follows => 5,
         }
     }
 }
@@ -92,28 +96,40 @@ pub(crate) struct Record<'a> {
     pub(crate) ns: u64,
     /// The address of the callsite's metadata; 0 if the kind has no callsite.
     pub(crate) callsite: usize,
-    /// The number of the request; 0 without a request. For [`Kind::Unrepeated`]: a number of spans.
+    /// The number of the span, which is unique in its process. For [`Kind::Instant`]: the span
+    /// around the event; 0 without one. For [`Kind::Unrepeated`]: a number of spans.
     pub(crate) id: u64,
-    /// The members of a JSON object. An event's name comes before them, with
-    /// [`AFTER_NAME`](super::fields::AFTER_NAME) in between.
-    pub(crate) text: &'a str,
+    /// The number of another span: the parent, or the span from which this one follows; 0 without
+    /// one.
+    pub(crate) parent: u64,
+    /// The fields as bytes ([`encoding`](super::encoding)). For [`Kind::Name`]: the names of a
+    /// callsite, as UTF-8.
+    pub(crate) payload: &'a [u8],
 }
 
-impl Record<'_> {
+impl<'a> Record<'a> {
     pub(crate) const fn new(kind: Kind, ns: u64) -> Self {
         Self {
             kind,
             ns,
             callsite: 0,
             id: 0,
-            text: "",
+            parent: 0,
+            payload: &[],
         }
     }
 
     /// The length in words.
-    /// BOUND: at most 4 + `MAX_TEXT` / 8 < `BLOCK`: `ThreadRecorder` shortens longer texts.
+    /// BOUND: at most 5 + `MAX_PAYLOAD` / 8 < `BLOCK`: `fields.rs` cuts longer values.
     pub(crate) const fn words(&self) -> u64 {
-        self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
+        self.kind.head_words() + (self.payload.len() as u64).div_ceil(8)
+    }
+
+    /// The fields. They end at the first invalid one.
+    pub(crate) const fn fields(&self) -> Fields<'a> {
+        Fields {
+            bytes: self.payload,
+        }
     }
 }
 
@@ -122,8 +138,8 @@ pub(crate) struct Records<'a> {
     words: &'a [Word],
     /// The number of words of the present block that were read.
     in_block: u64,
-    /// The number of skipped, invalid records. If the length of a record is invalid, the rest of
-    /// the block counts as one record.
+    /// The number of skipped records, whose length is invalid. The rest of the block counts as one
+    /// record.
     pub(crate) damaged: u64,
 }
 
@@ -154,26 +170,23 @@ impl<'a> Iterator for Records<'a> {
         loop {
             let kind_and_length = u64::from_le_bytes(*self.words.first()?);
             let kind = Kind::from_number(kind_and_length & 0xFF);
-            let (head_words, text_len) = (kind.head_words(), kind_and_length >> 8);
-            let words = head_words + text_len.div_ceil(8);
+            let (head_words, payload_len) = (kind.head_words(), kind_and_length >> 8);
+            let words = head_words + payload_len.div_ceil(8);
             let in_block = BLOCK - self.in_block;
             if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
                 self.damaged += u64::from(kind_and_length != 0);
                 self.take(in_block);
                 continue;
             }
-            let (head, text) = self.take(words).split_at(index(head_words));
-            let Ok(text) = str::from_utf8(&text.as_flattened()[..index(text_len)]) else {
-                self.damaged += 1;
-                continue;
-            };
+            let (head, payload) = self.take(words).split_at(index(head_words));
             let word = |number: usize| head.get(number).map_or(0, |word| u64::from_le_bytes(*word));
             return Some(Record {
                 kind,
                 ns: word(1),
                 callsite: index(word(2)),
                 id: word(3),
-                text,
+                parent: word(4),
+                payload: &payload.as_flattened()[..index(payload_len)],
             });
         }
     }

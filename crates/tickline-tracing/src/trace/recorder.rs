@@ -3,30 +3,34 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::{fs, process};
 
-use tracing_core::span::{Attributes, Record as Values};
+use tracing_core::field::Visit;
+use tracing_core::span::{Attributes, Id, Record as Values};
 use tracing_core::{Event, Metadata};
 
-use super::fields::{Fields, SpanFields, event_text};
+use super::fields::{self, SpanFields};
 use super::file::RingFile;
 use super::record::{Kind, Record};
 use super::ring::{ControlWord, Ring};
 use super::settings::{Settings, Tracks, WhenFull};
-use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, program_name};
+use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name};
 use super::temporary::next_number;
-use super::thread_recorder;
-use crate::layer::open_spans::{OpenSpans, lock_with_retries};
+use super::thread_recorder::{self, next_span};
+use crate::layer::open_spans::OpenSpans;
+use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::sink::{Lookup, Span, SpanQuery, SpanSink};
 use crate::layer::timing::{SpanTimes, StaticMetadata};
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
+    /// Unique in the process, and not 0.
+    number: u64,
     /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
-    rings: Mutex<Vec<Arc<Ring>>>,
+    rings: ProcessMutex<Vec<Arc<Ring>>>,
     /// The number of lost records of removed rings. For a flight recorder, all records of these
     /// rings count; otherwise those that found no room.
     removed_records: AtomicU64,
@@ -34,9 +38,9 @@ pub(crate) struct Recorder {
     /// The thread that takes the records. It records nothing itself.
     pub(crate) reader: OnceLock<Thread>,
     /// The names for the addresses in records.
-    callsites: Mutex<Callsites>,
+    callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
-    open_spans: Mutex<Vec<Weak<OpenSpans>>>,
+    open_spans: ProcessMutex<Vec<Weak<OpenSpans>>>,
     /// The process that made the recorder. A forked child has no reader.
     process: u32,
     /// The file with the rings; `None` if they are only in memory.
@@ -49,11 +53,32 @@ pub(crate) struct Recorder {
 /// A span's extension, which all recorders share.
 #[derive(Debug, Default)]
 struct Recorded {
-    /// The number of the span's request; 0 without a request.
-    request: u64,
-    /// The addresses of the recorders that have lost the span's beginning in the request.
-    lost_by: Vec<usize>,
+    /// The span's number in records; 0 before a recorder has asked for it.
+    span: u64,
+    /// The recorders that have the span's beginning in the request.
+    begun_by: Recorders,
     fields: SpanFields,
+}
+
+/// The numbers of recorders. Most programs have one or two, so these take no allocation.
+#[derive(Debug, Default)]
+struct Recorders {
+    /// 0 if there are fewer.
+    first: [u64; 2],
+    more: Vec<u64>,
+}
+
+impl Recorders {
+    fn add(&mut self, number: u64) {
+        match self.first.iter_mut().find(|known| **known == 0) {
+            Some(free) => *free = number,
+            None => self.more.push(number),
+        }
+    }
+
+    fn has(&self, number: u64) -> bool {
+        self.first.contains(&number) || self.more.contains(&number)
+    }
 }
 
 /// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
@@ -64,6 +89,7 @@ impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
+            number: next_number(),
             process: process::id(),
             ..Self::default()
         }
@@ -77,20 +103,10 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Locks one of the lists. `None` in a forked child if a thread of the parent held the lock at
-    /// the fork: in the child that lock may never be released.
-    fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
-        lock_with_retries(|| match list.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::WouldBlock) if self.is_in_child() => None,
-            Err(_) => Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
-        })
-    }
-
     /// Adds the names of a callsite, unless [`callsite`](Self::callsite) already finds them.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: StaticMetadata) {
-        if let Some(mut callsites) = self.lock(&self.callsites)
+        if let Some(mut callsites) = self.callsites.lock()
             && let Entry::Vacant(entry) = callsites.entry(address)
         {
             let location = match (metadata.file(), metadata.line()) {
@@ -99,11 +115,7 @@ impl Recorder {
                 }
                 _ => String::new(),
             };
-            let names = entry.insert(
-                [metadata.name(), metadata.target(), &location]
-                    .join("\0")
-                    .into(),
-            );
+            let names = entry.insert(names_of(metadata, &location));
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -112,7 +124,7 @@ impl Recorder {
 
     /// The names of the callsite whose metadata is at this address.
     pub(crate) fn callsite(&self, address: usize) -> Option<Arc<str>> {
-        self.lock(&self.callsites)?.get(&address).cloned()
+        self.callsites.lock()?.get(&address).cloned()
     }
 
     /// Adds a ring for the present thread.
@@ -124,7 +136,7 @@ impl Recorder {
             ring
         });
         let ring = Arc::new(ring);
-        self.lock(&self.rings)?.push(Arc::clone(&ring));
+        self.rings.lock()?.push(Arc::clone(&ring));
         Some(ring)
     }
 
@@ -138,7 +150,7 @@ impl Recorder {
         }
         let file = self.file.as_ref()?;
         file.claim(number, name).or_else(|| {
-            self.remove_first_ended(&mut *self.lock(&self.rings)?, Ring::is_mapped);
+            self.remove_first_ended(&mut *self.rings.lock()?, Ring::is_mapped);
             let ring = file.claim(number, name);
             if ring.is_none() {
                 file.count_thread_without_ring();
@@ -150,7 +162,7 @@ impl Recorder {
     /// Marks the end of the thread of `ring`. If no reader takes the records, at most
     /// [`ENDED_RINGS_KEPT`] rings of ended threads stay in memory.
     pub(crate) fn thread_ended(&self, ring: &Arc<Ring>) {
-        let Some(mut rings) = self.lock(&self.rings) else {
+        let Some(mut rings) = self.rings.lock() else {
             return;
         };
         // This happens under the lock, so that rings are in the order in which their threads end.
@@ -190,15 +202,15 @@ impl Recorder {
     }
 
     /// The rings of all threads; `None` if the lock is lost in a forked child
-    /// ([`lock`](Self::lock)).
+    /// ([`ProcessMutex::lock`]).
     pub(crate) fn rings(&self) -> Option<Vec<Arc<Ring>>> {
-        self.lock(&self.rings).map(|rings| rings.clone())
+        self.rings.lock().map(|rings| rings.clone())
     }
 
-    /// A copy of the present content; `None` if the lock is lost ([`lock`](Self::lock)).
+    /// A copy of the present content; `None` if the lock is lost ([`ProcessMutex::lock`]).
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         let (rings, removed_records) = {
-            let rings = self.lock(&self.rings)?;
+            let rings = self.rings.lock()?;
             // ORDERING: Relaxed: under the lock, so no ring counts twice.
             (rings.clone(), self.removed_records.load(Ordering::Relaxed))
         };
@@ -206,9 +218,7 @@ impl Recorder {
             .iter()
             .map(|ring| ThreadSnapshot::from_ring(ring))
             .collect();
-        let callsites = self
-            .lock(&self.callsites)
-            .map(|callsites| callsites.clone());
+        let callsites = self.callsites.lock().map(|callsites| callsites.clone());
         Some(Snapshot {
             process: process::id(),
             name: program_name(),
@@ -227,14 +237,14 @@ impl Recorder {
         // ORDERING: Relaxed: the count orders no other memory.
         self.removed_records
             .fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
-        if let Some(mut rings) = self.lock(&self.rings) {
+        if let Some(mut rings) = self.rings.lock() {
             rings.retain(|known| !Arc::ptr_eq(known, ring));
         }
     }
 
     /// The number of records that found no room, or were in a removed ring.
     pub(crate) fn dropped(&self) -> u64 {
-        let rings = self.lock(&self.rings);
+        let rings = self.rings.lock();
         let dropped = rings
             .iter()
             .flat_map(|rings| rings.iter())
@@ -269,7 +279,8 @@ impl Recorder {
             return None;
         }
         let tables: Vec<_> = self
-            .lock(&self.open_spans)?
+            .open_spans
+            .lock()?
             .iter()
             .filter_map(Weak::upgrade)
             .collect();
@@ -315,6 +326,33 @@ fn present_thread() -> (u64, String) {
     )
 }
 
+/// Adds the fields of a new span to its extension, and the span to its request.
+fn add_span(recorder: &Arc<Recorder>, span: &Span<'_>, fields: Option<&[u8]>, ns: u64) {
+    span.extension(|recorded: &mut Recorded, found| {
+        if let Some(fields) = fields {
+            recorded.fields = SpanFields::new(fields);
+        }
+        if !recorder.has_requests() {
+            return;
+        }
+        // Another recorder may have numbered the span already.
+        if recorded.span == 0 {
+            recorded.span = next_span();
+        }
+        let parent = SpanQuery::ParentOf(span.id);
+        let parent = found.extension(parent, |parent: &mut Recorded, _| parent.span);
+        let record = Record {
+            id: recorded.span,
+            parent: parent.unwrap_or(0),
+            payload: fields.unwrap_or_default(),
+            ..Record::new(Kind::AsyncBegin, ns)
+        };
+        if thread_recorder::record(recorder, span.metadata, record) {
+            recorded.begun_by.add(recorder.number);
+        }
+    });
+}
+
 /// A sink that fills a recorder.
 pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
     fn recorder(&self) -> &Arc<Recorder>;
@@ -323,7 +361,7 @@ pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
 impl<S: TraceSink> SpanSink for S {
     fn added_to_layer(&mut self, open_spans: &Arc<OpenSpans>) {
         let recorder = self.recorder();
-        if let Some(mut tables) = recorder.lock(&recorder.open_spans) {
+        if let Some(mut tables) = recorder.open_spans.lock() {
             tables.retain(|table| table.strong_count() > 0);
             tables.push(Arc::downgrade(open_spans));
         }
@@ -345,33 +383,14 @@ impl<S: TraceSink> SpanSink for S {
             return;
         }
         // Values are formatted before the extensions are locked: a `Debug` may use them.
-        let fields = has_fields.then(|| Fields::collect(|visit| attributes.record(visit)));
-        span.extension(|recorded: &mut Recorded, found| {
-            if let Some(fields) = fields {
-                recorded.fields = SpanFields::new(fields);
-            }
-            if has_requests {
-                // Another recorder may have numbered the request already.
-                if recorded.request == 0 {
-                    let parent = SpanQuery::ParentOf(span.id);
-                    let parents =
-                        found.extension(parent, |parent: &mut Recorded, _| parent.request);
-                    recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
-                }
-                let text = match &recorded.fields.text {
-                    Some(text) if has_fields => &text.members,
-                    _ => "",
-                };
-                let record = Record {
-                    id: recorded.request,
-                    text,
-                    ..Record::new(Kind::AsyncBegin, ns)
-                };
-                if !thread_recorder::record(recorder, span.metadata, record) {
-                    recorded.lost_by.push(Arc::as_ptr(recorder).addr());
-                }
-            }
-        });
+        if has_fields {
+            let record = |visit: &mut dyn Visit| attributes.record(visit);
+            fields::collect(span.metadata, record, |fields| {
+                add_span(recorder, span, Some(fields), ns);
+            });
+        } else {
+            add_span(recorder, span, None, ns);
+        }
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
@@ -379,28 +398,53 @@ impl<S: TraceSink> SpanSink for S {
         if !recorder.has_fields(span.metadata) {
             return;
         }
-        let values = Fields::collect(|visit| values.record(visit));
-        span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
+        let record = |visit: &mut dyn Visit| values.record(visit);
+        fields::collect(span.metadata, record, |values| {
+            span.extension(|recorded: &mut Recorded, _| recorded.fields.add(span.metadata, values))
+        });
+    }
+
+    fn followed(&self, span: &Span<'_>, other: &Id) {
+        let recorder = self.recorder();
+        if !recorder.has_requests() {
+            return;
+        }
+        let number = |id| {
+            let query = SpanQuery::Id(id);
+            let number = |recorded: &mut Recorded, _: &dyn Lookup| recorded.span;
+            span.lookup
+                .extension(query, number)
+                .filter(|number| *number != 0)
+        };
+        if let (Some(id), Some(parent)) = (number(span.id), number(other)) {
+            let record = Record {
+                id,
+                parent,
+                ..Record::new(Kind::Follows, tickline::now_ns())
+            };
+            thread_recorder::record(recorder, span.metadata, record);
+        }
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
         // Otherwise another sink of the layer wants enters.
         if self.wants_enters() {
             let recorder = self.recorder();
-            let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
-            let text = if recorder.has_fields(span.metadata) {
-                text().flatten()
+            let fields =
+                || span.extension(|recorded: &mut Recorded, _| recorded.fields.all.clone());
+            let fields = if recorder.has_fields(span.metadata) {
+                fields().flatten()
             } else {
                 None
             };
-            thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
+            thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, fields));
         }
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
             let later =
-                || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
+                || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.clone());
             let later = || later().unwrap_or_default();
             let recorder = self.recorder();
             thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
@@ -409,23 +453,22 @@ impl<S: TraceSink> SpanSink for S {
 
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
-        let text = &event_text(event);
-        let request = || {
-            lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| {
-                span.request
-            })
-        };
+        let around =
+            || lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| span.span);
         let id = if recorder.has_requests() {
-            request().unwrap_or(0)
+            around().unwrap_or(0)
         } else {
             0
         };
-        let record = Record {
-            id,
-            text,
-            ..Record::new(Kind::Instant, ns)
-        };
-        thread_recorder::record(recorder, event.metadata(), record);
+        let record = |visit: &mut dyn Visit| event.record(visit);
+        fields::collect(event.metadata(), record, |payload| {
+            let record = Record {
+                id,
+                payload,
+                ..Record::new(Kind::Instant, ns)
+            };
+            thread_recorder::record(recorder, event.metadata(), record)
+        });
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
@@ -436,17 +479,17 @@ impl<S: TraceSink> SpanSink for S {
         let has_fields = recorder.has_fields(span.metadata);
         let begun = span.extension(|recorded: &mut Recorded, _| {
             let later = if has_fields {
-                recorded.fields.later.text()
+                recorded.fields.later.clone()
             } else {
-                String::new()
+                Vec::new()
             };
-            let is_lost = recorded.lost_by.contains(&Arc::as_ptr(recorder).addr());
-            (recorded.request != 0 && !is_lost).then_some((recorded.request, later))
+            let is_begun = recorded.begun_by.has(recorder.number);
+            is_begun.then_some((recorded.span, later))
         });
-        if let Some((id, text)) = begun.flatten() {
+        if let Some((id, later)) = begun.flatten() {
             let record = Record {
                 id,
-                text: &text,
+                payload: &later,
                 ..Record::new(Kind::AsyncEnd, times.closed_ns)
             };
             thread_recorder::record(recorder, span.metadata, record);
@@ -456,7 +499,12 @@ impl<S: TraceSink> SpanSink for S {
 
 #[cfg(test)]
 mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::{registry, reload};
+
     use super::*;
+    use crate::SpanTimingLayer;
+    use crate::trace::record::Records;
 
     /// The output of a trace may create spans while it writes. Their records would be written, too,
     /// by this trace, or by another trace whose output writes to this one, without end.
@@ -480,16 +528,61 @@ mod tests {
             tracks: Tracks::Requests,
             ..Settings::new(WhenFull::Overwrite)
         };
-        let recorder = Recorder {
-            process: 0,
-            ..Recorder::new(settings)
-        };
-        core::mem::forget((
-            recorder.rings.lock(),
-            recorder.callsites.lock(),
-            recorder.open_spans.lock(),
-        ));
+        let mut recorder = Recorder::new(settings);
+        recorder.rings.hold_for_ever_in_parent();
+        recorder.callsites.hold_for_ever_in_parent();
+        recorder.open_spans.hold_for_ever_in_parent();
         assert!(recorder.add_ring().is_none() && recorder.snapshot().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
+    }
+
+    #[derive(Debug)]
+    struct TestSink(Arc<Recorder>);
+
+    impl TraceSink for TestSink {
+        fn recorder(&self) -> &Arc<Recorder> {
+            &self.0
+        }
+    }
+
+    /// Symptom: with two layers, a recorder whose layer was reloaded while a span was open wrote
+    /// the span's end, which the other layer has timed, without its beginning.
+    #[test]
+    fn a_recorder_writes_no_end_of_a_span_that_began_before_its_layer_was_reloaded() {
+        let recorder = || {
+            let tracks = Tracks::Requests;
+            let settings = Settings::new(WhenFull::Overwrite);
+            Arc::new(Recorder::new(Settings { tracks, ..settings }))
+        };
+        let layer = |recorder: &Arc<Recorder>| {
+            SpanTimingLayer::new().with_sink(TestSink(Arc::clone(recorder)))
+        };
+        let [other, before, after] = [recorder(), recorder(), recorder()];
+        let (reloaded, handle) = reload::Layer::new(layer(&before));
+        let subscriber = registry().with(layer(&other)).with(reloaded);
+        tracing::subscriber::with_default(subscriber, || {
+            let _across = tracing::info_span!("across");
+            handle.reload(layer(&after)).unwrap();
+        });
+        let written = |recorder: &Recorder| {
+            let records = recorder.snapshot().unwrap().threads;
+            let records = records
+                .iter()
+                .flat_map(|thread| Records::new(&thread.words, 0));
+            let kinds = records.map(|record| record.kind);
+            kinds
+                .filter(|kind| *kind != Kind::Block)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(written(&other), [Kind::AsyncBegin, Kind::AsyncEnd]);
+        assert_eq!(written(&before), [Kind::AsyncBegin]);
+        assert_eq!(written(&after), []);
+    }
+
+    #[test]
+    fn any_number_of_recorders_may_have_a_span_s_beginning() {
+        let mut recorders = Recorders::default();
+        (1..=4).for_each(|number| recorders.add(number));
+        assert!((1..=4).all(|number| recorders.has(number)) && !recorders.has(5));
     }
 }

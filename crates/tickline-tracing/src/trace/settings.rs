@@ -1,5 +1,10 @@
 //! The settings of a recorder, which both sinks share.
 
+use std::io;
+use std::path::Path;
+
+use super::trace_file::{TraceFormat, TraceStyle};
+
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
@@ -11,15 +16,9 @@ pub enum Tracks {
     #[default]
     Threads,
     /// A track for each request, with its spans from creation to end, across every `.await`. A
-    /// request is a span without a parent, and all spans below it, on any threads.
-    ///
-    /// In the file, the end of such a span has the request and the name, but does not say which
-    /// beginning it belongs to. Suppose that two spans of one name overlap in a request, and that
-    /// the first ends before the second, as futures in a `join_all` may. A viewer then can't tell
-    /// their ends apart, and may show each span with the end and the later fields of the other. A
-    /// flight recorder also gives an end to the last beginning of the same callsite. It may
-    /// therefore leave out the wrong one of the two, for example in `write_last`. Give such spans
-    /// different names, or use [`Threads`](Self::Threads), whose intervals are right.
+    /// request is a span without a parent, and all spans below it, on any threads. Spans of a
+    /// request that overlap without being inside each other, as futures in a `join_all` do, are on
+    /// further tracks of the request.
     Requests,
     /// Tracks for threads, and tracks for requests.
     ThreadsAndRequests,
@@ -48,6 +47,9 @@ pub(crate) struct Settings {
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
     pub(crate) has_locations: bool,
+    /// The format of the trace; `None` if the name of the file decides.
+    pub(crate) format: Option<TraceFormat>,
+    pub(crate) is_compressed: bool,
 }
 
 /// The methods for the settings of both sinks, in a builder with the field `settings`.
@@ -55,7 +57,8 @@ macro_rules! settings {
     () => {
         /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB, rounded up to a
         /// power of two. The system commits the memory when it is first used. An entered span takes
-        /// 40 bytes, a span of a request 64, an event 32, plus the text of fields and messages.
+        /// 40 bytes, a span of a request 64, an event 32. A field with a number adds 10 bytes; one
+        /// with a text adds 4, and the text.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
             self
@@ -63,17 +66,39 @@ macro_rules! settings {
 
         /// Writes the fields of a span as the arguments of its events. Values that are recorded
         /// later are at the next end of a busy interval, and at the end of the span in its request.
-        /// Values from after the last exit are therefore not on the track of a thread. The
-        /// program's threads format the values when they record them.
+        /// Values from after the last exit are therefore not on the track of a thread.
+        ///
+        /// A program's thread copies numbers, booleans and strings to its ring. It formats only
+        /// values of other types, by their `Debug` or `Display`. If this returns an error or panics,
+        /// the value's text says so, and the program goes on after the panic hook.
+        ///
+        /// The fields of one span or event take at most 16 KiB. If they take more, the longest texts
+        /// are cut, end with `… (cut)`, and are counted by [`TraceSummary::cut_values`]. This holds
+        /// for events without this setting, too.
         pub fn with_fields(mut self) -> Self {
             self.settings.has_fields = true;
             self
         }
 
         /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans
-        /// and events.
+        /// and events. Perfetto's format has it in a place of its own.
         pub fn with_source_locations(mut self) -> Self {
             self.settings.has_locations = true;
+            self
+        }
+
+        /// The format of the trace file. Without this setting, the file's name decides
+        /// ([`TraceFormat::from_path`]), and an output without a name gets JSON.
+        pub fn format(mut self, format: TraceFormat) -> Self {
+            self.settings.format = Some(format);
+            self
+        }
+
+        /// Compresses the trace, in Perfetto's format. The file can be read up to the last flush, or
+        /// the last 256 KiB before their compression. The feature `compression` has the method.
+        #[cfg(feature = "compression")]
+        pub fn compressed(mut self) -> Self {
+            self.settings.is_compressed = true;
             self
         }
 
@@ -88,6 +113,26 @@ macro_rules! settings {
 pub(crate) use settings;
 
 impl Settings {
+    /// The style for a file of this name; `None` for an output without a name.
+    ///
+    /// # Errors
+    ///
+    /// If JSON were to be compressed.
+    pub(crate) fn style(&self, path: Option<&Path>) -> io::Result<TraceStyle> {
+        let by_name = || path.map_or(TraceFormat::Json, TraceFormat::from_path);
+        let style = TraceStyle {
+            format: self.format.unwrap_or_else(by_name),
+            is_compressed: self.is_compressed,
+        };
+        if style.is_compressed && style.format != TraceFormat::Perfetto {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "only a trace in Perfetto's format can be compressed",
+            ));
+        }
+        Ok(style)
+    }
+
     /// The default settings of both sinks.
     pub(crate) fn new(when_full: WhenFull) -> Self {
         Self {

@@ -4,13 +4,25 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tracing_core::Metadata;
+
 use super::record::Word;
 use super::ring::{ControlWord, Ring};
 
-/// The names of callsites, by the address of their metadata. An entry has the name, the target and
-/// the source location, such as `src/main.rs:7`, separated by NULs. The location is empty unless
-/// the settings ask for it.
+/// The names of callsites, by the address of their metadata. An entry has the name, the target, the
+/// source location, such as `src/main.rs:7`, and the names of all fields, separated by NULs. The
+/// location is empty unless the settings ask for it.
 pub(crate) type Callsites = HashMap<usize, Arc<str>>;
+
+/// The names of a callsite, as in [`Callsites`].
+pub(crate) fn names_of(metadata: &Metadata<'_>, location: &str) -> Arc<str> {
+    let mut names = [metadata.name(), metadata.target(), location].join("\0");
+    for field in metadata.fields() {
+        names.push('\0');
+        names.push_str(&field.name().replace('\0', "\u{FFFD}"));
+    }
+    names.into()
+}
 
 /// The number of open spans of requests, by time of creation and address of the callsite.
 pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;

@@ -25,6 +25,10 @@ pub struct TraceSummary {
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
     /// the recorder itself.
     pub damaged_records: u64,
+    /// The number of values of fields that are cut, because the fields of one span or event take at
+    /// most 16 KiB: the longest values are cut, and end with `… (cut)`. A span's value counts at
+    /// each of its intervals.
+    pub cut_values: u64,
     /// The number of spans of requests that the trace of an ended process leaves out, because they
     /// may have ended: overwritten records of other threads, from after these spans' beginnings,
     /// may include their ends.
@@ -39,7 +43,12 @@ impl TraceSummary {
             Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
             Kind::End | Kind::AsyncEnd => self.ended += 1,
             Kind::Instant => self.events += 1,
-            Kind::Rest | Kind::Block | Kind::RepeatedBegin | Kind::Unrepeated | Kind::Name => {}
+            Kind::Rest
+            | Kind::Block
+            | Kind::RepeatedBegin
+            | Kind::Unrepeated
+            | Kind::Name
+            | Kind::Follows => {}
         }
         // If a request's span ended on another thread, its end may be counted before its beginning.
         self.unended_intervals = self.intervals.saturating_sub(self.ended);

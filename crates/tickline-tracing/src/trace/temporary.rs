@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
 
-/// A number that is unique in this process: for a request, a file, or a thread.
+/// A number that is unique in this process: for a block of spans' numbers, a file, or a thread.
 pub(crate) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // ORDERING: Relaxed: the number orders no memory.

@@ -7,11 +7,13 @@ use std::thread;
 
 use tracing_core::span::Id;
 
-use super::fields::{AFTER_NAME, Text};
-use super::record::{BLOCK, Kind, MAX_TEXT, Record};
+use super::encoding;
+use super::fields::SpanBytes;
+use super::record::{BLOCK, Kind, Record, index};
 use super::recorder::Recorder;
 use super::ring::Ring;
 use super::settings::WhenFull;
+use super::temporary::next_number;
 use crate::layer::sink::Span;
 use crate::layer::timing::StaticMetadata;
 
@@ -32,7 +34,7 @@ struct Entered {
     /// Whether the span's beginning is in the ring.
     is_begun: bool,
     /// The span's fields at the enter.
-    text: Option<Arc<Text>>,
+    fields: Option<Arc<SpanBytes>>,
 }
 
 pub(crate) struct ThreadRecorder {
@@ -51,11 +53,38 @@ impl Drop for ThreadRecorder {
     }
 }
 
+/// The bytes of a span's fields.
+#[inline]
+fn bytes_of(fields: Option<&Arc<SpanBytes>>) -> &[u8] {
+    fields.map_or(&[], |fields| &fields.bytes)
+}
+
 thread_local! {
     /// This thread's state for each recorder.
     static RECORDERS: RefCell<Vec<ThreadRecorder>> = const { RefCell::new(Vec::new()) };
     /// Whether this thread is a reader. A reader records nothing itself.
     pub(crate) static IS_READER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The number of spans' numbers that a thread takes at once, so that threads rarely write to the
+/// memory that they share.
+const NUMBERS: u64 = 256;
+
+/// A number for a span of this thread, which is unique in the process, and at least 1. Small
+/// numbers take few bytes in a trace.
+#[inline]
+pub(crate) fn next_span() -> u64 {
+    thread_local! {
+        static NEXT: Cell<u64> = const { Cell::new(0) };
+    }
+    let next = NEXT.get();
+    let span = if next.is_multiple_of(NUMBERS) {
+        next_number() * NUMBERS
+    } else {
+        next
+    };
+    NEXT.set(span + 1);
+    span
 }
 
 /// Calls `run` with this thread's state. A thread that is ending has lost its thread-local memory,
@@ -127,17 +156,16 @@ impl ThreadRecorder {
         recorder: &Recorder,
         span: &Span<'_>,
         ns: u64,
-        text: Option<Arc<Text>>,
+        fields: Option<Arc<SpanBytes>>,
     ) {
         if let Some(index) = self.find(span.id) {
             self.entered[index].depth += 1;
             return;
         }
         let callsite = self.callsite(recorder, span.metadata);
-        let members = text.as_ref().map_or("", |text| &text.members);
         let record = Record {
             callsite,
-            text: members,
+            payload: bytes_of(fields.as_ref()),
             ..Record::new(Kind::Begin, ns)
         };
         let is_begun = self.write(recorder, &record);
@@ -148,17 +176,18 @@ impl ThreadRecorder {
             ns,
             depth: 1,
             is_begun,
-            text,
+            fields,
         });
     }
 
-    /// Calls `text` only if any thread has recorded values of the span's fields since the enter.
+    /// Calls `later` for the fields of the end only if any thread has recorded values of the span's
+    /// fields since the enter.
     pub(crate) fn exit(
         &mut self,
         recorder: &Recorder,
         span: &Id,
         ns: u64,
-        text: impl FnOnce() -> String,
+        later: impl FnOnce() -> Vec<u8>,
     ) {
         let Some(index) = self.find(span) else { return };
         let entered = &mut self.entered[index];
@@ -167,27 +196,28 @@ impl ThreadRecorder {
             return;
         }
         let is_old = entered
-            .text
+            .fields
             .as_ref()
-            .is_some_and(|text| text.is_old.get().is_some());
-        let text = if is_old { text() } else { String::new() };
+            .is_some_and(|fields| fields.is_old());
+        let payload = if is_old { later() } else { Vec::new() };
         // In the file an end belongs to the last beginning. If the thread is still in spans that it
         // entered later, these end here and begin again.
         for later in (index + 1..self.entered.len()).rev() {
-            self.end(recorder, later, ns, "");
+            self.end(recorder, later, ns, &[]);
         }
-        self.end(recorder, index, ns, &text);
+        self.end(recorder, index, ns, &payload);
         // `Vec::remove` cost 30 instructions a span more than these swaps, by callgrind.
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
             let Entered {
-                callsite, ref text, ..
+                callsite,
+                ref fields,
+                ..
             } = self.entered[later];
-            let text = text.clone();
-            let members = text.as_ref().map_or("", |text| &text.members);
+            let fields = fields.clone();
             let record = Record {
                 callsite,
-                text: members,
+                payload: bytes_of(fields.as_ref()),
                 ..Record::new(Kind::Begin, ns)
             };
             self.entered[later].is_begun = self.write(recorder, &record);
@@ -198,12 +228,12 @@ impl ThreadRecorder {
     /// Records the end of the entered span at `index`. The span counts as begun until the record is
     /// written: if the record begins a block, that block repeats the span's beginning.
     #[inline]
-    fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, text: &str) {
+    fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, payload: &[u8]) {
         if self.entered[index].is_begun {
             self.write(
                 recorder,
                 &Record {
-                    text,
+                    payload,
                     ..Record::new(Kind::End, ns)
                 },
             );
@@ -219,7 +249,7 @@ impl ThreadRecorder {
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
-    /// written. An end without text always has room, because `has_room` has kept the words free
+    /// written. An end without fields always has room, because `has_room` has kept the words free
     /// since the span began.
     #[inline]
     fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
@@ -227,15 +257,12 @@ impl ThreadRecorder {
             self.ring.count_dropped();
             return false;
         }
-        if record.text.len() > MAX_TEXT {
-            return self.write_shortened(recorder, *record);
-        }
         let mut record = *record;
         if recorder.settings.when_full != WhenFull::Overwrite
             && !self.has_room(recorder, record.words())
         {
             if record.kind == Kind::End {
-                record.text = "";
+                record.payload = &[];
             } else {
                 self.ring.count_dropped();
                 return false;
@@ -246,23 +273,6 @@ impl ThreadRecorder {
         }
         self.ring.push(&record);
         true
-    }
-
-    #[cold]
-    fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
-        let name = if record.kind == Kind::Instant {
-            format!("\"long event\"{AFTER_NAME}")
-        } else {
-            String::new()
-        };
-        let text = format!("{name}\"bytes left out\":{}", record.text.len());
-        self.write(
-            recorder,
-            &Record {
-                text: &text,
-                ..record
-            },
-        )
     }
 
     #[cold]
@@ -277,18 +287,20 @@ impl ThreadRecorder {
         }
         // A reader that begins at this block needs the beginnings of the entered spans, or at least
         // their number, by which it finds the beginning for each end.
-        let mut words = 0;
+        let (mut words, mut shortened) = (0, Vec::new());
         let mut begun = self.entered.iter().filter(|entered| entered.is_begun);
         for entered in begun.by_ref().take(REPEATED) {
-            let text = entered.text.as_ref().map_or("", |text| &text.members);
-            let callsite = entered.callsite;
             let mut record = Record {
-                callsite,
-                text,
+                callsite: entered.callsite,
                 ..Record::new(Kind::RepeatedBegin, entered.ns)
             };
-            if words + record.words() > BLOCK / 4 {
-                record.text = "";
+            // The records together take about a quarter of the block.
+            let room = (BLOCK / 4).saturating_sub(words + record.words()) * 8;
+            record.payload = bytes_of(entered.fields.as_ref());
+            if record.payload.len() > index(room) {
+                shortened.clear();
+                encoding::push_within(&mut shortened, record.payload, index(room));
+                record.payload = &shortened;
             }
             words += record.words();
             self.ring.push(&record);
@@ -316,5 +328,89 @@ impl ThreadRecorder {
             thread::sleep(Duration::from_micros(50));
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::trace::settings::Settings;
+
+    /// A recorder with the smallest rings, of four blocks, whose reader only counts its wakes.
+    struct Woken {
+        recorder: Arc<Recorder>,
+        wakes: Arc<AtomicU32>,
+    }
+
+    impl Woken {
+        fn new() -> Self {
+            let recorder = Arc::new(Recorder::new(Settings {
+                bytes_per_thread: 1,
+                ..Settings::new(WhenFull::Drop)
+            }));
+            let wakes = Arc::new(AtomicU32::new(0));
+            let counted = Arc::clone(&wakes);
+            let reader = thread::spawn(move || {
+                loop {
+                    thread::park();
+                    // ORDERING: Relaxed: the count orders no other memory.
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            recorder.reader.set(reader.thread().clone()).unwrap();
+            Self { recorder, wakes }
+        }
+
+        fn write(&self, words: u64) {
+            let record = Record::new(Kind::Instant, 1);
+            for _ in 0..words / record.words() {
+                let write = |state: &mut ThreadRecorder| state.write(&self.recorder, &record);
+                assert_eq!(with(&self.recorder, write), Some(true));
+            }
+        }
+
+        fn is_woken(&self) -> bool {
+            // ORDERING: Relaxed: the count orders no other memory.
+            self.wakes.load(Ordering::Relaxed) > 0
+        }
+
+        /// A wake takes effect after a while.
+        fn is_woken_soon(&self) -> bool {
+            thread::sleep(Duration::from_millis(100));
+            self.is_woken()
+        }
+    }
+
+    /// Otherwise a busy thread's records would be dropped until the writer's next round.
+    #[test]
+    fn the_reader_is_woken_when_a_quarter_of_the_ring_is_full() {
+        let reader = Woken::new();
+        reader.write(BLOCK + BLOCK / 2);
+        let start = Instant::now();
+        while !reader.is_woken() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no wake");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_reader_is_not_woken_before_a_quarter_of_the_ring_is_full() {
+        let reader = Woken::new();
+        reader.write(BLOCK / 2);
+        assert!(!reader.is_woken_soon());
+    }
+
+    #[test]
+    fn the_reader_is_not_woken_for_records_that_it_has_taken() {
+        let reader = Woken::new();
+        reader.write(BLOCK / 2);
+        for ring in reader.recorder.rings().unwrap() {
+            ring.take(&mut Vec::new());
+        }
+        reader.write(BLOCK);
+        assert!(!reader.is_woken_soon());
     }
 }

@@ -267,7 +267,7 @@ fn with_a_name_of(length: usize) -> Vec<u8> {
     // Words of the ring of names: its end, and the head and the text of its first record.
     let [end, head, text] = [512, 512 + 32 + 5, 512 + 32 + 9];
     let mut bytes = sample().to_vec();
-    for (word, value) in [(end, 200), (head, 8 | (length as u64) << 8)] {
+    for (word, value) in [(end, 600), (head, 8 | (length as u64) << 8)] {
         bytes[8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
     }
     bytes[8 * text..][..length].fill(b'x');

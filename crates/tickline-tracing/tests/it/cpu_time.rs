@@ -1,6 +1,6 @@
 //! The CPU time of spans.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -152,4 +152,47 @@ fn another_layer_reads_a_span_s_cpu_time() {
     let told: Vec<_> = told.iter().collect();
     assert_eq!(told[0], None);
     assert!(told[1] >= Some(Duration::from_millis(1)), "{told:?}");
+}
+
+/// Symptom: in a forked child, a span that was open at the fork had 0 ns of CPU time, beside 20 ms
+/// of busy time.
+#[test]
+fn the_cpu_time_of_a_span_that_a_fork_crosses_is_unknown() {
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let add = Arc::clone(&found);
+    let layer = SpanTimingLayer::new()
+        .with_sink(CpuTimer)
+        .with_callback(move |span| {
+            let known = span.cpu_time().is_some();
+            add.lock().unwrap().push((span.name(), known));
+        });
+    with(layer, || {
+        let across = info_span!("across").entered();
+        let idle = info_span!("idle");
+        idle.in_scope(|| ());
+        let in_child = || {
+            drop(across);
+            drop(idle);
+            info_span!("inside").in_scope(|| ());
+        };
+        // SAFETY: the child uses only memory of its own, and leaves by `_exit`.
+        match unsafe { libc::fork() } {
+            0 => {
+                in_child();
+                let expected = [("idle", true), ("across", false), ("inside", true)];
+                let is_right = *found.lock().unwrap() == expected;
+                // SAFETY: the child ends here.
+                unsafe { libc::_exit(if is_right { 0 } else { 1 }) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: `status` is valid for a write.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!(status, 0);
+                in_child();
+            }
+        }
+    });
+    let all_are_known = found.lock().unwrap().iter().all(|(_, known)| *known);
+    assert!(all_are_known, "in the parent");
 }

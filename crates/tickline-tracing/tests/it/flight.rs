@@ -200,7 +200,8 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         let marks = events
             .iter()
             .filter(|event| event["args"]["overwritten"].is_u64());
-        let since = json!(Duration::from_nanos(since_ns).as_secs_f64() * 1e6);
+        let (us, ns) = (since_ns / 1_000, since_ns % 1_000);
+        let since = json!(format!("{us}.{ns:03}").parse::<f64>().unwrap());
         assert!(
             marks.map(|event| &event["ts"]).eq([&since]),
             "{since} {events:?}"

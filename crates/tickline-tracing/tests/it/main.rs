@@ -12,9 +12,13 @@ mod chrome;
 mod common;
 #[cfg(all(unix, feature = "cpu-time"))]
 mod cpu_time;
+mod fields;
 mod flight;
 mod formats;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
+mod perfetto;
+#[path = "../perfetto/mod.rs"]
+mod perfetto_view;
 mod sinks;
 mod spans;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tickline_core::gate::Clocksource;
 use tickline_core::try_lock::LockToken;
 
-use super::WakeCause;
+use super::{STACK_BYTES, WakeCause};
 use crate::options::{EnvironmentSwitch, Probes};
 
 #[cfg(all(windows, not(miri)))]
@@ -113,8 +113,16 @@ impl Thread {
         name: Option<&'static CStr>,
         work: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
+        Self::spawn_with_stack(name, STACK_BYTES, work)
+    }
+
+    pub(crate) fn spawn_with_stack(
+        name: Option<&'static CStr>,
+        stack_bytes: usize,
+        work: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
         // With a size, std does not ask the environment for one, under a lock.
-        let mut builder = Builder::new().stack_size(256 * 1024);
+        let mut builder = Builder::new().stack_size(stack_bytes);
         if let Some(name) = name {
             builder = builder.name(name.to_string_lossy().into_owned());
         }
@@ -125,6 +133,10 @@ impl Thread {
 
     pub(crate) fn join(self) {
         ManuallyDrop::into_inner(self.0).join().ok();
+    }
+
+    pub(crate) fn detach(self) {
+        drop(ManuallyDrop::into_inner(self.0));
     }
 }
 

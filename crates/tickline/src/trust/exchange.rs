@@ -8,7 +8,7 @@
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 use tickline_core::gate::CounterDifference;
@@ -293,16 +293,23 @@ pub fn cpus() -> Vec<u32> {
     sys::comparable_cpus()
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Calls `work` in a thread that is pinned to `cpu`, and returns its result. `None` if the process
-/// may not use such a CPU, or if `work` panics.
-pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let pinned = move || sys::pin_this_thread(cpu).then(work);
-        let thread = std::thread::Builder::new()
-            .name("tickline-cpus".to_owned())
-            .spawn_scoped(scope, pinned);
-        thread.ok()?.join().ok()?
-    })
+/// may not use such a CPU, or if `work` panics. A forked child may call this, too.
+pub fn on_cpu<T: Send + 'static>(cpu: u32, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let found = Arc::new(Mutex::new(None));
+    let found_inside = Arc::clone(&found);
+    let thread = Thread::spawn(Some(c"tickline-cpus"), move || {
+        if sys::pin_this_thread(cpu) {
+            let result = work();
+            *lock(&found_inside) = Some(result);
+        }
+    });
+    thread.ok()?.join();
+    lock(&found).take()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tickline::for_program::exchange;
 use tickline::{
     Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Gate, Probes, Reason, Trust,
 };
@@ -37,6 +38,7 @@ in_processes! { in_child_of_a_kernel:
     with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one,
     with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait,
     a_child_that_is_forked_while_a_thread_begins_can_start,
+    a_child_that_is_forked_while_a_thread_begins_can_pin_one,
 }
 
 fn a_reading_starts_no_thread() {
@@ -358,6 +360,18 @@ fn with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait() {
 /// Symptom: the thread of a child never ran, and the child's drop waited for it for ever. Cause: at
 /// the fork, another thread of std was beginning, and held a lock of std.
 fn a_child_that_is_forked_while_a_thread_begins_can_start() {
+    in_forks_while_threads_begin(|| drop(tickline::start().unwrap()));
+}
+
+/// The program `tickline` reads the counters on threads that it pins. Symptom as above.
+fn a_child_that_is_forked_while_a_thread_begins_can_pin_one() {
+    let Some(&cpu) = exchange::cpus().first() else {
+        return skip("no CPU that is known");
+    };
+    in_forks_while_threads_begin(|| assert_eq!(exchange::on_cpu(cpu, || 7), Some(7)));
+}
+
+fn in_forks_while_threads_begin(body: impl Fn()) {
     for _ in 0..8 {
         let begin_one = || std::thread::spawn(|| ()).join().unwrap();
         std::thread::spawn(move || std::iter::repeat_with(begin_one).for_each(drop));
@@ -366,7 +380,7 @@ fn a_child_that_is_forked_while_a_thread_begins_can_start() {
         in_fork(|| {
             // SAFETY: passes a number. The signal has no handler, so it ends a child that hangs.
             unsafe { libc::alarm(60) };
-            drop(tickline::start().unwrap());
+            body();
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use tickline_tracing::flight;
+use tickline_tracing::flight::{self, TraceFormat};
 
 use crate::args::Flight;
 use crate::exit::Exit;
@@ -18,7 +18,9 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     }
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
-    let found = flight::convert(file, &mut trace).map_err(|error| with_path(&args.file, &error))?;
+    let format = TraceFormat::from_path(&args.out);
+    let found = flight::convert_to(file, &mut trace, format)
+        .map_err(|error| with_path(&args.file, &error))?;
     let spans = found.intervals;
     let open = found.unended_intervals;
     let events = found.events;

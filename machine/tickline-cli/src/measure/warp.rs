@@ -166,7 +166,9 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
         .cpus
         .first()
         .ok_or("this system does not say on which CPUs a thread may run")?;
-    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
+    let rate = exchange::on_cpu(first, move || {
+        (rate_hz(counter), resolution_ticks(&counter))
+    });
     let (frequency_hz, resolution_ticks) = rate.filter(|(hz, _)| *hz > 0.0).ok_or(
         "the counter's rate was not measured: no thread could be started on the first CPU",
     )?;

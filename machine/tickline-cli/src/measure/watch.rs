@@ -190,10 +190,9 @@ impl Sampler {
 
 /// Takes a sample on `cpu`; `None` if the thread cannot run there now.
 fn sample_on(cpu: u32, start: Instant) -> Option<OffsetSample> {
-    let sample = || track::sample(Clock::global(), start.elapsed().as_secs_f64());
-    exchange::on_cpu(cpu, || OffsetSample {
+    exchange::on_cpu(cpu, move || OffsetSample {
         cpu: Some(cpu),
-        ..sample()
+        ..track::sample(Clock::global(), start.elapsed().as_secs_f64())
     })
 }
 

@@ -10,9 +10,11 @@
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
+
+use crate::layer::process_mutex::ProcessMutex;
 
 /// The number of fine buckets in a power of two. Each time below `STEPS` ns has a fine bucket of
 /// its own.
@@ -34,9 +36,9 @@ pub(super) struct Series {
     /// The values of the labels, in the order of the labels.
     pub(super) values: Vec<String>,
     /// The counts of all threads, including threads that have ended.
-    counts: Mutex<Vec<Arc<Counts>>>,
+    counts: ProcessMutex<Vec<Arc<Counts>>>,
     /// The times before the last reset.
-    before_reset: Mutex<Times>,
+    before_reset: ProcessMutex<Times>,
 }
 
 /// The counts of one thread, which the thread shares only with the series. When the thread has
@@ -99,10 +101,6 @@ fn longest_ns(bounds_ns: &[u64], number: usize) -> u64 {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Series {
     pub(super) fn new(values: Vec<String>) -> Self {
         Self {
@@ -111,31 +109,38 @@ impl Series {
         }
     }
 
-    /// Counts that no other thread uses: those of a thread that has ended, or new ones.
-    pub(super) fn claim_counts(&self, bounds_ns: &Arc<[u64]>) -> Arc<Counts> {
+    /// Counts that no other thread uses: those of a thread that has ended, or new ones. `None` in a
+    /// forked child if a thread of the parent was claiming counts at the fork.
+    pub(super) fn claim_counts(&self, bounds_ns: &Arc<[u64]>) -> Option<Arc<Counts>> {
         // `get_mut` synchronises with the drop by the thread before, so this thread sees its
         // counts.
         let is_free = |counts: &mut Arc<Counts>| Arc::get_mut(counts).is_some();
-        let free = lock(&self.counts)
+        let free = self
+            .counts
+            .lock()?
             .iter_mut()
             .find_map(|counts| is_free(counts).then(|| Arc::clone(counts)));
-        free.unwrap_or_else(|| {
-            let new = Arc::new(Counts::new(Arc::clone(bounds_ns)));
-            lock(&self.counts).push(Arc::clone(&new));
-            new
-        })
+        if free.is_some() {
+            return free;
+        }
+        let new = Arc::new(Counts::new(Arc::clone(bounds_ns)));
+        self.counts.lock()?.push(Arc::clone(&new));
+        Some(new)
     }
 
     pub(super) fn sum_ns(&self) -> u64 {
-        lock(&self.counts)
+        self.counts
+            .lock()
             .iter()
+            .flat_map(|counts| counts.iter())
             .map(|counts| read(&counts.sum_ns))
             .fold(0, u64::saturating_add)
     }
 
     pub(super) fn times(&self) -> Times {
         let mut times = Times::new();
-        for counts in &*lock(&self.counts) {
+        let all = self.counts.lock();
+        for counts in all.iter().flat_map(|all| all.iter()) {
             for (chunk, in_chunk) in counts.chunks.iter().enumerate() {
                 let in_chunk = in_chunk.get().map(|in_chunk| in_chunk.iter().map(read));
                 let counted = (chunk * STEPS..).zip(in_chunk.into_iter().flatten());
@@ -150,17 +155,18 @@ impl Series {
     }
 
     pub(super) fn times_since_reset(&self) -> Times {
-        let before_reset = lock(&self.before_reset);
+        let before_reset = self.before_reset.lock();
         let mut times = self.times();
-        for (longest_ns, count) in &*before_reset {
+        for (longest_ns, count) in before_reset.iter().flat_map(|before| before.iter()) {
             times.entry(*longest_ns).and_modify(|all| *all -= count);
         }
         times
     }
 
     pub(super) fn reset(&self) {
-        let mut before_reset = lock(&self.before_reset);
-        *before_reset = self.times();
+        if let Some(mut before_reset) = self.before_reset.lock() {
+            *before_reset = self.times();
+        }
     }
 }
 
@@ -239,15 +245,24 @@ mod tests {
     #[test]
     fn a_thread_adds_to_the_counts_of_ended_threads() {
         let (series, bounds_ns) = (Series::default(), Arc::default());
-        let count = || (0..2).for_each(|_| series.claim_counts(&bounds_ns).record(5));
+        let count = || (0..2).for_each(|_| series.claim_counts(&bounds_ns).unwrap().record(5));
         thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(count)));
         assert_eq!(
             (series.times(), series.sum_ns()),
             (Times::from([(5, 6)]), 30)
         );
         assert!(
-            lock(&series.counts).len() <= 3,
+            series.counts.lock().unwrap().len() <= 3,
             "no more than threads that ran at once"
         );
+    }
+
+    /// Symptom: a forked child hung at its first span of a series.
+    #[test]
+    fn a_child_whose_parent_claimed_counts_counts_nothing() {
+        let mut series = Series::default();
+        series.counts.hold_for_ever_in_parent();
+        assert!(series.claim_counts(&Arc::default()).is_none());
+        assert!(series.times().is_empty());
     }
 }

@@ -29,7 +29,9 @@ use tracing_core::field::{Field, Visit};
 
 use super::series::{Counts, Series};
 use super::{NAME, TARGET};
+use crate::layer::process_mutex::ProcessMutex;
 use crate::layer::timing::StaticMetadata;
+use crate::layer::user_value;
 
 /// The limit of series; the series [`OTHER`] comes on top of it.
 const MAX_SERIES: usize = 1_000;
@@ -50,6 +52,8 @@ pub(super) struct Table {
     slots: Box<[OnceLock<Box<Series>>]>,
     /// The number of series, including those that a thread is just adding.
     series_count: AtomicUsize,
+    /// The lock of a thread that fills a slot.
+    adding: ProcessMutex<()>,
     /// The index of the series [`OTHER`].
     pub(super) other_index: usize,
 }
@@ -70,6 +74,7 @@ impl Table {
             bounds_ns,
             slots,
             series_count: AtomicUsize::new(0),
+            adding: ProcessMutex::default(),
             other_index: 0,
         };
         table.other_index = table.find_or_add(labels.iter().map(|_| OTHER));
@@ -163,7 +168,8 @@ impl Table {
             .series_count
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .is_ok();
-        if has_room && slot.set(Box::new(Series::new(values))).is_err() {
+        let add = || self.adding.fill(slot, Box::new(Series::new(values)));
+        if has_room && add() != Some(true) {
             // ORDERING: Relaxed: the count orders no other memory.
             self.series_count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -222,7 +228,7 @@ impl ThreadCounts {
         if counts.is_none() {
             *counts = table.slots[series]
                 .get()
-                .map(|series| series.claim_counts(&table.bounds_ns));
+                .and_then(|series| series.claim_counts(&table.bounds_ns));
         }
         counts.as_ref()?.record(ns);
         Some(())
@@ -333,7 +339,7 @@ impl Callsite {
 impl Visit for Callsite {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.label(field).is_some() {
-            self.record_str(field, &format!("{value:?}"));
+            self.record_str(field, &user_value::text(value));
         }
     }
 

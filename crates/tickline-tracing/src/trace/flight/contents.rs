@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tickline::Instant;
 
-use crate::trace::fields;
+use crate::trace::encoding;
 use crate::trace::record::{Kind, Record, Records};
 use crate::trace::snapshot::{Snapshot, ThreadSnapshot};
 use crate::trace::summary::TraceSummary;
@@ -70,7 +70,7 @@ impl<'a> TraceContents<'a> {
         };
         let (mut blocks, mut first_ns) = (0, u64::MAX);
         for mut record in &mut records {
-            if !fields::is_whole(&record) {
+            if !encoding::are_valid(record.payload) {
                 self.summary.damaged_records += 1;
                 continue;
             }
@@ -110,8 +110,8 @@ impl<'a> TraceContents<'a> {
         let ends_lost_before_ns = snapshot
             .ends_lost_before_ns
             .max(self.summary.complete_since.map_or(0, Instant::as_nanos));
-        // Stacks of the indices of beginnings: one for each thread, and one for each pair of a
-        // request's number and a callsite.
+        // Stacks of the indices of beginnings: one for each thread, and one for each span of a
+        // request.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
         for index in 0..self.records.len() {
             let TraceRecord {
@@ -128,7 +128,7 @@ impl<'a> TraceContents<'a> {
             } = self.records[index];
             let begins = match kind {
                 Kind::Begin | Kind::Unrepeated | Kind::End => inside.entry(thread).or_default(),
-                Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
+                Kind::AsyncBegin | Kind::AsyncEnd => open.entry(id).or_default(),
                 _ => {
                     self.records[index].is_wanted = ns >= since_ns;
                     continue;
@@ -215,10 +215,11 @@ mod tests {
     fn a_torn_record_does_not_set_the_end() {
         let ring = Ring::new(1);
         ring.begin_block(1, 0);
-        for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
+        // The second field has no value.
+        for (ns, payload) in [(5, &[0, 0][..]), (u64::MAX, &[0, 0, 2, 1])] {
             ring.push(&Record {
                 callsite: 7,
-                text,
+                payload,
                 ..Record::new(Kind::Begin, ns)
             });
         }

@@ -11,9 +11,7 @@ use core::{mem, ptr};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The stack that a thread has besides the least that libc needs. The figure is address space, not
-/// memory.
-const STACK_BYTES: usize = 256 * 1024;
+use crate::sys::STACK_BYTES;
 
 /// A running thread.
 #[derive(Debug)]
@@ -32,6 +30,15 @@ impl Thread {
         name: Option<&'static CStr>,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
+        Self::spawn_with_stack(name, STACK_BYTES, work)
+    }
+
+    /// `stack_bytes` are those besides the least that libc needs.
+    pub(crate) fn spawn_with_stack(
+        name: Option<&'static CStr>,
+        stack_bytes: usize,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
         let named = move || {
             if let Some(name) = name {
                 // SAFETY: the name is valid, and ends with a zero.
@@ -45,7 +52,7 @@ impl Thread {
             unsafe { mem::zeroed() };
         // SAFETY: `attributes` is valid for a write.
         unsafe { libc::pthread_attr_init(&raw mut attributes) };
-        let stack_bytes = STACK_BYTES + min_stack_bytes(&attributes);
+        let stack_bytes = stack_bytes.saturating_add(min_stack_bytes(&attributes));
         // SAFETY: `attributes` is initialised.
         unsafe { libc::pthread_attr_setstacksize(&raw mut attributes, stack_bytes) };
         // SAFETY: `begin` takes `work`, and runs only if the call returns 0.
@@ -66,6 +73,13 @@ impl Thread {
     pub(crate) fn join(self) {
         // SAFETY: the thread was made by `spawn`, and is joined once: this takes `self`.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+
+    /// Lets libc free the thread when it ends.
+    pub(crate) fn detach(self) {
+        // SAFETY: the thread was made by `spawn`, and is neither joined nor detached: this takes
+        // `self`.
+        unsafe { libc::pthread_detach(self.0) };
     }
 }
 

@@ -1,0 +1,112 @@
+//! A lock for which no forked child waits for ever.
+//!
+//! A child has only the thread that forked. If another thread of the parent held a lock at the
+//! fork, it stays locked in the child, and what it protects may be half changed. A child therefore
+//! gives such a lock up after a while. A `pthread_atfork` handler could take all locks before a
+//! fork; but it would then wait for them at each fork, and deadlock if the thread that forks holds
+//! one.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::{process, thread};
+
+/// How often a thread of a forked child tries to take a lock, 50 us apart. Another thread of the
+/// child holds a lock for microseconds.
+const TRIES: u32 = 1_000;
+
+/// Calls `lock` until it returns a guard; `None` after [`TRIES`] failures, as in a forked child if
+/// a thread of the parent held the lock.
+pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
+    (0..TRIES).find_map(|_| {
+        let guard = lock();
+        if guard.is_none() {
+            thread::sleep(Duration::from_micros(50));
+        }
+        guard
+    })
+}
+
+/// A mutex that ignores poison, and that a forked child gives up.
+#[derive(Debug)]
+pub(crate) struct ProcessMutex<T> {
+    mutex: Mutex<T>,
+    /// The process that made the mutex.
+    process: u32,
+    /// Whether this process, a forked child, has given the lock up.
+    is_lost: AtomicBool,
+}
+
+impl<T: Default> Default for ProcessMutex<T> {
+    fn default() -> Self {
+        Self {
+            mutex: Mutex::default(),
+            process: process::id(),
+            is_lost: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<T> ProcessMutex<T> {
+    /// Locks the value. `None` in a forked child if a thread of the parent held the lock at the
+    /// fork. Only the first such call waits, for 50 ms.
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, T>> {
+        // ORDERING: Relaxed: the flag publishes no other memory.
+        if self.is_lost.load(Ordering::Relaxed) {
+            return None;
+        }
+        let guard = lock_with_retries(|| match self.mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::WouldBlock) if process::id() != self.process => None,
+            Err(_) => Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+        });
+        if guard.is_none() {
+            // ORDERING: Relaxed, as above.
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        guard
+    }
+
+    /// Fills the cell, and returns whether it was empty; `None` if the lock is lost. If each thread
+    /// fills cells in this way, a forked child finds no cell that is being filled. It would wait
+    /// for such a cell for ever.
+    pub(crate) fn fill<C>(&self, cell: &OnceLock<C>, content: C) -> Option<bool> {
+        let guard = self.lock()?;
+        let result = cell.set(content);
+        drop(guard);
+        // No memory is freed under the lock, because the allocator may create spans.
+        Some(result.is_ok())
+    }
+
+    /// Makes the mutex as a forked child finds it if a thread of its parent held the lock.
+    #[cfg(test)]
+    pub(crate) fn hold_for_ever_in_parent(&mut self) {
+        core::mem::forget(self.mutex.lock());
+        self.process ^= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_gives_a_lock_up_that_a_thread_of_its_parent_held() {
+        let mut mutex = ProcessMutex::<()>::default();
+        mutex.hold_for_ever_in_parent();
+        assert!(mutex.lock().is_none());
+    }
+
+    #[test]
+    fn a_thread_waits_for_another_thread_of_its_process() {
+        let mutex = ProcessMutex::<u32>::default();
+        let mut first = mutex.lock().unwrap();
+        thread::scope(|scope| {
+            let second = scope.spawn(|| *mutex.lock().unwrap());
+            thread::sleep(Duration::from_millis(200));
+            *first = 7;
+            drop(first);
+            assert_eq!(second.join().unwrap(), 7);
+        });
+    }
+}

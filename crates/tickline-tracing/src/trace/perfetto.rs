@@ -1,0 +1,171 @@
+//! A trace in Perfetto's own format: a list of packets in Protocol Buffers
+//! (<https://perfetto.dev/docs/reference/trace-packet-proto>).
+//!
+//! The packets of a thread are a sequence. A sequence has a clock of its own, whose times are
+//! differences to the packet before; a default track, that of the thread; and the names that its
+//! packets refer to by number. All packets of requests are one more sequence, whose events name
+//! their tracks:
+//!
+//! ```text
+//! process --+-- thread              (a track for each thread)
+//!           +-- request --+-- span  (for spans that overlap: see `span_tracks.rs`)
+//!           +-- counter
+//! ```
+//!
+//! The first packet of a sequence says that it needs no packets before it. So a file that lacks its
+//! end can be read up to the last whole packet.
+
+pub(crate) mod clocks;
+mod encoder;
+mod names;
+mod proto;
+
+use core::time::Duration;
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clocks::ClockReadings;
+use encoder::Encoder;
+
+use super::encoding::{Field, Value};
+use super::json::BUFFER;
+use super::record::Record;
+
+/// The time after which the clocks are read again, because they are slewed. Perfetto's own recorder
+/// does it as often.
+const READ_CLOCKS_EVERY: Duration = Duration::from_secs(10);
+
+/// Writes a trace.
+pub(crate) struct Trace<W: Write> {
+    output: BufWriter<W>,
+    encoder: Encoder,
+    /// When the clocks were read last; `None` for the trace of another process.
+    clocks_read: Option<Instant>,
+    #[cfg(feature = "compression")]
+    compresses: bool,
+}
+
+impl<W: Write> Trace<W> {
+    /// Begins the trace of a process.
+    pub(crate) fn begin(
+        output: W,
+        process: u32,
+        name: &str,
+        readings: &ClockReadings,
+        compresses: bool,
+    ) -> io::Result<Self> {
+        #[cfg(not(feature = "compression"))]
+        let _ = compresses;
+        let mut trace = Self {
+            output: BufWriter::with_capacity(BUFFER, output),
+            encoder: Encoder::begin(process, name, readings),
+            clocks_read: (*readings != ClockReadings::unknown()).then(Instant::now),
+            #[cfg(feature = "compression")]
+            compresses,
+        };
+        trace.put()?;
+        Ok(trace)
+    }
+
+    /// Writes the name of a thread.
+    pub(crate) fn write_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
+        self.encoder.name_thread(thread, name);
+        self.put()
+    }
+
+    /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
+    /// Returns how many values of its fields are cut; `None` for the end of a span whose beginning
+    /// has not come yet.
+    pub(crate) fn write(
+        &mut self,
+        thread: u64,
+        record: &Record<'_>,
+        names: impl FnOnce(usize) -> Option<Arc<str>>,
+    ) -> io::Result<Option<u64>> {
+        if !self.encoder.record(thread, record, names) {
+            return Ok(None);
+        }
+        self.put()?;
+        let is_cut = |field: &Field<'_>| matches!(field.value, Value::CutText(_));
+        Ok(Some(record.fields().filter(is_cut).count() as u64))
+    }
+
+    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
+    /// name of its argument. With the thread number 0, the mark belongs to the process.
+    pub(crate) fn write_mark(
+        &mut self,
+        thread: u64,
+        ns: u64,
+        count: u64,
+        text: [&str; 2],
+    ) -> io::Result<()> {
+        self.encoder.mark(thread, ns, count, text);
+        self.put()
+    }
+
+    /// Passes the packets so far to the output.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if self
+            .clocks_read
+            .is_some_and(|read| read.elapsed() >= READ_CLOCKS_EVERY)
+        {
+            self.clocks_read = Some(Instant::now());
+            ClockReadings::now().push(&mut self.encoder.bytes);
+        }
+        self.write_block()?;
+        self.output.flush()
+    }
+
+    /// Writes the present packets, if they need not wait for more to be compressed with them.
+    fn put(&mut self) -> io::Result<()> {
+        #[cfg(feature = "compression")]
+        if self.compresses && self.encoder.bytes.0.len() < compression::BLOCK {
+            return Ok(());
+        }
+        self.write_block()
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        let packets = &mut self.encoder.bytes.0;
+        #[cfg(feature = "compression")]
+        if self.compresses {
+            compression::compress(packets)?;
+        }
+        self.output.write_all(packets)?;
+        packets.clear();
+        Ok(())
+    }
+}
+
+#[cfg(feature = "compression")]
+mod compression {
+    use std::io::{self, Write};
+    use std::mem;
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+
+    use super::proto::{Bytes, packet, trace};
+
+    /// The number of bytes that are compressed together, unless a flush comes before. A larger block
+    /// saves little: deflate looks back 32 KiB.
+    pub(super) const BLOCK: usize = 1 << 18;
+
+    /// Replaces packets by one packet that contains them.
+    pub(super) fn compress(packets: &mut Vec<u8>) -> io::Result<()> {
+        if packets.is_empty() {
+            return Ok(());
+        }
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(packets)?;
+        let compressed = encoder.finish()?;
+        let mut bytes = Bytes(mem::take(packets));
+        bytes.0.clear();
+        let packet = bytes.begin(trace::PACKET);
+        bytes.bytes(packet::COMPRESSED_PACKETS, &compressed);
+        bytes.end(packet);
+        *packets = bytes.0;
+        Ok(())
+    }
+}

@@ -1,0 +1,523 @@
+//! Encodes records as packets.
+
+use core::mem;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::clocks::ClockReadings;
+use super::names::{Callsite, FieldNumbers, Seen, push_name};
+use super::proto::{
+    Begun, Bytes, annotation, clocks as clock, defaults, event, interned, packet, trace, track,
+};
+use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
+use crate::trace::record::{Kind, Record};
+use crate::trace::span_tracks::SpanTracks;
+
+/// The name of the events of the module `utc`, and the fields with the bounds of UTC.
+const UTC_SNAPSHOT: &str = "clock snapshot";
+const UTC_LEAST: &str = "utc_minus_monotonic_least_ns";
+const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
+
+/// The field whose value is the name of an event.
+const MESSAGE: &str = "message";
+
+/// Encodes records as packets.
+pub(super) struct Encoder {
+    pub(super) bytes: Bytes,
+    process: u32,
+    /// A number by which the tracks of this process differ from those of others, in merged traces.
+    salt: u64,
+    /// By the number of the thread; 0 for requests and the process.
+    sequences: FxHashMap<u64, Sequence>,
+    /// By address.
+    callsites: FxHashMap<usize, Callsite>,
+    names: FieldNumbers,
+    /// The numbers of counters' tracks, by name.
+    counters: HashMap<Box<str>, u64>,
+    tracks: SpanTracks,
+    flows: u64,
+}
+
+/// The kinds of tracks, which are part of a track's number.
+#[derive(Clone, Copy)]
+enum TrackKind {
+    Process,
+    Thread,
+    Span,
+    Counter,
+}
+
+/// A thread's packets, or those of requests.
+struct Sequence {
+    id: u64,
+    /// The time of the last packet.
+    last_ns: u64,
+    /// The callsites and the names of fields that the sequence has.
+    callsites: Seen,
+    names: Seen,
+}
+
+/// An event of a sequence.
+struct TrackEvent<'a> {
+    kind: u64,
+    ns: u64,
+    /// `None` for the default track of the sequence.
+    track: Option<u64>,
+    callsite: Option<&'a Callsite>,
+    fields: Fields<'a>,
+}
+
+impl<'a> TrackEvent<'a> {
+    /// The name of a field, and its number if it is one of the callsite's. A file may lack the name.
+    fn name(&self, field: &Field<'a>) -> (&'a str, Option<u64>) {
+        match field.name {
+            FieldName::Text(name) => (name, None),
+            FieldName::Index(index) => self
+                .callsite
+                .and_then(|callsite| callsite.fields.get(usize::from(index)))
+                .map_or(("?", None), |field| (&field.name, Some(field.number))),
+        }
+    }
+}
+
+impl Encoder {
+    pub(super) fn begin(process: u32, name: &str, readings: &ClockReadings) -> Self {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let mut encoder = Self {
+            bytes: Bytes::default(),
+            process,
+            salt: hasher.hash_one((process, name, &readings.0)) % (1 << 16),
+            sequences: FxHashMap::default(),
+            callsites: FxHashMap::default(),
+            names: FieldNumbers::default(),
+            counters: HashMap::new(),
+            tracks: SpanTracks::default(),
+            flows: 0,
+        };
+        readings.push(&mut encoder.bytes);
+        encoder.sequence(0);
+        let uuid = encoder.track(TrackKind::Process, 0);
+        let bytes = &mut encoder.bytes;
+        let packet = bytes.begin(trace::PACKET);
+        let descriptor = bytes.begin(packet::TRACK_DESCRIPTOR);
+        bytes.number(track::UUID, uuid);
+        let process_descriptor = bytes.begin(track::PROCESS);
+        bytes.number(track::PID, process.into());
+        bytes.text(track::PROCESS_NAME, &[name]);
+        bytes.end(process_descriptor);
+        bytes.end(descriptor);
+        bytes.end(packet);
+        encoder
+    }
+
+    /// The number of a track, which is unique in the trace. `number` is unique in its kind.
+    fn track(&self, kind: TrackKind, number: u64) -> u64 {
+        (number << 2 | kind as u64) << 16 | self.salt | u64::from(number == 0)
+    }
+
+    /// Adds the sequence of this thread, if it is new: its clock and its default track.
+    fn sequence(&mut self, thread: u64) {
+        let id = self.sequences.len() as u64 + 1;
+        let default_track = self.track(TrackKind::Thread, id);
+        let Entry::Vacant(entry) = self.sequences.entry(thread) else {
+            return;
+        };
+        entry.insert(Sequence {
+            id,
+            last_ns: 0,
+            callsites: Seen::default(),
+            names: Seen::default(),
+        });
+        let bytes = &mut self.bytes;
+        let packet = bytes.begin(trace::PACKET);
+        bytes.number(packet::SEQUENCE_ID, id);
+        bytes.number(packet::SEQUENCE_FLAGS, packet::STATE_CLEARED);
+        bytes.number(packet::FIRST_PACKET_ON_SEQUENCE, 1);
+        let defaults = bytes.begin(packet::DEFAULTS);
+        bytes.number(defaults::TIMESTAMP_CLOCK_ID, clock::OF_SEQUENCE);
+        if thread != 0 {
+            let of_events = bytes.begin(defaults::TRACK_EVENT);
+            bytes.number(event::TRACK_UUID, default_track);
+            bytes.end(of_events);
+        }
+        bytes.end(defaults);
+        let snapshot = bytes.begin(packet::CLOCK_SNAPSHOT);
+        for (id, is_incremental) in [(clock::OF_SEQUENCE, true), (clock::MONOTONIC, false)] {
+            let reading = bytes.begin(clock::CLOCKS);
+            bytes.number(clock::ID, id);
+            bytes.number(clock::TIMESTAMP, 0);
+            if is_incremental {
+                bytes.number(clock::IS_INCREMENTAL, 1);
+            }
+            bytes.end(reading);
+        }
+        bytes.end(snapshot);
+        bytes.end(packet);
+    }
+
+    pub(super) fn name_thread(&mut self, thread: u64, name: &str) {
+        self.sequence(thread);
+        let id = self.sequences[&thread].id;
+        let uuid = self.track(TrackKind::Thread, id);
+        let bytes = &mut self.bytes;
+        let packet = bytes.begin(trace::PACKET);
+        bytes.number(packet::SEQUENCE_ID, id);
+        let descriptor = bytes.begin(packet::TRACK_DESCRIPTOR);
+        bytes.number(track::UUID, uuid);
+        let thread_descriptor = bytes.begin(track::THREAD);
+        bytes.number(track::PID, self.process.into());
+        bytes.number(track::TID, thread);
+        bytes.text(track::THREAD_NAME, &[name]);
+        bytes.end(thread_descriptor);
+        bytes.end(descriptor);
+        bytes.end(packet);
+    }
+
+    /// Adds a track below another.
+    fn add_track(&mut self, uuid: u64, above: u64, name: &str, is_counter: bool) {
+        let bytes = &mut self.bytes;
+        let packet = bytes.begin(trace::PACKET);
+        bytes.number(packet::SEQUENCE_ID, 1);
+        let descriptor = bytes.begin(packet::TRACK_DESCRIPTOR);
+        bytes.number(track::UUID, uuid);
+        bytes.number(track::PARENT_UUID, above);
+        bytes.text(track::NAME, &[name]);
+        if is_counter {
+            let counter = bytes.begin(track::COUNTER);
+            bytes.end(counter);
+        }
+        bytes.end(descriptor);
+        bytes.end(packet);
+    }
+
+    /// Adds a record. Returns false for the end of a span whose beginning has not come yet.
+    pub(super) fn record(
+        &mut self,
+        thread: u64,
+        record: &Record<'_>,
+        names: impl FnOnce(usize) -> Option<Arc<str>>,
+    ) -> bool {
+        let new = self.callsites.len() as u64 + 1;
+        if record.callsite != 0
+            && let Entry::Vacant(entry) = self.callsites.entry(record.callsite)
+        {
+            let names = names(record.callsite);
+            let names = names.as_deref().unwrap_or("?\0?");
+            entry.insert(Callsite::new(new, names, &mut self.names));
+        }
+        // They are taken out, so that the methods can borrow the rest.
+        let callsites = mem::take(&mut self.callsites);
+        let is_written = self.record_of(thread, record, callsites.get(&record.callsite));
+        self.callsites = callsites;
+        is_written
+    }
+
+    fn record_of(&mut self, thread: u64, record: &Record<'_>, callsite: Option<&Callsite>) -> bool {
+        let mut event = TrackEvent {
+            kind: event::SLICE_BEGIN,
+            ns: record.ns,
+            track: None,
+            callsite,
+            fields: record.fields(),
+        };
+        match record.kind {
+            Kind::Rest | Kind::Block | Kind::Name | Kind::Unrepeated => {}
+            Kind::Begin | Kind::RepeatedBegin => self.event(thread, &event),
+            Kind::End => {
+                event.kind = event::SLICE_END;
+                self.event(thread, &event);
+            }
+            Kind::AsyncBegin => {
+                let (place, above) = self.tracks.begin(record.id, record.parent, record.ns);
+                let uuid = self.track(TrackKind::Span, place.track);
+                if let Some(above) = above {
+                    let kind = if above == 0 {
+                        TrackKind::Process
+                    } else {
+                        TrackKind::Span
+                    };
+                    let name = callsite.map_or("?", |callsite| &callsite.name);
+                    self.add_track(uuid, self.track(kind, above), name, false);
+                }
+                event.track = Some(uuid);
+                self.event(0, &event);
+            }
+            Kind::AsyncEnd => {
+                let Some(place) = self.tracks.end(record.id, record.ns) else {
+                    return false;
+                };
+                event.kind = event::SLICE_END;
+                event.track = Some(self.track(TrackKind::Span, place.track));
+                self.event(0, &event);
+            }
+            Kind::Instant => {
+                event.kind = event::INSTANT;
+                let place = self.tracks.get(record.id);
+                event.track = place.map(|place| self.track(TrackKind::Span, place.track));
+                let sequence = if place.is_some() { 0 } else { thread };
+                self.instant(sequence, &event);
+            }
+            Kind::Follows => self.flow(record.id, record.parent, record.ns),
+        }
+        true
+    }
+
+    /// Adds an event, without its counters, and the names that its sequence does not have yet.
+    fn event(&mut self, sequence: u64, event: &TrackEvent<'_>) {
+        self.sequence(sequence);
+        let Self {
+            bytes,
+            sequences,
+            names,
+            ..
+        } = self;
+        let Some(sequence) = sequences.get_mut(&sequence) else {
+            return;
+        };
+        let packet = begin_packet(bytes, sequence, event.ns);
+        let mut new_names = Vec::new();
+        let begun = bytes.begin(packet::TRACK_EVENT);
+        bytes.number(event::TYPE, event.kind);
+        if let Some(track) = event.track {
+            bytes.number(event::TRACK_UUID, track);
+        }
+        let is_instant = event.kind == event::INSTANT;
+        let is_message = |name: &str| is_instant && name == MESSAGE;
+        // An end has the name of its beginning, and an event that of its message.
+        let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
+        if let Some(callsite) = callsite {
+            let mut fields = event.fields.clone();
+            if !fields.any(|field| is_message(event.name(&field).0)) {
+                bytes.number(event::NAME_IID, callsite.number());
+            }
+            bytes.number(event::CATEGORY_IIDS, callsite.number());
+            if callsite.has_location() {
+                bytes.number(event::SOURCE_LOCATION_IID, callsite.number());
+            }
+        }
+        for field in event.fields.clone() {
+            let (name, number) = event.name(&field);
+            if is_message(name) {
+                push_event_name(bytes, field.value);
+                continue;
+            }
+            if is_instant && counter(name, field.value).is_some() {
+                continue;
+            }
+            let number = number.unwrap_or_else(|| names.number(name));
+            if sequence.names.add(number) {
+                new_names.push((number, name));
+            }
+            let annotation = bytes.begin(event::DEBUG_ANNOTATIONS);
+            bytes.number(annotation::NAME_IID, number);
+            push_value(bytes, field.value);
+            bytes.end(annotation);
+        }
+        bytes.end(begun);
+        let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
+        if callsite.is_some() || !new_names.is_empty() {
+            let data = bytes.begin(packet::INTERNED_DATA);
+            if let Some(callsite) = callsite {
+                callsite.push(bytes);
+            }
+            for (number, name) in new_names {
+                push_name(bytes, interned::ANNOTATION_NAMES, number, name);
+            }
+            bytes.end(data);
+        }
+        bytes.end(packet);
+    }
+
+    /// Adds an event of `tracing`, and the values of its counters. An event that has only counters
+    /// is not shown itself.
+    fn instant(&mut self, sequence: u64, event: &TrackEvent<'_>) {
+        let (mut has_counters, mut has_others) = (false, false);
+        for field in event.fields.clone() {
+            match counter(event.name(&field).0, field.value) {
+                Some(name) => {
+                    self.counter(sequence, event.ns, name, field.value);
+                    has_counters = true;
+                }
+                None => has_others = true,
+            }
+        }
+        if has_others || !has_counters {
+            self.event(sequence, event);
+        }
+        if event
+            .callsite
+            .is_some_and(|callsite| *callsite.name == *UTC_SNAPSHOT)
+        {
+            self.utc(event);
+        }
+    }
+
+    /// Adds a value of a counter, and the counter's track if it is new.
+    fn counter(&mut self, sequence: u64, ns: u64, name: &str, value: Value<'_>) {
+        let number = match self.counters.get(name) {
+            Some(number) => *number,
+            None => {
+                let number = self.counters.len() as u64 + 1;
+                self.counters.insert(name.into(), number);
+                let above = self.track(TrackKind::Process, 0);
+                self.add_track(self.track(TrackKind::Counter, number), above, name, true);
+                number
+            }
+        };
+        let track = self.track(TrackKind::Counter, number);
+        self.sequence(sequence);
+        let Some(sequence) = self.sequences.get_mut(&sequence) else {
+            return;
+        };
+        let bytes = &mut self.bytes;
+        let packet = begin_packet(bytes, sequence, ns);
+        let begun = bytes.begin(packet::TRACK_EVENT);
+        bytes.number(event::TYPE, event::COUNTER);
+        bytes.number(event::TRACK_UUID, track);
+        match value {
+            Value::I64(value) => bytes.signed(event::COUNTER_VALUE, value),
+            Value::U64(value) => match i64::try_from(value) {
+                Ok(value) => bytes.signed(event::COUNTER_VALUE, value),
+                Err(_) => bytes.double(event::DOUBLE_COUNTER_VALUE, nearest(value)),
+            },
+            Value::F64(value) => bytes.double(event::DOUBLE_COUNTER_VALUE, value),
+            Value::Bool(_) | Value::Text(_) | Value::CutText(_) => {}
+        }
+        bytes.end(begun);
+        bytes.end(packet);
+    }
+
+    /// Adds a reading of UTC, the middle of its bounds, as one of the trace's clocks.
+    fn utc(&mut self, event: &TrackEvent<'_>) {
+        let offset_ns = |name: &str| {
+            let mut fields = event.fields.clone();
+            match fields.find(|field| event.name(field).0 == name)?.value {
+                Value::I64(ns) => Some(ns),
+                Value::U64(ns) => i64::try_from(ns).ok(),
+                _ => None,
+            }
+        };
+        let Some((least, most)) = offset_ns(UTC_LEAST).zip(offset_ns(UTC_MOST)) else {
+            return;
+        };
+        let utc_ns = event.ns.saturating_add_signed(least.midpoint(most));
+        let bytes = &mut self.bytes;
+        let packet = bytes.begin(trace::PACKET);
+        let snapshot = bytes.begin(packet::CLOCK_SNAPSHOT);
+        for (id, ns) in [(clock::MONOTONIC, event.ns), (clock::UTC, utc_ns)] {
+            let reading = bytes.begin(clock::CLOCKS);
+            bytes.number(clock::ID, id);
+            bytes.number(clock::TIMESTAMP, ns);
+            bytes.end(reading);
+        }
+        bytes.end(snapshot);
+        bytes.end(packet);
+    }
+
+    /// Adds an arrow from a span to the span that follows from it. It connects two marks, because
+    /// both spans have begun before.
+    fn flow(&mut self, span: u64, follows_from: u64, ns: u64) {
+        let places = self.tracks.get(follows_from).zip(self.tracks.get(span));
+        let Some((from, to)) = places else { return };
+        self.sequence(0);
+        self.flows += 1;
+        let flow = self.flows << 16 | self.salt;
+        let ends = [
+            (from.track, event::FLOW_IDS, "is followed"),
+            (to.track, event::TERMINATING_FLOW_IDS, "follows"),
+        ];
+        for (place, field, name) in ends {
+            let uuid = self.track(TrackKind::Span, place);
+            let Some(sequence) = self.sequences.get_mut(&0) else {
+                return;
+            };
+            let bytes = &mut self.bytes;
+            let packet = begin_packet(bytes, sequence, ns);
+            let begun = bytes.begin(packet::TRACK_EVENT);
+            bytes.number(event::TYPE, event::INSTANT);
+            bytes.number(event::TRACK_UUID, uuid);
+            bytes.text(event::NAME, &[name]);
+            bytes.fixed(field, flow);
+            bytes.end(begun);
+            bytes.end(packet);
+        }
+    }
+
+    /// Adds a mark with a count, to the track of a thread, or of the process if the thread is 0.
+    pub(super) fn mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) {
+        let [label, key] = text;
+        self.sequence(thread);
+        let process = self.track(TrackKind::Process, 0);
+        let Some(sequence) = self.sequences.get_mut(&thread) else {
+            return;
+        };
+        let bytes = &mut self.bytes;
+        let packet = begin_packet(bytes, sequence, ns);
+        let begun = bytes.begin(packet::TRACK_EVENT);
+        bytes.number(event::TYPE, event::INSTANT);
+        if thread == 0 {
+            bytes.number(event::TRACK_UUID, process);
+        }
+        bytes.text(event::NAME, &[&count.to_string(), " ", label]);
+        let annotation = bytes.begin(event::DEBUG_ANNOTATIONS);
+        bytes.text(annotation::NAME, &[key]);
+        bytes.number(annotation::UINT, count);
+        bytes.end(annotation);
+        bytes.end(begun);
+        bytes.end(packet);
+    }
+}
+
+/// Begins a packet of a sequence, with its time.
+fn begin_packet(bytes: &mut Bytes, sequence: &mut Sequence, ns: u64) -> Begun {
+    let packet = bytes.begin(trace::PACKET);
+    match ns.checked_sub(sequence.last_ns) {
+        Some(since_ns) => {
+            bytes.number(packet::TIMESTAMP, since_ns);
+            sequence.last_ns = ns;
+        }
+        // The clock of the sequence has no negative differences. A record is rarely from before the
+        // last one: a mark, or a span that another layer has closed.
+        None => {
+            bytes.number(packet::TIMESTAMP, ns);
+            bytes.number(packet::TIMESTAMP_CLOCK_ID, clock::MONOTONIC);
+        }
+    }
+    bytes.number(packet::SEQUENCE_ID, sequence.id);
+    bytes.number(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
+    packet
+}
+
+/// Adds an event's name: the value of its message.
+fn push_event_name(bytes: &mut Bytes, message: Value<'_>) {
+    match message {
+        Value::Text(text) => bytes.text(event::NAME, &[text]),
+        Value::CutText(text) => bytes.text(event::NAME, &[text, CUT_MARK]),
+        Value::Bool(value) => bytes.text(event::NAME, &[&value.to_string()]),
+        Value::I64(value) => bytes.text(event::NAME, &[&value.to_string()]),
+        Value::U64(value) => bytes.text(event::NAME, &[&value.to_string()]),
+        Value::F64(value) => bytes.text(event::NAME, &[&value.to_string()]),
+    }
+}
+
+/// The nearest number that the format has for a counter above `i64::MAX`.
+#[expect(clippy::cast_precision_loss, reason = "it is the nearest")]
+const fn nearest(value: u64) -> f64 {
+    value as f64
+}
+
+/// Adds the value of an annotation.
+fn push_value(bytes: &mut Bytes, value: Value<'_>) {
+    match value {
+        Value::Bool(value) => bytes.number(annotation::BOOL, value.into()),
+        Value::I64(value) => bytes.signed(annotation::INT, value),
+        Value::U64(value) => bytes.number(annotation::UINT, value),
+        Value::F64(value) => bytes.double(annotation::DOUBLE, value),
+        Value::Text(text) => bytes.text(annotation::STRING, &[text]),
+        Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
+    }
+}

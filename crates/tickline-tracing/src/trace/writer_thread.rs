@@ -1,0 +1,58 @@
+//! The thread that writes a trace.
+//!
+//! It is not a thread of std, which may wait for ever in a forked child, and which would run the
+//! program's signal handlers.
+
+use core::ffi::CStr;
+use std::error::Error;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tickline::background::BackgroundThread;
+
+/// As of a thread of std. The output of a trace is code of the program, and may need it.
+const STACK_BYTES: usize = 2 << 20;
+
+/// A thread, and the result of its work.
+#[derive(Debug)]
+pub(crate) struct WriterThread<T> {
+    thread: BackgroundThread,
+    result: Arc<Mutex<Option<T>>>,
+}
+
+impl<T: Send + 'static> WriterThread<T> {
+    /// Starts a thread that does `work`.
+    pub(crate) fn start(
+        name: &'static CStr,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self> {
+        let result = Arc::new(Mutex::new(None));
+        let result_inside = Arc::clone(&result);
+        let work = move |_: &_| {
+            let result = work();
+            *result_inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        };
+        let thread = BackgroundThread::start_with_stack(name, STACK_BYTES, work);
+        let thread = thread.map_err(|error| {
+            let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
+            let kind = os.map_or(io::ErrorKind::Other, io::Error::kind);
+            io::Error::new(kind, error)
+        })?;
+        Ok(Self { thread, result })
+    }
+
+    /// Waits for the end of the work; `None` if it panicked, and in a forked child, which has no
+    /// such thread.
+    pub(crate) fn join(self) -> Option<T> {
+        drop(self.thread);
+        self.result
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Lets the thread do its work without this handle.
+    pub(crate) fn detach(self) {
+        self.thread.detach();
+    }
+}

@@ -1,0 +1,255 @@
+//! Fields in traces: long values, and values whose `Debug` or `Display` fails.
+
+use std::fmt;
+use std::panic;
+use std::sync::{Arc, Mutex};
+
+use crate::common::{on_thread, timed, with};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+use tickline_tracing::flight::{self, FlightRecorder, TraceSummary};
+use tickline_tracing::histogram::{Histograms, Measure};
+use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
+use tracing::field::Empty;
+use tracing::{info, info_span};
+
+fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
+    let mut bytes = Vec::new();
+    let summary = recorder.write_to(&mut bytes).unwrap();
+    (summary, serde_json::from_slice(&bytes).unwrap())
+}
+
+/// The events of the trace of a flight recorder with fields.
+fn recorded(run: impl FnOnce()) -> (TraceSummary, Vec<Value>) {
+    let recorder = FlightRecorder::builder().with_fields().build();
+    timed(recorder.clone(), run);
+    written(&recorder)
+}
+
+/// The first event in this phase.
+fn first<'a>(events: &'a [Value], phase: &str) -> &'a Value {
+    events.iter().find(|event| event["ph"] == phase).unwrap()
+}
+
+/// Symptom: the span had only the number of its bytes, and no field.
+#[test]
+fn a_value_that_is_too_long_is_cut_and_the_others_stay() {
+    let sql = "x".repeat(100_000);
+    let (summary, events) = recorded(|| drop(info_span!("work", id = 7, sql, ok = true).entered()));
+    let args = &first(&events, "B")["args"];
+    assert_eq!((&args["id"], &args["ok"]), (&json!(7), &json!(true)));
+    let sql = args["sql"].as_str().unwrap().strip_suffix("… (cut)");
+    assert!(matches!(sql.map(str::len), Some(16_000..16_384)));
+    assert_eq!(summary.cut_values, 1);
+}
+
+/// Symptom: the event was called "long event".
+#[test]
+fn an_event_with_a_long_value_keeps_its_message() {
+    let sql = "x".repeat(100_000);
+    let (_, events) = recorded(|| info!(sql = %sql, id = 7, "query"));
+    let event = first(&events, "i");
+    assert_eq!(
+        (&event["name"], &event["args"]["id"]),
+        (&json!("query"), &json!(7))
+    );
+}
+
+#[test]
+fn a_long_message_is_cut() {
+    let (summary, events) = recorded(|| info!(id = 7, "{}", "x".repeat(100_000)));
+    let event = first(&events, "i");
+    assert!(event["name"].as_str().unwrap().ends_with("x… (cut)"));
+    assert_eq!((&event["args"]["id"], summary.cut_values), (&json!(7), 1));
+}
+
+#[test]
+fn a_value_is_cut_between_two_characters() {
+    for text in ["ü".repeat(20_000), "x".to_owned() + &"ü".repeat(20_000)] {
+        let (_, events) = recorded(|| drop(info_span!("work", text).entered()));
+        let cut = first(&events, "B")["args"]["text"].as_str().unwrap();
+        let cut = cut.strip_suffix("… (cut)").unwrap();
+        assert!(text.starts_with(cut) && cut.len() > 16_000);
+    }
+}
+
+#[test]
+fn two_long_values_are_cut_to_the_same_length_and_a_short_one_stays() {
+    let long = "x".repeat(20_000);
+    let short = "y".repeat(1_000);
+    let (_, events) = recorded(|| drop(info_span!("work", a = long, short, b = long).entered()));
+    let args = &first(&events, "B")["args"];
+    assert_eq!(args["short"], short.as_str());
+    assert_eq!(args["a"], args["b"]);
+    assert!(args["a"].as_str().unwrap().len() > 7_000);
+}
+
+#[test]
+fn values_that_are_recorded_later_are_cut_too() {
+    let (summary, events) = recorded(|| {
+        let span = info_span!("work", id = 7, later = Empty).entered();
+        span.record("later", "x".repeat(100_000));
+        span.in_scope(|| ());
+    });
+    assert_eq!(first(&events, "B")["args"], json!({ "id": 7 }));
+    let later = first(&events, "E")["args"]["later"].as_str().unwrap();
+    assert!(later.ends_with("x… (cut)"));
+    assert_eq!(summary.cut_values, 1);
+}
+
+/// The longest value that a record has room for.
+#[test]
+fn a_value_of_16_kb_is_whole() {
+    let text = "x".repeat(16_384 - 4);
+    let (summary, events) = recorded(|| drop(info_span!("work", text).entered()));
+    assert_eq!(first(&events, "B")["args"], json!({ "text": text }));
+    assert_eq!(summary.cut_values, 0);
+}
+
+/// A block repeats the beginnings of the spans around it. Symptom: it left out fields that took
+/// more than a quarter of the block.
+#[test]
+fn a_repeated_beginning_keeps_the_short_values() {
+    let recorder = FlightRecorder::builder()
+        .bytes_per_thread(1)
+        .with_fields()
+        .build();
+    timed(recorder.clone(), || {
+        let _span = info_span!("around", id = 7, sql = "x".repeat(15_000)).entered();
+        (0..100_000).for_each(|_| info!("inside"));
+    });
+    let (summary, events) = written(&recorder);
+    assert!(summary.dropped_records > 0);
+    let args = &first(&events, "B")["args"];
+    assert_eq!(args["id"], 7);
+    assert!(args["sql"].as_str().unwrap().ends_with("x… (cut)"));
+}
+
+#[test]
+fn a_value_replaces_an_earlier_value_of_the_same_name() {
+    let (_, events) = recorded(|| {
+        let span = info_span!("work", id = 1, id = 2);
+        span.record("id", 3);
+        span.in_scope(|| ());
+    });
+    assert_eq!(first(&events, "B")["args"], json!({ "id": 3 }));
+}
+
+#[test]
+fn numbers_keep_their_types() {
+    let (_, events) = recorded(|| {
+        let (least, most, wide) = (i64::MIN, u64::MAX, i128::MIN);
+        info!(
+            least,
+            most,
+            wide,
+            half = 0.5,
+            whole = 2.0,
+            none = f64::NAN,
+            no = false,
+            "event"
+        );
+    });
+    let args = json!({
+        "least": i64::MIN, "most": u64::MAX, "wide": i128::MIN.to_string(), "half": 0.5,
+        "whole": 2.0, "none": null, "no": false,
+    });
+    assert_eq!(first(&events, "i")["args"], args);
+}
+
+/// The names are not in the records, but in the file's ring of names.
+#[test]
+#[cfg(unix)]
+fn a_black_box_has_the_names_of_fields() {
+    let (folder, mut trace) = (tempdir().unwrap(), Vec::new());
+    let path = folder.path().join("box");
+    let builder = FlightRecorder::builder().with_fields().bytes_per_thread(1);
+    let recorder = builder.threads_in_file(1).create(&path).unwrap();
+    timed(recorder, || {
+        on_thread(|| info!(first = 1, second = "two", "event"));
+    });
+    flight::convert(&std::fs::read(&path).unwrap()[..], &mut trace).unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&trace).unwrap();
+    let args = json!({ "first": 1, "second": "two" });
+    assert_eq!(first(&events, "i")["args"], args);
+}
+
+/// A value whose `Debug` does this after it has written `begun`.
+struct Fails(fn() -> fmt::Result);
+
+impl fmt::Debug for Fails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("begun ")?;
+        (self.0)()
+    }
+}
+
+const ERROR: Fails = Fails(|| Err(fmt::Error));
+const PANIC: Fails = Fails(|| panic::panic_any(()));
+
+/// Symptom: the program panicked.
+#[test]
+fn a_value_whose_debug_returns_an_error_says_so() {
+    let (_, events) = recorded(|| drop(info_span!("work", at = ?ERROR, id = 7).entered()));
+    let args = json!({ "at": "begun (its Debug or Display returned an error)", "id": 7 });
+    assert_eq!(first(&events, "B")["args"], args);
+}
+
+#[test]
+fn a_value_whose_debug_panics_says_so() {
+    let (_, events) = recorded(|| drop(info_span!("work", at = ?PANIC, id = 7).entered()));
+    let args = json!({ "at": "begun (its Debug or Display panicked)", "id": 7 });
+    assert_eq!(first(&events, "B")["args"], args);
+}
+
+/// Symptom: the program panicked, even if the recorder has no fields of spans.
+#[test]
+fn a_failing_value_of_an_event_says_so_without_fields() {
+    let recorder = FlightRecorder::builder().build();
+    timed(recorder.clone(), || info!(at = ?ERROR, "event"));
+    let args = json!({ "at": "begun (its Debug or Display returned an error)" });
+    assert_eq!(first(&written(&recorder).1, "i")["args"], args);
+}
+
+/// Symptom: the program panicked.
+#[test]
+fn a_failing_value_that_a_callback_keeps_says_so() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let callback = Callback::new(move |span| {
+        let text = span.field("at").map(str::to_owned);
+        keep.lock().unwrap().push(text);
+    });
+    timed(callback.keep_fields(&["at"]), || {
+        drop(info_span!("work", at = ?ERROR));
+        drop(info_span!("work", at = ?PANIC));
+    });
+    let [error, panicked] = ["returned an error", "panicked"]
+        .map(|failure| Some(format!("begun (its Debug or Display {failure})")));
+    assert_eq!(*kept.lock().unwrap(), [error, panicked]);
+}
+
+/// Symptom: the program panicked.
+#[test]
+fn a_failing_value_of_a_label_says_so() {
+    let histograms = Histograms::builder(Measure::Total).labels(&["at"]).build();
+    timed(histograms.clone(), || drop(info_span!("work", at = ?ERROR)));
+    let text = histograms.to_prometheus("spans");
+    let label = "at=\"begun (its Debug or Display returned an error)\"";
+    assert!(text.contains(label), "{text}");
+}
+
+/// A close event has the callsite of its span, but other fields.
+#[test]
+fn a_close_event_keeps_its_own_fields() {
+    let recorder = FlightRecorder::builder().with_fields().build();
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    with(layer.with_sink(CloseEvents::new()), || {
+        drop(info_span!("work", first = 1, second = 2, third = 3));
+    });
+    let (_, events) = written(&recorder);
+    let event = first(&events, "i");
+    let fields: Vec<_> = event["args"].as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["time.busy", "time.idle"]);
+    assert_eq!(event["name"], "close");
+}

@@ -1,0 +1,405 @@
+//! Traces in Perfetto's format, as types from Perfetto's own schema read them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::tempdir;
+use tickline_tracing::chrome::{Chrome, ChromeBuilder, TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder};
+use tracing::{debug_span, info, info_span};
+
+use crate::common::{Hand, START_NS, on_thread, timed};
+use crate::perfetto_view::View;
+
+/// Runs `run` with a trace, and returns its bytes.
+fn bytes_of(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<u8>) {
+    let (hand, folder) = (Hand::default(), tempdir().unwrap());
+    let path = folder.path().join("trace.pftrace");
+    let (chrome, guard) = builder.create(&path).unwrap();
+    hand.timed(chrome, || run(&hand));
+    let summary = guard.finish().unwrap();
+    assert_eq!(summary.dropped_records, 0);
+    (summary, fs::read(path).unwrap())
+}
+
+/// Runs `run` with a trace, and reads the trace.
+fn traced(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, View) {
+    let (summary, bytes) = bytes_of(builder, run);
+    let view = View::of(&bytes);
+    assert_eq!(
+        (view.slices.len() + view.open.len(), view.open.len() as u64),
+        (
+            usize::try_from(summary.intervals).unwrap(),
+            summary.unended_intervals
+        )
+    );
+    (summary, view)
+}
+
+fn names(view: &View) -> Vec<&str> {
+    view.slices.iter().map(|slice| &*slice.name).collect()
+}
+
+#[test]
+fn the_extension_of_the_file_chooses_the_format() {
+    let (_, bytes) = bytes_of(Chrome::builder(), |_| info_span!("work").in_scope(|| ()));
+    assert_eq!(names(&View::of(&bytes)), ["work"]);
+}
+
+#[test]
+fn the_setting_chooses_the_format_against_the_extension() {
+    let (_, bytes) = bytes_of(Chrome::builder().format(TraceFormat::Json), |_| ());
+    assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
+}
+
+#[test]
+fn busy_intervals_are_exact_and_values_keep_their_types() {
+    let (_, view) = traced(Chrome::builder().with_fields(), |hand| {
+        let outer = info_span!(
+            "outer",
+            small = 7,
+            negative = -7,
+            flag = true,
+            half = 0.5,
+            text = "ü"
+        );
+        outer.in_scope(|| {
+            hand.advance_ns(1);
+            debug_span!("inner", large = u64::MAX).in_scope(|| hand.advance_ns(20));
+            outer.in_scope(|| hand.advance_ns(300));
+        });
+        hand.advance_ns(4_000);
+        outer.in_scope(|| hand.advance_ns(50_000));
+    });
+    let args = json!({ "small": 7, "negative": -7, "flag": true, "half": 0.5, "text": "ü" });
+    let outer = [
+        (START_NS, START_NS + 321, args.clone()),
+        (START_NS + 4_321, START_NS + 54_321, args),
+    ];
+    assert_eq!(view.named("outer"), outer);
+    let inner = (START_NS + 1, START_NS + 21, json!({ "large": u64::MAX }));
+    assert_eq!(view.named("inner"), [inner]);
+    assert_eq!(view.slices[0].category, "it::perfetto");
+}
+
+#[test]
+fn threads_and_the_process_have_names_and_numbers() {
+    let (_, view) = traced(Chrome::builder(), |hand| {
+        on_thread(|| {
+            let _active = hand.0.activate();
+            info_span!("work").in_scope(|| ());
+        });
+    });
+    let thread = &view.tracks[&view.slices[0].track];
+    assert_eq!(thread.name, "a thread");
+    assert!(thread.tid > Some(0) && thread.pid == i32::try_from(std::process::id()).ok());
+    let process = view.tracks.values().find(|track| track.tid.is_none());
+    assert!(process.unwrap().name.starts_with("it-"));
+}
+
+/// Symptom: four futures of 30 ms in a request showed as 1, 21, 41 and 61 ms, each with the later
+/// fields of another.
+#[test]
+fn spans_that_overlap_keep_their_length_and_fields_below_the_request() {
+    let builder = Chrome::builder().tracks(Tracks::Requests).with_fields();
+    let (_, view) = traced(builder, |hand| {
+        let request = info_span!("request");
+        let begin = |number: u64| {
+            hand.set_ns(number * 10);
+            info_span!(parent: &request, "parse", number, result = tracing::field::Empty)
+        };
+        let spans = [0, 1, 2, 3].map(|number| (number, begin(number)));
+        for (number, span) in spans {
+            hand.set_ns(40 + number * 10);
+            span.record("result", number);
+        }
+    });
+    let expected = [0, 1, 2, 3].map(|number: u64| {
+        let start_ns = START_NS + number * 10;
+        (
+            start_ns,
+            start_ns + 40,
+            json!({ "number": number, "result": number }),
+        )
+    });
+    assert_eq!(view.named("parse"), expected);
+    let tracks: BTreeSet<_> = view.slices.iter().map(|slice| slice.track).collect();
+    assert_eq!(tracks.len(), 4, "the first is on the track of the request");
+    for slice in view.slices.iter().filter(|slice| slice.name == "parse") {
+        let path = view.path(slice.track);
+        assert_eq!(path[path.len() - 2], "request", "{path:?}");
+        assert!(path[path.len() - 1].starts_with("it-"), "{path:?}");
+    }
+}
+
+#[test]
+fn a_span_that_ends_on_another_thread_is_whole() {
+    let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {
+        let request = info_span!("request");
+        on_thread(|| {
+            let _active = hand.0.activate();
+            hand.advance_ns(10);
+            info_span!(parent: &request, "step").in_scope(|| hand.advance_ns(20));
+            drop(request);
+        });
+    });
+    assert_eq!(
+        view.named("request"),
+        [(START_NS, START_NS + 30, json!({}))]
+    );
+    assert_eq!(
+        view.named("step"),
+        [(START_NS + 10, START_NS + 30, json!({}))]
+    );
+}
+
+#[test]
+fn events_are_instants_with_their_messages_for_names() {
+    let builder = Chrome::builder().with_fields().with_source_locations();
+    let (summary, view) = traced(builder, |hand| {
+        hand.advance_ns(7);
+        info!(rows = 3, "read \"{}\"", "all");
+        info!(message = 5);
+        info!(answer = 42);
+    });
+    assert_eq!((summary.events, view.instants.len()), (3, 3));
+    let read = &view.instants[0];
+    assert_eq!(
+        (&*read.name, read.start_ns, &read.args),
+        ("read \"all\"", START_NS + 7, &json!({ "rows": 3 }))
+    );
+    assert!(
+        read.source
+            .as_ref()
+            .unwrap()
+            .contains("tests/it/perfetto.rs:")
+    );
+    assert_eq!(view.instants[1].name, "5");
+    assert!(view.instants[2].name.starts_with("event "));
+}
+
+#[test]
+fn an_event_in_a_request_is_on_the_track_of_its_span() {
+    let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |_| {
+        info_span!("request").in_scope(|| info!("told"));
+    });
+    assert_eq!(view.instants[0].track, view.slices[0].track);
+}
+
+#[test]
+fn numbers_with_the_prefix_are_counters() {
+    let (summary, view) = traced(Chrome::builder(), |hand| {
+        info!(counter.queue = 3);
+        hand.advance_ns(5);
+        info!(counter.queue = -1, counter.load = 0.5, "balanced");
+    });
+    let values = |name: &str| {
+        let of_name = view
+            .counters
+            .iter()
+            .filter(|(track, ..)| view.tracks[track].name == name && view.tracks[track].is_counter);
+        of_name
+            .map(|(_, ns, value)| (*ns, *value))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(values("queue"), [(START_NS, 3.0), (START_NS + 5, -1.0)]);
+    assert_eq!(values("load"), [(START_NS + 5, 0.5)]);
+    let instants: Vec<_> = view.instants.iter().map(|event| &*event.name).collect();
+    assert_eq!((summary.events, &instants[..]), (2, &["balanced"][..]));
+}
+
+#[test]
+fn a_span_that_follows_from_another_is_connected_with_it() {
+    let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {
+        let first = info_span!("first");
+        let second = info_span!("second");
+        hand.advance_ns(5);
+        second.follows_from(&first);
+        hand.advance_ns(5);
+    });
+    let [from, to] = &view.instants[..] else {
+        panic!("{:?}", view.instants)
+    };
+    assert_eq!(from.flows.len(), 1);
+    assert_eq!(from.flows, to.flows);
+    let names = [from, to].map(|end| view.tracks[&end.track].name.clone());
+    assert_eq!(names, ["first", "second"]);
+}
+
+/// Perfetto's own traces, and those of `perf`, are in the time since the boot.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_trace_relates_its_times_to_the_other_clocks_of_the_machine() {
+    let (_, view) = traced(Chrome::builder(), |_| ());
+    const REALTIME: u32 = 1;
+    const MONOTONIC: u32 = 3;
+    const BOOTTIME: u32 = 6;
+    let clocks: Vec<_> = view.clocks[0].keys().copied().collect();
+    assert_eq!(clocks, [REALTIME, MONOTONIC, BOOTTIME]);
+    assert_eq!(view.primary_clock, Some(6));
+    assert!(view.clocks[0].values().all(|ns| *ns > 0));
+}
+
+#[test]
+fn the_bounds_of_utc_become_a_clock() {
+    let (_, view) = traced(Chrome::builder().with_fields(), |_| {
+        info!(
+            name: "clock snapshot",
+            utc_minus_monotonic_least_ns = 970_i64,
+            utc_minus_monotonic_most_ns = 1_490_i64,
+            "clock snapshot"
+        );
+    });
+    let utc = view.clocks.iter().find(|clocks| clocks.contains_key(&128));
+    let utc = utc.expect("a reading of UTC");
+    assert_eq!((utc[&3], utc[&128]), (START_NS, START_NS + 1_230));
+}
+
+#[test]
+fn spans_that_did_not_end_are_open() {
+    let builder = Chrome::builder().tracks(Tracks::ThreadsAndRequests);
+    let (summary, view) = traced(builder, |_| {
+        std::mem::forget(info_span!("server").entered());
+        info_span!("work").in_scope(|| ());
+    });
+    assert_eq!((summary.intervals, summary.unended_intervals), (4, 2));
+    assert!(view.open.iter().all(|slice| slice.name == "server"));
+}
+
+fn recorded(recorder: &FlightRecorder) {
+    timed(recorder.clone(), || {
+        info_span!("request", user = 7).in_scope(|| info!("read"));
+    });
+}
+
+/// The thread track and the request of a flight recorder's trace.
+fn check_flight(view: &View) {
+    assert_eq!(names(view), ["request", "request"]);
+    assert!(
+        view.slices
+            .iter()
+            .all(|slice| slice.args == json!({ "user": 7 }))
+    );
+    assert_eq!(view.instants[0].name, "read");
+}
+
+#[test]
+fn a_flight_recorder_writes_by_the_extension() {
+    let recorder = FlightRecorder::builder()
+        .with_fields()
+        .tracks(Tracks::ThreadsAndRequests)
+        .build();
+    recorded(&recorder);
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("flight.perfetto-trace");
+    recorder.write(&path).unwrap();
+    check_flight(&View::of(&fs::read(&path).unwrap()));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_black_box_becomes_a_trace_in_either_format() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let recorder = FlightRecorder::builder()
+        .with_fields()
+        .tracks(Tracks::ThreadsAndRequests)
+        .bytes_per_thread(1)
+        .threads_in_file(1)
+        .create(&path)
+        .unwrap();
+    recorded(&recorder);
+    let mut bytes = Vec::new();
+    let file = fs::File::open(&path).unwrap();
+    flight::convert_to(file, &mut bytes, TraceFormat::Perfetto).unwrap();
+    let view = View::of(&bytes);
+    check_flight(&view);
+    assert_eq!(view.primary_clock, Some(3), "the other clocks are unknown");
+    let (mut json, file) = (Vec::new(), fs::File::open(&path).unwrap());
+    flight::convert_to(file, &mut json, TraceFormat::Json).unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok());
+}
+
+#[test]
+fn after_a_flush_the_file_has_all_earlier_records() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.pftrace");
+    let builder = Chrome::builder().flush_every(Duration::MAX);
+    let (chrome, guard) = builder.create(&path).unwrap();
+    timed(chrome, || {
+        let _outer = info_span!("outer").entered();
+        for round in 1..=5 {
+            let _inside = info_span!("work").entered();
+            assert!(guard.flusher().flush(Duration::from_secs(60)));
+            let view = View::of(&fs::read(&path).unwrap());
+            assert_eq!((view.open.len(), view.slices.len()), (2, round - 1));
+        }
+    });
+}
+
+#[test]
+fn a_mark_says_how_many_records_are_missing() {
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
+    timed(recorder.clone(), || {
+        (0..20_000).for_each(|_| info_span!("work").in_scope(|| ()));
+    });
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("flight.pftrace");
+    let summary = recorder.write(&path).unwrap();
+    let view = View::of(&fs::read(&path).unwrap());
+    let mark = &view.instants[0];
+    assert_eq!(mark.args, json!({ "overwritten": summary.dropped_records }));
+    assert!(mark.name.ends_with(" older records overwritten"));
+}
+
+/// The bytes of 100,000 spans.
+fn bytes_of_spans(tracks: Tracks) -> usize {
+    let builder = Chrome::builder().wait_when_full().tracks(tracks);
+    let (_, bytes) = bytes_of(builder, |hand| {
+        for _ in 0..100_000 {
+            info_span!("span").in_scope(|| hand.advance_ns(300));
+            hand.advance_ns(200);
+        }
+    });
+    bytes.len()
+}
+
+/// The best other layer takes 68.
+#[test]
+fn a_busy_interval_takes_31_bytes() {
+    let bytes = bytes_of_spans(Tracks::Threads);
+    assert!(bytes <= 3_100_000, "{bytes}");
+}
+
+/// The best other layer takes 75.
+#[test]
+fn a_request_takes_66_bytes() {
+    let bytes = bytes_of_spans(Tracks::Requests);
+    assert!(bytes <= 6_600_000, "{bytes}");
+}
+
+#[test]
+#[cfg(feature = "compression")]
+fn a_compressed_trace_is_smaller_and_has_the_same_content() {
+    let work = |hand: &Hand| {
+        for number in 0..20_000 {
+            info_span!("span", number).in_scope(|| hand.advance_ns(300));
+        }
+    };
+    let builder = Chrome::builder().with_fields().wait_when_full();
+    let (_, plain) = bytes_of(builder, work);
+    let (_, compressed) = bytes_of(builder.compressed(), work);
+    let (plain_view, view) = (View::of(&plain), View::of(&compressed));
+    assert!(compressed.len() * 2 < plain.len());
+    assert!(view.compressed_packets > 1 && view.packets == plain_view.packets);
+    assert_eq!(view.named("span"), plain_view.named("span"));
+}
+
+#[test]
+#[cfg(feature = "compression")]
+fn json_is_not_compressed() {
+    let error = Chrome::builder().compressed().write_to(std::io::sink());
+    assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}
