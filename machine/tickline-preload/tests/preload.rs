@@ -68,7 +68,8 @@ fn run(role: &str, page: &Path) -> Command {
     child.env("LD_PRELOAD", library()).env(ROLE, role);
     child
         .env("TICKLINE_PAGE", page)
-        .env("TICKLINE_SERVE", "always");
+        .env("TICKLINE_SERVE", "always")
+        .env_remove("TICKLINE");
     child
 }
 

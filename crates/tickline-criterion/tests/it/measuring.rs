@@ -85,18 +85,24 @@ fn work() {
 
 fn nothing() {}
 
-/// The median time between the readings, ns, with work before, between and after them.
-fn median_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f64 {
-    let mut samples: Vec<f64> = (0..500)
-        .map(|_| {
-            before();
-            let start = time.start();
-            between();
-            let elapsed = time.end(start);
-            after();
-            time.to_f64(&elapsed)
-        })
-        .collect();
+/// The time between the readings, ns, with work before, between and after them.
+fn time_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f64 {
+    before();
+    let start = time.start();
+    between();
+    let elapsed = time.end(start);
+    after();
+    time.to_f64(&elapsed)
+}
+
+/// The time of the work, ns, without anything between two pieces of it.
+fn time_alone_ns() -> f64 {
+    let start = Instant::now();
+    black_box((0..100).fold(1.25, |value, _| divisions(value)));
+    ns(start.elapsed()) / 100.0
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     samples[samples.len() / 2]
 }
@@ -106,18 +112,15 @@ fn median_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f6
 #[test]
 fn only_work_between_the_readings_counts() {
     let Some(time) = by_counter() else { return };
-    let between_ns = median_ns(&time, nothing, work, nothing);
-    let before_ns = median_ns(&time, work, nothing, nothing);
-    let after_ns = median_ns(&time, nothing, nothing, work);
-    let mut alone_ns: Vec<f64> = (0..100)
-        .map(|_| {
-            let start = Instant::now();
-            black_box((0..100).fold(1.25, |value, _| divisions(value)));
-            ns(start.elapsed()) / 100.0
-        })
-        .collect();
-    alone_ns.sort_unstable_by(f64::total_cmp);
-    let alone_ns = alone_ns[alone_ns.len() / 2];
+    // By turns: the processor's rate may change, and another program may use a part of it.
+    let mut samples = [const { Vec::new() }; 4];
+    for _ in 0..500 {
+        samples[0].push(time_ns(&time, work, nothing, nothing));
+        samples[1].push(time_ns(&time, nothing, work, nothing));
+        samples[2].push(time_ns(&time, nothing, nothing, work));
+        samples[3].push(time_alone_ns());
+    }
+    let [before_ns, between_ns, after_ns, alone_ns] = samples.map(median);
     let all =
         format!("{before_ns} before, {between_ns} between, {after_ns} after, {alone_ns} alone");
     assert!(

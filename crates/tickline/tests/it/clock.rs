@@ -385,8 +385,14 @@ fn the_bounds_of_the_line_convert_a_tick_and_end_with_the_line() {
         return;
     }
     let counter = HardwareCounter::if_present().expect("a clock is fast by a counter");
-    let (before, ticks, after) = (clock.reading(), counter.now_ordered(), clock.reading());
-    let bounds = clock.bounds().expect("a line in its window");
+    // The line may end while this thread waits for a CPU. There are no bounds then.
+    let mut found = None;
+    until(&clock, || {
+        let (before, ticks, after) = (clock.reading(), counter.now_ordered(), clock.reading());
+        found = clock.bounds().map(|bounds| (before, ticks, after, bounds));
+        found.is_some()
+    });
+    let (before, ticks, after, bounds) = found.unwrap();
     let [earliest_ns, latest_ns] = [bounds.lower.at(ticks), bounds.upper.at(ticks)];
     let as_ns = |instant: Instant| i64::try_from(instant.as_nanos()).unwrap();
     assert!(earliest_ns <= latest_ns, "{bounds:?} at {ticks}");

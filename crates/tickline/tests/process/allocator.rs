@@ -13,21 +13,22 @@ struct Watched;
 static ALLOCATOR: Watched = Watched;
 
 thread_local! {
-    /// The time that this thread's next allocation takes.
-    pub(crate) static SLEEPS_FOR: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// Whether this thread sleeps in its next allocation, while [`ASLEEP`] is true.
+    pub(crate) static SLEEPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a thread sleeps in the allocator.
+/// Whether a thread sleeps in the allocator. The thread sets it, and sleeps until another one
+/// clears it.
 pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let time = SLEEPS_FOR.replace(Duration::ZERO);
-        if !time.is_zero() {
+        if SLEEPS.replace(false) {
             ASLEEP.store(true, Ordering::Release);
-            std::thread::sleep(time);
-            ASLEEP.store(false, Ordering::Release);
+            while ASLEEP.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         read_in_the_allocator();
         // SAFETY: the caller's promises are passed on.

@@ -365,10 +365,11 @@ fn a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups() {
         if clock.status().state != ClockState::Fallback(Reason::DriverStopped) {
             return 4;
         }
-        let (before, begun) = (wake_ups(), Instant::now());
+        // The time contains both counts: this thread may wait for a CPU between any two calls.
+        let (begun, before) = (Instant::now(), wake_ups());
         std::thread::sleep(INTERVAL * 20);
-        let intervals = begun.elapsed().as_nanos() / INTERVAL.as_nanos();
         let woken = u128::from(wake_ups() - before);
+        let intervals = begun.elapsed().as_nanos() / INTERVAL.as_nanos();
         if woken > 2 * intervals {
             println!("{woken} wake-ups in {intervals} intervals");
             return 5;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tickline::{
 };
 use tickline_observe::{clock_ns, monotonic_ns};
 
-use crate::allocator::{ASLEEP, SLEEPS_FOR};
+use crate::allocator::{ASLEEP, SLEEPS};
 use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickline_threads};
 use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
 
@@ -271,38 +272,61 @@ fn the_counters_are_compared_if_the_result_matters() {
 
 // ---- starts that meet others ------------------------------------------------------------------
 
-/// Runs `body` while another thread is in the middle of a start, and holds the start's lock for
-/// `time`. The first thing that a start does under the lock is to allocate.
-pub(crate) fn while_a_start_takes(time: Duration, body: impl FnOnce()) {
+/// Runs `body` while another thread holds the lock of starts: in the middle of `call`, whose first
+/// allocation is under the lock, the thread sleeps until `body` has ended, or clears [`ASLEEP`].
+fn while_a_call_holds_the_lock(call: fn(), body: impl FnOnce()) {
+    /// Wakes the thread also if `body` panics.
+    struct Woken;
+    impl Drop for Woken {
+        fn drop(&mut self) {
+            ASLEEP.store(false, Ordering::Release);
+        }
+    }
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            SLEEPS_FOR.set(time);
-            drop(tickline::start().expect("a thread"));
+            SLEEPS.set(true);
+            call();
         });
         while !ASLEEP.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
+        let _woken = Woken;
         body();
     });
+}
+
+/// Runs `body` while another thread is in the middle of a start.
+pub(crate) fn while_a_start_holds_the_lock(body: impl FnOnce()) {
+    while_a_call_holds_the_lock(|| drop(tickline::start().expect("a thread")), body);
 }
 
 /// Symptom: a thread with real-time priority spun for 40 s while a thread without, on the same CPU,
 /// held the lock.
 fn a_start_that_waits_for_another_one_sleeps() {
-    while_a_start_takes(Duration::from_millis(1_500), || {
-        let (start_ns, start_cpu_ns) = (monotonic_ns(), clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
-        let guard = tickline::start().unwrap();
-        let waited_ns = monotonic_ns() - start_ns;
-        let used_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
-        assert!(
-            waited_ns > 100_000_000,
-            "the other start did not hold the lock: {waited_ns} ns"
-        );
-        assert!(
-            used_ns < waited_ns / 20,
-            "{used_ns} ns of CPU time in {waited_ns} ns of waiting"
-        );
-        drop(guard);
+    while_a_start_holds_the_lock(|| {
+        let begins = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begins.wait();
+                std::thread::sleep(Duration::from_millis(1_500));
+                ASLEEP.store(false, Ordering::Release);
+            });
+            let (start_ns, start_cpu_ns) =
+                (monotonic_ns(), clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
+            begins.wait();
+            let guard = tickline::start().unwrap();
+            assert!(
+                !ASLEEP.load(Ordering::Acquire),
+                "the other start did not hold the lock"
+            );
+            let waited_ns = monotonic_ns() - start_ns;
+            let used_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
+            assert!(
+                used_ns < waited_ns / 20,
+                "{used_ns} ns of CPU time in {waited_ns} ns of waiting"
+            );
+            drop(guard);
+        });
     });
     await_tickline_threads(0);
 }
@@ -310,17 +334,13 @@ fn a_start_that_waits_for_another_one_sleeps() {
 /// A child that is forked while another thread holds the lock takes it over, with a thread of its
 /// own. The drop of the guard in the child does not wait either.
 fn a_child_that_is_forked_during_a_start_can_start() {
-    while_a_start_takes(Duration::from_millis(1_500), || {
+    while_a_start_holds_the_lock(|| {
         in_fork(|| {
             let guard = tickline::start().unwrap();
             assert_eq!(Clock::global().status().driver, Driver::Thread);
             drop((guard, tickline::start().unwrap()));
             assert_eq!(Clock::global().status().driver, Driver::Reader);
         });
-        assert!(
-            ASLEEP.load(Ordering::Acquire),
-            "the lock was free before the child had ended"
-        );
     });
 }
 
@@ -328,33 +348,24 @@ fn a_child_that_is_forked_during_a_start_can_start() {
 /// same memory. So a start in the child gives up.
 fn with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one() {
     drop(Clock::builder().probes(Probes::Minimal).start_global());
-    while_a_start_takes(Duration::from_secs(8), || {
+    while_a_start_holds_the_lock(|| {
         in_fork(|| {
             let error = tickline::start().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
             assert!(error.to_string().contains("was forked"), "{error}");
             assert_eq!(Clock::global().status().driver, Driver::Reader);
         });
-        assert!(ASLEEP.load(Ordering::Acquire), "the lock was free");
     });
 }
 
-/// The drop of an inherited guard, which has no effect in a child, does not wait for the lock.
+/// The drop of an inherited guard, which has no effect in a child, does not wait for the lock. If it
+/// did, it would wait for ever.
 fn with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait() {
     let guard = Clock::builder().probes(Probes::Minimal).start_global();
     let guard = RefCell::new(Some(guard.unwrap()));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            SLEEPS_FOR.set(Duration::from_secs(2));
-            // The text of the error is made under the lock.
-            Clock::builder().start_global().unwrap_err();
-        });
-        while !ASLEEP.load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
-        in_fork(|| drop(guard.take()));
-        assert!(ASLEEP.load(Ordering::Acquire), "the lock was free");
-    });
+    // The text of the error is made under the lock.
+    let fails = || _ = Clock::builder().start_global().unwrap_err();
+    while_a_call_holds_the_lock(fails, || in_fork(|| drop(guard.take())));
 }
 
 /// Symptom: the thread of a child never ran, and the child's drop waited for it for ever. Cause: at
@@ -376,11 +387,16 @@ fn in_forks_while_threads_begin(body: impl Fn()) {
         let begin_one = || std::thread::spawn(|| ()).join().unwrap();
         std::thread::spawn(move || std::iter::repeat_with(begin_one).for_each(drop));
     }
+    // A busy machine takes a tenth of a second for each child.
+    let start = Instant::now();
     for _ in 0..1_000 {
         in_fork(|| {
             // SAFETY: passes a number. The signal has no handler, so it ends a child that hangs.
             unsafe { libc::alarm(60) };
             body();
         });
+        if start.elapsed() > Duration::from_secs(40) {
+            break;
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Tests of a running `tickline watch`: signals, readers that exit, and its rows.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::common::{send, text, tickline, until};
 /// Checks that every row has every column, and that figures are figures. Returns the number of
 /// samples.
 pub(crate) fn check_csv(path: &Path) -> usize {
-    let bytes = std::fs::read(path).expect("the table");
+    let bytes = fs::read(path).expect("the table");
     assert_eq!(bytes.last(), Some(&b'\n'), "a half row: {}", text(&bytes));
     let mut samples = 0;
     for row in csv::Reader::from_reader(&bytes[..]).deserialize() {
@@ -90,7 +90,14 @@ fn an_ignored_signal_does_not_end_the_watch() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    until("the program handles signals", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:\t"))?;
+        let caught = u64::from_str_radix(caught, 16).unwrap();
+        (caught >> (libc::SIGTERM - 1) & 1 == 1).then_some(())
+    });
     send(&child, libc::SIGHUP);
     let mut json = String::new();
     child

@@ -27,7 +27,8 @@ fn child_of(prefix: &[&str], role: &str, page: &Path) {
     child
         .args(["--exact", "child_role", "--nocapture"])
         .env(ROLE, role)
-        .env(PAGE, page);
+        .env(PAGE, page)
+        .env_remove("TICKLINE");
     let output = served::behind(prefix, &child).output().unwrap();
     let shown = text(&output.stdout);
     let failed = text(&output.stderr);

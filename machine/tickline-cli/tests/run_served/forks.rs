@@ -87,13 +87,15 @@ fn no_forked_child_steps_back_while_the_server_is_stopped_and_killed() {
     program.arg(&forks).arg(&path);
     let mut program = Program(program.spawn().unwrap(), board);
     let found = |count: &AtomicU64| count.load(Ordering::SeqCst);
+    // Each part of the test has enough readings to compare, on one CPU and on a busy one, too.
     let mut goes_on = |time: Duration| {
-        let before = found(&board.children);
+        let before = [&board.children, &board.handed_over].map(found);
         thread::sleep(time);
-        until("children are forked", || {
+        until("children are forked, and hand readings over", || {
             let ended = program.0.try_wait().unwrap();
             assert!(ended.is_none(), "the program has ended: {ended:?}");
-            (found(&board.children) > before + 20).then_some(())
+            let [children, handed_over] = [&board.children, &board.handed_over].map(found);
+            (children > before[0] + 20 && handed_over > before[1] + 150).then_some(())
         });
     };
     // The environment may set the number of rounds.
@@ -123,5 +125,4 @@ fn no_forked_child_steps_back_while_the_server_is_stopped_and_killed() {
         backward, 0,
         "of {handed_over}; the largest step: {step_ns} ns"
     );
-    assert!(handed_over > 1_000, "{handed_over}");
 }

@@ -369,7 +369,8 @@ fn every_call_answers_as_without_a_page() {
         let mut preloaded = Command::new(&dynamic);
         preloaded
             .env("LD_PRELOAD", served.library)
-            .env("TICKLINE_SERVE", "always");
+            .env("TICKLINE_SERVE", "always")
+            .env_remove("TICKLINE");
         preloaded.env("TICKLINE_PAGE", &served.page);
         let run = |program: &str| served.run(&[program]);
         let mut ways = vec![
