@@ -64,8 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             packages.filter(|package| package["name"] == name && package["version"] == version);
         let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
         match test(port, path.ok_or("cargo has no such source")?) {
-            Ok(Passed { tests, lines }) => {
-                println!("{name} {version}: {tests} tests passed, {lines} lines replaced");
+            Ok(Passed { tests, places }) => {
+                println!("{name} {version}: {tests} tests passed; edits at {places} places");
             }
             Err(why) => {
                 println!("=== FAILED {name} {version}: {why}");
@@ -79,8 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
 /// A program whose tests have passed.
 struct Passed {
     tests: u64,
-    /// The number of places in its sources at which a text was replaced.
-    lines: usize,
+    /// The number of places at which a text was replaced; 0 with the patch.
+    places: usize,
 }
 
 /// Copies a crate, gives it this project's clock, and runs its tests.
@@ -102,9 +102,9 @@ fn test(
     // The files that cargo unpacks may be read-only.
     output_of(&format!("rm -rf {to}"))?;
     output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
-    let mut lines = 0;
+    let mut places = 0;
     for (text, instead) in edits {
-        lines += replace(&folder, text, instead)?;
+        places += replace(&folder, text, instead)?;
     }
     let (config, lock_text) = if edits.is_empty() {
         let patch = root().join("crates/tickline-quanta/patch/0.12");
@@ -136,7 +136,8 @@ fn test(
     if edits.is_empty() {
         step::output(&mut cargo("update --package quanta"))?;
     }
-    let mut tests = cargo(&format!("test --no-fail-fast --features={features} --"));
+    let mut tests = cargo(&format!("test --no-fail-fast --features={features}"));
+    tests.arg("--");
     for name in left_out {
         tests.args(["--skip", name]);
     }
@@ -153,7 +154,7 @@ fn test(
         if status.success() && passed > 0 {
             return Ok(Passed {
                 tests: passed,
-                lines,
+                places,
             });
         }
         last = output;
@@ -161,7 +162,8 @@ fn test(
     Err(last)
 }
 
-/// Replaces a text in all sources and manifests of a folder. Returns the number of places.
+/// Replaces a text in all sources and manifests of a folder. Returns the number of places, which is
+/// never 0: a program that still has its own clock would prove nothing.
 fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
     let mut count = 0;
     // `grep` takes each line of a text as a text of its own. It fails if no file has the first line.
@@ -180,4 +182,35 @@ fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
         return Err(format!("no source has the text {text:?}"));
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_program_has_is_refused() {
+        let names = vec!["ulid".to_owned(), "uild".to_owned()];
+        let error = run(&Arguments { names }).unwrap_err();
+        assert!(error.contains("uild"), "{error}");
+    }
+
+    #[test]
+    fn a_text_is_replaced_in_every_source_and_a_missing_text_is_named() {
+        let folder = files::target().join(format!("replaced-{}", std::process::id()));
+        store(folder.join("src/lib.rs"), "use a::{b,\n    c};\n").unwrap();
+        store(folder.join("tests/it.rs"), "use a::{b,\n    d};\n").unwrap();
+        store(folder.join("Cargo.toml"), "c};").unwrap();
+        assert_eq!(replace(&folder, "{b,\n    c}", "c"), Ok(1));
+        assert_eq!(read(folder.join("src/lib.rs")).unwrap(), "use a::c;\n");
+        assert_eq!(replace(&folder, "a::", "std::"), Ok(2));
+        assert_eq!(
+            read(folder.join("tests/it.rs")).unwrap(),
+            "use std::{b,\n    d};\n"
+        );
+        for text in ["nowhere", "{b,\n    e}"] {
+            assert!(replace(&folder, text, "").is_err(), "{text}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
