@@ -3,7 +3,8 @@
 //! Programs that depend on quanta are built as published, with one patched dependency
 //! (`crates/tickline-quanta/patch/`). In other programs, this command replaces lines. Cargo fetches
 //! all sources, and none is part of this repository. The command runs unit tests, integration tests
-//! and doc tests.
+//! and doc tests. They run as on a machine that started a minute ago, because some programs subtract
+//! an hour from the present.
 
 use std::path::Path;
 
@@ -55,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             return Ok(SOME_SKIPPED);
         }
     };
+    let on_new_machine = on_new_machine()?;
     let mut code = 0;
     let asked = |port: &Port| names.is_empty() || names.iter().any(|name| name == port.name);
     for port in PORTS.into_iter().filter(asked) {
@@ -63,7 +65,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         let mut found =
             packages.filter(|package| package["name"] == name && package["version"] == version);
         let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
-        match test(port, path.ok_or("cargo has no such source")?) {
+        match test(
+            port,
+            path.ok_or("cargo has no such source")?,
+            &on_new_machine,
+        ) {
             Ok(Passed { tests, places }) => {
                 println!("{name} {version}: {tests} tests passed; edits at {places} places");
             }
@@ -74,6 +80,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         }
     }
     Ok(code)
+}
+
+/// The beginning of a command that runs in a time namespace whose monotonic clock started a minute
+/// ago. Empty if the machine itself did, or if this user may not make a namespace.
+fn on_new_machine() -> Result<String, String> {
+    const AGE_S: u64 = 60;
+    let uptime = read("/proc/uptime")?;
+    let uptime_s = uptime
+        .split('.')
+        .next()
+        .and_then(|whole| whole.parse().ok());
+    let uptime_s: u64 = uptime_s.ok_or("/proc/uptime has no number")?;
+    if uptime_s <= AGE_S {
+        return Ok(String::new());
+    }
+    let unshare = format!("unshare --time --monotonic=-{}", uptime_s - AGE_S);
+    match output_of(&format!("{unshare} true")) {
+        Ok(_) => Ok(unshare),
+        Err(why) => {
+            println!("SKIPPED: the tests do not run as on a machine that has just started\n{why}");
+            Ok(String::new())
+        }
+    }
 }
 
 /// A program whose tests have passed.
@@ -93,6 +122,7 @@ fn test(
         left_out,
     }: Port,
     source: &Path,
+    on_new_machine: &str,
 ) -> Result<Passed, String> {
     let folder = files::target()
         .join("ports")
@@ -125,7 +155,7 @@ fn test(
         (Vec::new(), "name = \"tickline\"")
     };
     let cargo = |line: &str| {
-        let mut cargo = command(&format!("timeout 600 cargo {line}"));
+        let mut cargo = command(&format!("{on_new_machine} timeout 600 cargo {line}"));
         cargo
             .current_dir(&folder)
             .args(&config)

@@ -226,7 +226,7 @@ pub(super) const PORTS: [Port; 19] = [
         ],
         left_out: &["src/lib.rs - (line 115)"],
     },
-    // One of its tests subtracts an hour from the present.
+    // Its tests subtract an hour from the present.
     Port {
         name: "clock-bound",
         version: "3.0.0-rc.0",
