@@ -113,21 +113,56 @@ fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
 
 /// Prints the line of a sample, which must be the last one in the summary.
 fn show(sample: &WatchSample, summary: &WatchSummary) -> io::Result<()> {
-    let is_terminal = io::stdout().is_terminal();
-    let say = |line: &str| {
-        // A terminal would break a long line in the middle of a word.
-        let is_long = is_terminal && line.chars().count() > screen::columns();
-        let mut screen = Screen::for_stdout();
-        if is_long {
-            screen.say("", line)
-        } else {
-            screen.line(line)
-        }
-        write!(io::stdout(), "{}", screen.text)
-    };
-    let before = summary.all.samples - 1;
-    if before == 0 || is_terminal && before.is_multiple_of(LINES_PER_HEAD) {
-        say(text::HEAD)?;
+    let mut stdout = io::stdout();
+    let columns = stdout.is_terminal().then(screen::columns);
+    if has_head(summary.all.samples - 1, columns) {
+        write!(stdout, "{}", fitted(text::HEAD, columns))?;
     }
-    say(&text::line(sample, &summary.cpus))
+    let line = text::line(sample, &summary.cpus);
+    write!(stdout, "{}", fitted(&line, columns))
+}
+
+/// Whether a heading comes before the line that follows `before` lines. A file has one heading.
+/// `columns` are those of the terminal, if there is one.
+fn has_head(before: u64, columns: Option<usize>) -> bool {
+    before == 0 || columns.is_some() && before.is_multiple_of(LINES_PER_HEAD)
+}
+
+/// The line, broken at its spaces if it is too long for the terminal, which would break it in the
+/// middle of a word.
+fn fitted(line: &str, columns: Option<usize>) -> String {
+    let mut screen = Screen::for_stdout();
+    if columns.is_some_and(|columns| line.chars().count() > columns) {
+        screen.say("", line)
+    } else {
+        screen.line(line)
+    }
+    screen.text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_has_a_heading_every_20_lines() {
+        let with_head: Vec<u64> = (0..=40).filter(|line| has_head(*line, Some(80))).collect();
+        assert_eq!(with_head, [0, 20, 40]);
+    }
+
+    #[test]
+    fn a_file_has_one_heading() {
+        let with_head: Vec<u64> = (0..=40).filter(|line| has_head(*line, None)).collect();
+        assert_eq!(with_head, [0]);
+    }
+
+    /// A paragraph has single spaces.
+    #[test]
+    fn only_a_line_that_is_longer_than_the_terminal_becomes_a_paragraph() {
+        let line = "offset   5 ns";
+        for columns in [None, Some(14), Some(13)] {
+            assert_eq!(fitted(line, columns), "offset   5 ns\n", "{columns:?}");
+        }
+        assert_eq!(fitted(line, Some(12)), "offset 5 ns\n");
+    }
 }
