@@ -209,15 +209,18 @@ mod tests {
 
     #[test]
     fn each_clock_has_a_row() {
-        let mut document = Document::default();
-        document.costs = vec![CostRow {
+        let cost = CostRow {
             clock: "clock_gettime MONOTONIC".to_owned(),
             cost_ns: Some(25.0),
             ratio_to_counter: Some(2.5),
             resolution_ns: Some(1),
             served_by: Some(ServedBy::Vdso),
             ..CostRow::default()
-        }];
+        };
+        let document = Document {
+            costs: vec![cost],
+            ..Document::default()
+        };
         let shown = text(&document);
         let rows = shown
             .lines()
