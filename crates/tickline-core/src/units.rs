@@ -52,7 +52,7 @@ impl FixedNs {
 
     /// `ns`, and a fraction above that in units of 2^-48 ns.
     pub(crate) const fn from_parts(ns: i64, fraction: u64) -> Self {
-        Self(Self::from_ns(ns).0 | fraction as i128)
+        Self::from_ns(ns).plus(Self(fraction as i128))
     }
 
     /// The largest whole nanosecond not above this, and the fraction above that in units of 2^-48

@@ -11,6 +11,8 @@ pub(crate) mod page;
 mod platform;
 #[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::Path;

@@ -57,3 +57,39 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bar's position after each of these finished shares of a part from 25 to 75 %.
+    fn positions_of_part<const N: usize>(shares: [f64; N]) -> [u64; N] {
+        let progress = Progress::new();
+        let mut part = progress.part("costs", 0.25, 0.75);
+        shares.map(|done| {
+            part(done);
+            progress.bar.position()
+        })
+    }
+
+    #[test]
+    fn a_part_moves_the_bar_within_its_shares() {
+        assert_eq!(positions_of_part([0.0, 0.5, 1.0]), [250, 500, 750]);
+    }
+
+    #[test]
+    fn the_bar_names_the_part() {
+        let progress = Progress::new();
+        _ = progress.part("costs", 0.0, 0.5);
+        _ = progress.part("counters", 0.5, 1.0);
+        assert_eq!(progress.bar.message(), "counters");
+    }
+
+    #[test]
+    fn a_finished_bar_is_over() {
+        let progress = Progress::new();
+        let bar = progress.bar.clone();
+        progress.finish();
+        assert!(bar.is_finished());
+    }
+}

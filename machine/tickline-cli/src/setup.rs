@@ -77,8 +77,9 @@ impl Setup {
         })
     }
 
-    /// Tracks the offset for `time`, measures the clocks, and collects the facts. The progress bar
-    /// ends at `share`. The caller makes the findings, because it may measure more before.
+    /// Tracks the offset for `time`, measures the clocks, and collects the facts. The tracking and
+    /// the costs end at these shares of the progress bar. The caller makes the findings, because it
+    /// may measure more before.
     ///
     /// The tracking comes first. It gives the clock's thread time to settle, so the costs are the
     /// costs of the steady state.
@@ -87,14 +88,14 @@ impl Setup {
         command: &'static str,
         time: Duration,
         progress: &Progress,
-        share: f64,
+        [tracked, measured]: [f64; 2],
     ) -> Document {
-        let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
+        let track = track::track(time, progress.part("offset and bound", 0.0, tracked));
         let calls = self.calls();
         let mut costs = costs::measure(
             &calls,
             costs::ROUNDS,
-            progress.part("costs", 0.6 * share, share),
+            progress.part("costs", tracked, measured),
         );
         resolution::measure(&mut costs, &calls);
         self.document(command, costs, Some(track))

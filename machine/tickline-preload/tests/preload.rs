@@ -102,6 +102,7 @@ fn child_role() {
         Ok("closes_library") => closes_library(),
         Ok("second_copy") => second_copy(),
         Ok("line_behind") => line_behind(),
+        Ok("without_line") => without_line(),
         Ok("after_vm_pause") => after_vm_pause(),
         Ok("denied") => opened(true),
         Ok("opened") => opened(false),
@@ -177,6 +178,15 @@ fn a_forked_child_is_not_below_its_parent_whatever_the_page_serves() {
         let (_folder, page) = page_that(serves, 0, 0);
         passes(&mut run("forked_in_order", &page));
     }
+}
+
+#[test]
+fn a_program_has_the_kernels_clocks_while_its_page_has_no_line() {
+    if served_page().is_none() {
+        return;
+    }
+    let (_folder, page) = page_that(Serves::HighWater(-1_000_000_000), 0, 0);
+    passes(&mut run("without_line", &page));
 }
 
 /// `dlclose` does not unmap the library, because the vDSO's symbols lead to it.
@@ -369,6 +379,34 @@ fn line_behind() {
             i32::from(!is_ordered)
         });
         assert_eq!(code, 0);
+    }
+}
+
+/// Each call has the kernel's time, in its unit.
+fn without_line() {
+    let time_of_day_ns = || {
+        let mut time = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        };
+        // SAFETY: `time` has room for the result, and no time zone is asked for.
+        let result = unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
+        time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000
+    };
+    let calls: [(libc::clockid_t, i64, &dyn Fn() -> i64); 3] = [
+        (libc::CLOCK_MONOTONIC, 1, &|| libc_ns(libc::CLOCK_MONOTONIC)),
+        (libc::CLOCK_REALTIME, 1, &|| libc_ns(libc::CLOCK_REALTIME)),
+        (libc::CLOCK_REALTIME, 1_000, &time_of_day_ns),
+    ];
+    for (clock, unit_ns, call) in calls {
+        for _ in 0..1_000 {
+            let (before_ns, ns, after_ns) = (system_call_ns(clock), call(), system_call_ns(clock));
+            assert!(
+                before_ns - before_ns % unit_ns <= ns && ns <= after_ns,
+                "{before_ns} {ns} {after_ns}"
+            );
+        }
     }
 }
 

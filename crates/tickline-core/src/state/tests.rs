@@ -12,6 +12,25 @@ fn line(slope: Slope) -> LineState {
         .expect("a slope that fits")
 }
 
+#[test]
+fn a_tag_alone_is_no_line() {
+    for m in [0, CHANGING, TAG_MASK] {
+        let phase = LineState { m, b: 0 }.phase();
+        let has_line = matches!(phase, Phase::Published | Phase::Replacing);
+        assert!(!has_line, "{m:#x}: {phase:?}");
+    }
+}
+
+#[test]
+fn the_flattest_slope_is_a_line() {
+    for tag in [0, TAG_MASK] {
+        let m = 1 << TAG_BITS | tag;
+        let phase = LineState { m, b: 0 }.phase();
+        let has_line = matches!(phase, Phase::Published | Phase::Replacing);
+        assert!(has_line, "{m:#x}: {phase:?}");
+    }
+}
+
 /// Rule 10: the count distinguishes states before and after the clock was barred and unbarred, and
 /// the lives of a line that is published again.
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, ClockState, EventCounts, Reason};
+use tickline::{Clock, ClockState, EventCounts, Reason, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::backend::calibration::Scale;
@@ -99,22 +99,30 @@ fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts),
     let begin = Instant::now();
     loop {
         let status = clock.status();
-        let is_over = begin.elapsed() >= limit;
-        match (status.state, Scale::WALL.at_rate_of(&status)) {
-            (ClockState::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
-                return Ok((scale, status.events));
-            }
-            (ClockState::Fallback(reason), _)
-                if is_over || status.is_judged && !is_temporary(reason) =>
-            {
-                return Err(Error::closed(reason));
-            }
-            (state, _) if is_over => {
-                let message = format!("the counter's rate was not known after {limit:?}: {state}");
-                return Err(Error::new(ErrorKind::NotReady, message));
-            }
-            _ => std::thread::sleep(POLL),
+        if let Some(result) = end_of_wait(&status, begin.elapsed(), limit) {
+            return result.map(|scale| (scale, status.events));
         }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// The result of a wait that has lasted for `waited`, of at most `limit`; `None` if it goes on.
+fn end_of_wait(status: &Status, waited: Duration, limit: Duration) -> Option<Result<Scale, Error>> {
+    let is_over = waited >= limit;
+    match (status.state, Scale::WALL.at_rate_of(status)) {
+        (ClockState::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
+            Some(Ok(scale))
+        }
+        (ClockState::Fallback(reason), _)
+            if is_over || status.is_judged && !is_temporary(reason) =>
+        {
+            Some(Err(Error::closed(reason)))
+        }
+        (state, _) if is_over => {
+            let message = format!("the counter's rate was not known after {limit:?}: {state}");
+            Some(Err(Error::new(ErrorKind::NotReady, message)))
+        }
+        _ => None,
     }
 }
 
@@ -149,6 +157,78 @@ mod tests {
             "it waited for a gate that stays closed"
         );
         assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
+    }
+
+    const LIMIT: Duration = Duration::from_secs(2);
+    const BEFORE_LIMIT: Duration = Duration::from_millis(1_999);
+
+    /// The status of a clock that has judged its gates, in this state, with a rate of 1 GHz +- this
+    /// many ppb.
+    fn status(state: ClockState, max_drift_ppb: Option<u64>) -> Status {
+        let clock = Clock::builder().driver(Driver::Manual).start();
+        let mut status = clock.expect("a clock").status();
+        (status.state, status.is_judged) = (state, true);
+        (status.frequency_hz, status.max_drift_ppb) = (Some(1_000_000_000), max_drift_ppb);
+        status
+    }
+
+    /// The kind of the error with which the wait ends; `None` if the wait goes on.
+    fn error_after(waited: Duration, status: &Status) -> Option<ErrorKind> {
+        let result = end_of_wait(status, waited, LIMIT)?;
+        Some(result.expect_err("no rate").kind())
+    }
+
+    #[test]
+    fn a_rate_that_is_known_to_1_ppm_ends_the_wait() {
+        // Half a Hz of 1 GHz is 0.5 ppb.
+        for (max_drift_ppb, is_known) in [(999, true), (1_000, false)] {
+            let status = status(ClockState::Fast, Some(max_drift_ppb));
+            let result = end_of_wait(&status, BEFORE_LIMIT, LIMIT);
+            assert_eq!(result.is_some(), is_known, "{result:?}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_less_well_known_is_used_at_the_limit() {
+        let status = status(ClockState::Fast, Some(50_000));
+        let scale = end_of_wait(&status, LIMIT, LIMIT).expect("the end");
+        assert_eq!(scale.expect("a rate").uncertainty_ppb, 50_000.5);
+    }
+
+    #[test]
+    fn a_clock_without_a_rate_is_not_ready_at_the_limit() {
+        let status = status(ClockState::Calibrating, None);
+        assert_eq!(error_after(BEFORE_LIMIT, &status), None);
+        assert_eq!(error_after(LIMIT, &status), Some(ErrorKind::NotReady));
+    }
+
+    #[test]
+    fn a_gate_that_may_open_by_itself_is_waited_for_until_the_limit() {
+        for reason in [
+            Reason::KernelUndecided,
+            Reason::Untested,
+            Reason::SamplesTooOld,
+            Reason::LineEnded,
+        ] {
+            let status = status(ClockState::Fallback(reason), None);
+            let closed = ErrorKind::GateClosed(reason);
+            assert_eq!(error_after(BEFORE_LIMIT, &status), None);
+            assert_eq!(error_after(LIMIT, &status), Some(closed));
+        }
+    }
+
+    #[test]
+    fn a_gate_that_stays_closed_ends_the_wait_at_once() {
+        let status = status(ClockState::Fallback(Reason::Denied), None);
+        let closed = ErrorKind::GateClosed(Reason::Denied);
+        assert_eq!(error_after(Duration::ZERO, &status), Some(closed));
+    }
+
+    #[test]
+    fn a_gate_that_has_not_been_judged_is_waited_for() {
+        let mut status = status(ClockState::Fallback(Reason::Denied), None);
+        status.is_judged = false;
+        assert_eq!(error_after(BEFORE_LIMIT, &status), None);
     }
 
     /// A session by the counter; `None`, with a printed line, if there is none.

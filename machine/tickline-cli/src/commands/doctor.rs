@@ -39,7 +39,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     let setup = Setup::start()?;
     let destinations = open_destinations(args)?;
     let progress = Progress::new();
-    let mut document = setup.measure("doctor", args.time, &progress, 1.0);
+    let mut document = setup.measure("doctor", args.time, &progress, [0.6, 1.0]);
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
     let destination = output.find_second("--out", &args.out)?.tried()?;
     let progress = Progress::new();
-    let mut document = setup.measure("report", args.time, &progress, 0.7);
+    let mut document = setup.measure("report", args.time, &progress, [0.4, 0.7]);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();

@@ -57,9 +57,15 @@ pub(super) fn hypervisor() -> Option<&'static str> {
         return Some("none");
     }
     let leaf = raw_cpuid::cpuid!(0x4000_0000);
-    // Eight of the signature's twelve bytes distinguish the hypervisors.
-    let signature = u64::from(leaf.ecx) << 32 | u64::from(leaf.ebx);
-    Some(match &signature.to_le_bytes() {
+    Some(hypervisor_by_signature(leaf.ebx, leaf.ecx))
+}
+
+/// The code of the hypervisor with this signature, of whose twelve bytes these eight distinguish
+/// the hypervisors.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn hypervisor_by_signature(ebx: u32, ecx: u32) -> &'static str {
+    let signature = [ebx, ecx].map(u32::to_le_bytes);
+    match signature.as_flattened() {
         b"KVMKVMKV" | b"Linux KV" => "kvm",
         b"Microsof" => "hyper_v",
         b"XenVMMXe" => "xen",
@@ -69,7 +75,7 @@ pub(super) fn hypervisor() -> Option<&'static str> {
         b"bhyve bh" => "bhyve",
         b" lrpepyh" => "parallels",
         _ => "other",
-    })
+    }
 }
 
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
@@ -95,4 +101,34 @@ pub(super) fn hz_by_firmware() -> Option<u64> {
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) const fn hz_by_firmware() -> Option<u64> {
     None
+}
+
+#[cfg(all(test, any(target_arch = "x86", target_arch = "x86_64")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hypervisor_is_known_by_its_signature() {
+        for (signature, name) in [
+            (b"KVMKVMKVM\0\0\0", "kvm"),
+            (b"Linux KVM Hv", "kvm"),
+            (b"Microsoft Hv", "hyper_v"),
+            (b"XenVMMXenVMM", "xen"),
+            (b"VMwareVMware", "vmware"),
+            (b"VBoxVBoxVBox", "virtualbox"),
+            (b"TCGTCGTCGTCG", "tcg"),
+            (b"bhyve bhyve ", "bhyve"),
+            (b" lrpepyh vr\0", "parallels"),
+            (b"ACRNACRNACRN", "other"),
+        ] {
+            let word = |at: usize| u32::from_le_bytes(*signature[at..].first_chunk().unwrap());
+            assert_eq!(hypervisor_by_signature(word(0), word(4)), name);
+        }
+    }
+
+    #[test]
+    fn the_bit_of_a_hypervisor_decides_whether_there_is_one() {
+        let has_hypervisor = read().unwrap().hypervisor.unwrap();
+        assert_eq!(hypervisor() != Some("none"), has_hypervisor);
+    }
 }

@@ -117,6 +117,21 @@ impl WarpPair {
 }
 
 impl WarpTest {
+    /// Adds the results of the pairs, and the rate and the resolution of the counter.
+    fn with_results(self, pairs: Vec<WarpPair>, frequency_hz: f64, resolution_ticks: u64) -> Self {
+        Self {
+            frequency_hz: Some(frequency_hz),
+            resolution_ns: Some(as_f64(resolution_ticks) * 1e9 / frequency_hz),
+            synchronised: all_synchronised(&pairs),
+            largest_warp_ns: pairs
+                .iter()
+                .map(|pair| pair.largest_warp_ns)
+                .fold(0.0, f64::max),
+            pairs,
+            ..self
+        }
+    }
+
     /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may
     /// not be allowed to run on them, and then their counters are unknown.
     fn note_untested_cpus(mut self, online: Option<&str>) -> Self {
@@ -184,17 +199,9 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
         ));
         progress(as_f64(found.len() as u64) / as_f64(ends.len() as u64));
     }
-    Ok(WarpTest {
-        frequency_hz: Some(frequency_hz),
-        resolution_ns: Some(as_f64(resolution_ticks) * 1e9 / frequency_hz),
-        synchronised: all_synchronised(&found),
-        largest_warp_ns: found
-            .iter()
-            .map(|pair| pair.largest_warp_ns)
-            .fold(0.0, f64::max),
-        pairs: found,
-        ..warp.clone()
-    })
+    Ok(warp
+        .clone()
+        .with_results(found, frequency_hz, resolution_ticks))
 }
 
 /// `Some(false)` if one pair is unsynchronised; `Some(true)` if all pairs are synchronised.
@@ -307,6 +314,43 @@ mod tests {
         assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));
         assert_eq!(all_synchronised(&[near, few]), None);
         assert_eq!(all_synchronised(&[near, near]), Some(true));
+    }
+
+    /// A comparison whose pairs had these warps, ns, by a counter of 2 GHz with steps of 26 ticks.
+    fn with_warps(largest_ns: &[f64]) -> WarpTest {
+        let pair = |largest_warp_ns: &f64| WarpPair {
+            largest_warp_ns: *largest_warp_ns,
+            synchronised: Some(*largest_warp_ns == 0.0),
+            ..WarpPair::default()
+        };
+        let pairs = largest_ns.iter().map(pair).collect();
+        WarpTest::default().with_results(pairs, 2e9, 26)
+    }
+
+    #[test]
+    fn a_comparison_has_the_largest_warp_of_its_pairs() {
+        assert_eq!(with_warps(&[5.0, 30.0, 0.0]).largest_warp_ns, 30.0);
+        assert_eq!(with_warps(&[0.0, 0.0]).largest_warp_ns, 0.0);
+    }
+
+    #[test]
+    fn a_comparison_has_the_rate_and_the_resolution_of_the_counter() {
+        let warp = with_warps(&[0.0]);
+        let figures = (warp.frequency_hz, warp.resolution_ns);
+        assert_eq!(figures, (Some(2e9), Some(13.0)));
+    }
+
+    #[test]
+    fn a_comparison_is_synchronised_if_its_pairs_are() {
+        assert_eq!(with_warps(&[0.0, 0.0]).synchronised, Some(true));
+        assert_eq!(with_warps(&[0.0, 30.0]).synchronised, Some(false));
+    }
+
+    #[test]
+    fn a_comparison_keeps_its_pairs() {
+        let warps = with_warps(&[5.0, 0.0]).pairs;
+        let warps: Vec<_> = warps.iter().map(|pair| pair.largest_warp_ns).collect();
+        assert_eq!(warps, [5.0, 0.0]);
     }
 
     /// Symptom: a process on one CPU of two called their counters synchronised.

@@ -130,7 +130,7 @@ impl Publisher {
             let bounds = self.clock.bounds()?;
             Some(os_bounds(&bounds, serves_unix(&status)))
         });
-        if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_)) {
+        if begins_line(self.writer.word().phase(), basis) {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_os_resolution_ns(os_resolution_ns());
         }
@@ -202,6 +202,11 @@ impl Publisher {
 /// Whether Unix time may come from the clock's line.
 fn serves_unix(status: &Status) -> bool {
     status.unix_reason().is_none()
+}
+
+/// Whether the writer may publish a first line.
+fn begins_line(phase: LeasePhase, basis: Basis) -> bool {
+    phase == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_))
 }
 
 /// The bounds of the OS clock for the page, by those of the clock's line.
@@ -297,6 +302,22 @@ mod tests {
         assert_eq!(serves_unix(&status), status.unix_reason().is_none());
         clock.disable();
         assert!(!serves_unix(&clock.status()));
+    }
+
+    #[test]
+    fn a_line_begins_on_a_page_without_one() {
+        let basis = Basis::Bounds(bounds());
+        assert!(begins_line(LeasePhase::NoLine, basis));
+        for phase in [LeasePhase::Off, LeasePhase::Published, LeasePhase::Doubted] {
+            assert!(!begins_line(phase, basis), "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_begins_only_with_bounds() {
+        for basis in [Basis::Nothing, Basis::Doubt] {
+            assert!(!begins_line(LeasePhase::NoLine, basis), "{basis:?}");
+        }
     }
 
     /// A publisher of a page in `folder`; `None`, with a message, if there can be none here.

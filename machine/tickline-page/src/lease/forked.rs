@@ -192,3 +192,6 @@ pub fn read_forked(
         source: PageSource::Os,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -303,7 +303,9 @@ impl TimeWithLead {
         }
         match timescale {
             _ if ahead_ns <= self.lead_ns => self.ns,
-            Timescale::Monotonic if self.lead_ns > 0 => os_ns.saturating_add(self.lead_ns),
+            Timescale::Monotonic if self.lead_ns.is_positive() => {
+                os_ns.saturating_add(self.lead_ns)
+            }
             _ => os_ns,
         }
     }

@@ -317,6 +317,43 @@ fn a_first_publication_waits_for_a_near_high_water_mark_only() {
     }
 }
 
+/// Whether a clock is disrupted by a first line that a high-water mark puts ahead of the reference
+/// by this much, if a read of the reference takes `read_ns`.
+fn is_disrupted_by_mark(lead_ns: i64, read_ns: u64) -> bool {
+    let (machine, clock, mut control) = settled_clock();
+    machine.reference_ticks.set((read_ns / 2, read_ns / 2));
+    clock.settle(&mut control);
+    let mut publish_first_line = |ahead_ns| {
+        clock.end_line();
+        clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
+        control.burst_count = 0; // each burst has as many samples
+        let begin_ns = machine.truth_ns();
+        let outcome = clock.iterate(&mut control).outcome;
+        assert_eq!(outcome, Outcome::PublishedFirst);
+        machine.truth_ns() - begin_ns
+    };
+    // Meanwhile the reference comes nearer to the mark.
+    let iteration_ns = publish_first_line(-1_000_000_000);
+    publish_first_line(iteration_ns + lead_ns);
+    clock.figures().is_disrupted
+}
+
+#[test]
+fn a_first_line_that_a_high_water_mark_puts_ahead_is_disrupted() {
+    assert!(is_disrupted_by_mark(4 * WAIT_FOR_HIGH_WATER_NS, 20));
+}
+
+#[test]
+fn a_first_line_above_its_high_water_mark_is_not_disrupted() {
+    assert!(!is_disrupted_by_mark(-4 * WAIT_FOR_HIGH_WATER_NS, 20));
+}
+
+#[test]
+fn a_first_line_is_not_disrupted_by_a_lead_that_wide_samples_explain() {
+    assert!(!is_disrupted_by_mark(60_000, 40_000));
+    assert!(is_disrupted_by_mark(100_000, 40_000));
+}
+
 /// A new control loop finds a line that is removing an offset. Symptom: the loop took that line's
 /// slope for the reference's rate, and published bounds that excluded the reference.
 #[test]

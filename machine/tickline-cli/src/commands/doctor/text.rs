@@ -148,7 +148,107 @@ fn track(document: &Document, screen: &mut Screen) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::report::example;
     use crate::document::GateRow;
+
+    /// The text about a document with findings of these severities, whose sentences are their
+    /// names.
+    fn with_findings(severities: &[Severity]) -> String {
+        let mut document = example::document();
+        let example = document.findings()[0].clone();
+        let finding = |severity: &Severity| Finding {
+            severity: *severity,
+            what: format!("this is {}", code(*severity)),
+            ..example.clone()
+        };
+        document.findings = Some(severities.iter().map(finding).collect());
+        text(&document)
+    }
+
+    #[test]
+    fn faults_are_findings_and_the_rest_is_worth_knowing() {
+        let shown = with_findings(&[Severity::Slow, Severity::Note]);
+        let places = ["Findings", "this is slow", "Worth knowing", "this is note"]
+            .map(|part| shown.find(part).expect(part));
+        assert!(places.is_sorted(), "{places:?} in {shown}");
+    }
+
+    #[test]
+    fn headings_without_findings_are_left_out() {
+        let [notes, faults] =
+            [Severity::Note, Severity::Unsure].map(|severity| with_findings(&[severity]));
+        assert!(!notes.contains("Findings"), "{notes}");
+        assert!(!faults.contains("Worth knowing"), "{faults}");
+    }
+
+    #[test]
+    fn a_finding_begins_with_its_severity_and_ends_with_its_code() {
+        let shown = with_findings(&[Severity::Wrong, Severity::Slow]);
+        let code = example::document().findings()[0].code;
+        for severity in ["wrong", "slow"] {
+            // Between the two the colour ends.
+            for part in [
+                format!("  {severity:<6} "),
+                format!("this is {severity} [{code}]\n"),
+            ] {
+                assert!(shown.contains(&part), "no {part} in {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_code_is_explained_by_a_command() {
+        let shown = with_findings(&[Severity::Slow]);
+        let code = example::document().findings()[0].code;
+        assert!(
+            shown.contains(&format!("tickline explain {code}\n")),
+            "{shown}"
+        );
+        assert!(!with_findings(&[]).contains("tickline explain"));
+    }
+
+    #[test]
+    fn each_clock_has_a_row() {
+        let cost = CostRow {
+            clock: "clock_gettime MONOTONIC".to_owned(),
+            cost_ns: Some(25.0),
+            ratio_to_counter: Some(2.5),
+            resolution_ns: Some(1),
+            served_by: Some(ServedBy::Vdso),
+            ..CostRow::default()
+        };
+        let document = Document {
+            costs: vec![cost],
+            ..Document::default()
+        };
+        let shown = text(&document);
+        let rows = shown
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row = ["clock_gettime", "MONOTONIC", "25.00", "2.50", "1"];
+        let row = [&row[..], &[ServedBy::Vdso.words()]].concat();
+        assert!(
+            rows.into_iter().any(|shown| shown == row),
+            "no {row:?} in {shown}"
+        );
+        assert!(!shown.contains("none was measured"), "{shown}");
+    }
+
+    #[test]
+    fn a_document_without_costs_says_so() {
+        let shown = text(&Document::default());
+        assert!(shown.contains("Clocks: none was measured\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_document_says_why_it_does_not_know_who_answers() {
+        let document = Document {
+            served_unknown: Some("no filter".to_owned()),
+            ..example::document()
+        };
+        let shown = text(&document);
+        assert!(shown.contains("who answers: no filter\n"), "{shown}");
+    }
 
     #[test]
     fn each_cpu_with_a_line_of_its_own_has_a_row() {

@@ -66,7 +66,7 @@ const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
 }
 
 /// The document: a recorded machine whose clock is slow, with hostile facts.
-pub(super) fn document() -> Document {
+pub(crate) fn document() -> Document {
     let recorded = include_str!("../../../tests/facts/guest-hpet.json");
     let mut recorded: Document = serde_json::from_str(recorded).unwrap();
     recorded.costs.push(CostRow {

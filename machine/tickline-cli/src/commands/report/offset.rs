@@ -182,6 +182,86 @@ mod tests {
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
     }
 
+    /// From 0 s to 1 s in 10 units, and from -10 ns to 10 ns in 20 units upwards.
+    fn scales() -> (Scale, Scale) {
+        (
+            Scale::new(0.0, 1.0, 0.0, 10.0),
+            Scale::new(-10.0, 10.0, 20.0, 0.0),
+        )
+    }
+
+    fn two_points() -> [OffsetSample; 2] {
+        [offset_sample(0.0, 5.0), offset_sample(1.0, -5.0)].map(|point| OffsetSample {
+            bound_before_ns: 4,
+            bound_after_ns: 2,
+            ..point
+        })
+    }
+
+    #[test]
+    fn each_point_has_a_dot_at_its_offset() {
+        let (x, y) = scales();
+        assert_eq!(offsets(&two_points(), &x, &y), "M0 5h0M10 15h0");
+    }
+
+    #[test]
+    fn the_band_goes_along_the_upper_bounds_and_back_along_the_lower_ones() {
+        let (x, y) = scales();
+        assert_eq!(band(&two_points(), &x, &y), "M0 3L10 13L10 19L0 9Z");
+    }
+
+    #[test]
+    fn a_position_is_in_proportion_to_its_value() {
+        let scale = Scale::new(100.0, 103.0, 50.0, 60.0);
+        let positions = [100.0, 101.0, 102.0, 103.0].map(|value| scale.at(value));
+        assert_eq!(positions, [50.0, 53.3, 56.7, 60.0]);
+    }
+
+    #[test]
+    fn a_value_outside_of_the_range_is_at_its_end() {
+        let (_, y) = scales();
+        assert_eq!([-11.0, 11.0].map(|value| y.at(value)), [20.0, 0.0]);
+    }
+
+    /// The chart of 200 points, of which this many are far off and contradict their bounds.
+    fn chart(far: usize) -> String {
+        let points = (0..200).map(|index| OffsetSample {
+            offset_ns: if index < far { 551.0 } else { 0.0 },
+            bound_violated: index < far,
+            ..offset_sample(as_f64(index as u64), 0.0)
+        });
+        figure(&TrackSummary::new(points.collect())).into_string()
+    }
+
+    #[test]
+    fn points_beyond_the_range_are_counted() {
+        assert!(chart(2).contains(" 2 beyond the range"));
+        assert!(!chart(0).contains("beyond"));
+    }
+
+    #[test]
+    fn each_violated_bound_has_a_mark_and_the_legend_explains_it() {
+        let [without, with] = [0, 2].map(chart);
+        assert_eq!(with.matches("bound violated at").count(), 2);
+        assert!(with.contains(">bound violated<"), "{with}");
+        assert!(!without.contains(">bound violated<"), "{without}");
+    }
+
+    #[test]
+    fn the_axes_have_the_time_and_the_offset_of_each_mark() {
+        let chart = chart(0);
+        for label in [">100 s<", ">20 ns<", ">-20 ns<"] {
+            assert!(chart.contains(label), "no {label} in {chart}");
+        }
+    }
+
+    #[test]
+    fn the_marks_of_a_short_time_have_a_decimal() {
+        let track = TrackSummary::new(two_points().to_vec());
+        let chart = figure(&track).into_string();
+        assert!(chart.contains(">0.2 s<"), "{chart}");
+    }
+
     #[test]
     fn marks_of_a_scale_are_round_numbers_in_its_range() {
         assert_eq!(

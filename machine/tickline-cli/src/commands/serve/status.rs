@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use tickline_page::LeasePhase;
 use tickline_page::page_file::{AttachedFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
-use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
+use tickline_page::{HardwareCounter, ProcessHighWater};
 
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
@@ -50,7 +50,10 @@ impl PageReport {
             return Err(none());
         }
         let counter = HardwareCounter::if_present().ok_or_else(none)?;
-        let ahead = LineLead::measure(&attached.page(), counter);
+        let ahead = LineLead::measure(|| {
+            let page = attached.page();
+            page.monotonic_by_line(&counter, &ProcessHighWater::new())
+        });
         let snapshot = attached.file.snapshot(&counter);
         let excess_ns = ahead
             .as_ref()
@@ -237,11 +240,11 @@ const BRACKETS: u32 = 16;
 const BETWEEN: Duration = Duration::from_millis(20);
 
 impl LineLead {
-    /// Measures the lead; `None` without a line.
-    fn measure(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<Self> {
-        let (before, before_ns) = bracket(attached, counter)?;
+    /// Measures the lead of readings by `line`, ns; `None` without a line.
+    fn measure(line: impl Fn() -> Option<i64>) -> Option<Self> {
+        let (before, before_ns) = bracket(&line)?;
         std::thread::sleep(BETWEEN);
-        let (now, now_ns) = bracket(attached, counter)?;
+        let (now, now_ns) = bracket(&line)?;
         Some(Self::new(before, now, now_ns.saturating_sub(before_ns)))
     }
 
@@ -279,8 +282,7 @@ impl LineLead {
 
 /// The narrowest of some brackets: the least and the largest lead of the line, and the OS clock at
 /// the bracket's end, ns.
-fn bracket(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
-    let line = || attached.monotonic_by_line(&counter, &ProcessHighWater::new());
+fn bracket(line: impl Fn() -> Option<i64>) -> Option<((i64, i64), i64)> {
     let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line);
     let [before_ns, after_ns] =
         [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
@@ -325,5 +327,46 @@ mod tests {
             "it comes back"
         );
         assert_eq!(lead_ns((10_480, 10_520), (480, 520)), 1_147);
+    }
+    fn os_ns() -> i64 {
+        i64::try_from(monotonic_ns()).unwrap()
+    }
+
+    #[test]
+    fn a_bracket_contains_the_lead_of_the_line() {
+        for lead_ns in [3_000_000_000, -3_000_000_000] {
+            let ((least_ns, most_ns), _) = bracket(|| Some(os_ns() + lead_ns)).unwrap();
+            assert!(
+                least_ns <= lead_ns && lead_ns <= most_ns,
+                "{least_ns} to {most_ns}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_bracket_is_its_end() {
+        let start_ns = os_ns();
+        let ((least_ns, _), end_ns) = bracket(|| Some(0)).unwrap();
+        assert_eq!(least_ns, -end_ns);
+        assert!(start_ns <= end_ns && end_ns <= os_ns(), "{end_ns}");
+    }
+
+    #[test]
+    fn without_a_line_there_is_no_lead() {
+        assert!(LineLead::measure(|| None).is_none());
+    }
+
+    #[test]
+    fn the_lead_of_a_line_that_keeps_up_does_not_rise() {
+        let lead = LineLead::measure(|| Some(os_ns() + 3_000_000_000)).unwrap();
+        assert_eq!(lead.rise_ppb, 0);
+    }
+
+    #[test]
+    fn the_lead_of_a_line_of_twice_the_rate_rises_by_the_time() {
+        let start_ns = os_ns();
+        let lead = LineLead::measure(|| Some(os_ns() + (os_ns() - start_ns))).unwrap();
+        // The brackets are narrow compared with the 20 ms between them.
+        assert!(lead.rise_ppb > 500_000_000, "{} ppb", lead.rise_ppb);
     }
 }

@@ -156,7 +156,194 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
 
 #[cfg(test)]
 mod tests {
+    use tickline::{Clock, ClockState, Driver, UnixTime};
+    use tickline_utc::{UtcReading, UtcUnknown};
+
     use super::*;
+    use crate::commands::report::example::offset_sample;
+    use crate::measure::changes::Change;
+    use crate::measure::track::OffsetSummary;
+
+    /// A sample without any news, 1.5 s after the start, 5 ns above the OS clock.
+    fn sample() -> WatchSample {
+        let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+        WatchSample {
+            unix_s: 0.0,
+            offset: offset_sample(1.5, 5.0),
+            skew_ppb: None,
+            status: clock.status(),
+            utc: Err(UtcUnknown::NoSource),
+            events: CountsByCode::new(),
+            new_events: CountsByCode::new(),
+            changes: Vec::new(),
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Summaries of CPUs whose last offsets were these, ns.
+    fn cpus_with(last_ns: &[f64]) -> Vec<CpuSummary> {
+        let summary = |(cpu, last_offset_ns): (u32, &f64)| CpuSummary {
+            cpu,
+            state: "fast",
+            last_offset_ns: *last_offset_ns,
+            offsets: OffsetSummary {
+                samples: 10,
+                least_offset_ns: last_offset_ns - 1.0,
+                most_offset_ns: last_offset_ns + 1.0,
+                largest_offset_ns: last_offset_ns.abs() + 1.0,
+                largest_bound_ns: 40,
+                bound_violated: 3,
+                ..OffsetSummary::default()
+            },
+        };
+        (0..).zip(last_ns).map(summary).collect()
+    }
+
+    fn to_hpet() -> Change {
+        Change {
+            at_s: 1.0,
+            kind: "clocksource",
+            what: "the clocksource is hpet".to_owned(),
+        }
+    }
+
+    fn words(text: &str) -> Vec<&str> {
+        text.split_whitespace().collect()
+    }
+
+    #[test]
+    fn a_line_has_a_figure_for_each_heading() {
+        let line = line(&sample(), &[]);
+        let figures = ["1.5", "+5.0", "15.0", "25/25", "-", "-", "fast"];
+        assert_eq!(words(&line), figures);
+    }
+
+    #[test]
+    fn a_line_has_the_skew_and_the_width_of_utc_if_they_are_known() {
+        let utc = [1_000, 3_000].map(UnixTime::from_nanos);
+        let line = line(
+            &WatchSample {
+                skew_ppb: Some(-3.25),
+                utc: Ok(UtcReading::from_bounds(utc[0], utc[1])),
+                ..sample()
+            },
+            &[],
+        );
+        assert!(line.contains("      -3.2       2 us  fast"), "{line}");
+    }
+
+    #[test]
+    fn a_line_ends_with_its_news() {
+        let mut news = WatchSample {
+            new_events: CountsByCode::from([("disruption", 3)]),
+            changes: vec![to_hpet()],
+            ..sample()
+        };
+        (news.offset.bound_violated, news.offset.state) = (true, ClockState::Disrupted);
+        let line = line(&news, &cpus_with(&[7.0]));
+        let end = "disrupted    0:+7 disruption +3 BOUND VIOLATED CHANGED: the clocksource is hpet";
+        assert!(line.ends_with(end), "{line}");
+    }
+
+    #[test]
+    fn a_line_has_the_offset_of_each_of_four_cpus() {
+        let text = by_cpu(&cpus_with(&[5.0, -3.0, 0.0, 7.6]));
+        assert_eq!(text, "0:+5 1:-3 2:+0 3:+8");
+    }
+
+    #[test]
+    fn a_line_has_the_least_and_the_largest_offset_of_more_cpus() {
+        let text = by_cpu(&cpus_with(&[5.0, -3.0, 0.0, 7.0, 6.0]));
+        assert_eq!(text, "1:-3 to 3:+7");
+    }
+
+    /// The summary of a watch with these differences from none, without the breaks of its lines.
+    fn summary_with(change: impl FnOnce(&mut WatchSummary)) -> String {
+        let mut watch = WatchSummary::default();
+        change(&mut watch);
+        let document = Document {
+            watch: Some(watch),
+            ..Document::default()
+        };
+        words(&summary(&document)).join(" ")
+    }
+
+    #[test]
+    fn the_summary_says_how_long_it_was_watched_and_how_it_ended() {
+        for (samples, ended_by, text) in [
+            (1, Ending::Time, "as requested: 1 sample, 1 by the counter"),
+            (
+                2,
+                Ending::Stopped,
+                "until stopped: 2 samples, 1 by the counter",
+            ),
+            (
+                3,
+                Ending::ReaderLeft,
+                "until the reader left: 3 samples, 1 by the counter",
+            ),
+        ] {
+            let summary = summary_with(|watch| {
+                (watch.watched_s, watch.ended_by) = (2.5, ended_by);
+                (watch.all.samples, watch.all.fast_samples) = (samples, 1);
+            });
+            let text = format!("Watched for 2.5 s, {text}");
+            assert!(summary.contains(&text), "no {text} in {summary}");
+        }
+    }
+
+    #[test]
+    fn the_summary_has_the_extremes_and_what_happened() {
+        let summary = summary_with(|watch| {
+            watch.all = OffsetSummary {
+                least_offset_ns: -9.0,
+                most_offset_ns: 5.0,
+                largest_bound_ns: 40,
+                bound_violated: 2,
+                ..OffsetSummary::default()
+            };
+            watch.skew_ppb = Some(-3.255);
+            watch.events = CountsByCode::from([("disruption", 3)]);
+            watch.changes = vec![to_hpet()];
+        });
+        for fact in [
+            "offset -9.0 to +5.0 ns",
+            "bound 40 ns at most, violated 2 times",
+            "skew -3.25 ppb while",
+            "changed after 1.0 s: the clocksource is hpet",
+            "events disruption +3",
+        ] {
+            assert!(summary.contains(fact), "no {fact} in {summary}");
+        }
+    }
+
+    #[test]
+    fn the_summary_says_what_is_unknown_and_that_nothing_happened() {
+        let summary = summary_with(|_| {});
+        for fact in ["skew unknown: less than three", "events none"] {
+            assert!(summary.contains(fact), "no {fact} in {summary}");
+        }
+    }
+
+    #[test]
+    fn the_summary_has_a_row_for_each_cpu() {
+        let summary = summary_with(|watch| watch.cpus = cpus_with(&[5.0; 16]));
+        let row = " 15 fast 10 +4.0 to +6.0 40 3";
+        assert!(summary.contains(row), "no {row} in {summary}");
+        assert!(!summary.contains("with the largest offsets"), "{summary}");
+    }
+
+    #[test]
+    fn of_more_cpus_the_summary_has_those_with_the_largest_offsets() {
+        let offsets: Vec<f64> = (0..17).map(|cpu| f64::from(cpu) - 7.0).collect();
+        let summary = summary_with(|watch| watch.cpus = cpus_with(&offsets));
+        let title = "the 16 of 17 CPUs with the largest offsets";
+        let (_, rows) = summary.split_once(title).expect(title);
+        // CPU 7 was at 0.
+        assert!(!rows.contains(" 7 fast"), "{rows}");
+        let first = " violated 16 fast 10 +8.0 to +10.0 ";
+        assert!(rows.contains(first), "no {first} in {rows}");
+    }
 
     #[test]
     fn only_events_that_have_happened_are_named() {

@@ -1,0 +1,317 @@
+//! A sample by itself, with pairs that the tests make up.
+
+use super::*;
+use crate::message::Messages;
+use crate::pairs::disturbance::Disturbance;
+use criterion::measurement::Measurement;
+use std::time::Duration;
+
+/// A collector of samples by this clock.
+fn collector_by<const N: usize>(
+    time: &CounterTime,
+    interleaving: Option<Interleaving>,
+) -> Collector<N> {
+    _ = time.zero();
+    Collector::new(interleaving)
+}
+
+/// A collector of samples by the OS clock, whose ticks are ns, and whose pairs cost nothing.
+fn collector<const N: usize>(interleaving: Option<Interleaving>) -> Collector<N> {
+    let time = CounterTime::builder()
+        .quiet()
+        .settle(Duration::MAX) // out of range
+        .start_or_wall_time();
+    collector_by(&time, interleaving)
+}
+
+/// This many groups of a pair of 0 ticks, all at once.
+fn groups(count: usize) -> Vec<[PairReads; 1]> {
+    vec![[PairReads::default()]; count]
+}
+
+/// A group of a pair that lasts until `end_ticks`.
+fn until(end_ticks: u64) -> [PairReads; 1] {
+    [PairReads {
+        end_ticks,
+        ..PairReads::default()
+    }]
+}
+
+/// A sample gets at most twice the groups that criterion requested, also if groups of the
+/// slice and of the block are disturbed. A bencher that made more inputs would not use them.
+#[test]
+fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
+    let mut collector = collector::<1>(None);
+    collector
+        .slice
+        .add_block(&mut groups(50), Some(Disturbance::Preempted));
+    let mut sample = collector.begin_sample(100);
+    sample.taken = 100;
+    sample.block = groups(10);
+    assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
+}
+
+#[test]
+fn the_scale_has_the_mean_of_the_subtracted_costs() {
+    let mut collector = collector::<1>(None);
+    // No pair on this machine costs as much.
+    (collector.collected.cost_ticks, collector.collected.groups) = (4e9, 4);
+    assert_eq!(collector.scale().cost_ticks, 1e9);
+}
+
+/// criterion warms up by another bencher.
+#[test]
+fn the_groups_of_the_warm_up_are_not_results() {
+    let mut collector = collector::<1>(None);
+    collector.collected.groups = 4;
+    BENCHERS.set(BENCHERS.get().wrapping_add(1));
+    collector.begin_sample(1);
+    assert_eq!(collector.collected.groups, 0);
+}
+
+#[test]
+fn the_groups_of_earlier_samples_are_kept() {
+    let mut collector = collector::<1>(None);
+    collector.collected.groups = 4;
+    collector.begin_sample(1);
+    assert_eq!(collector.collected.groups, 4);
+}
+
+#[test]
+fn a_build_that_serves_takes_the_sample_that_is_requested() {
+    let request = Request {
+        sample: 9,
+        iterations: 100,
+        iterations_per_pair: 5,
+    };
+    let mut collector = collector::<1>(Some(Interleaving::Serves(request)));
+    assert_eq!(collector.begin_sample(100).request, request);
+}
+
+#[test]
+fn a_build_that_does_not_serve_numbers_its_samples() {
+    let mut collector = collector::<1>(None);
+    collector.begin_sample(3);
+    let Request {
+        sample, iterations, ..
+    } = collector.begin_sample(7).request;
+    assert_eq!((sample, iterations), (2, 7));
+}
+
+#[test]
+fn a_block_ends_after_its_time() {
+    let mut collector = collector(None);
+    let block_ticks = collector.monitor.block_ticks;
+    let mut sample = collector.begin_sample(100);
+    _ = sample.push(until(block_ticks - 1));
+    assert_eq!(sample.block.len(), 1);
+    _ = sample.push(until(block_ticks));
+    assert_eq!((sample.block.len(), sample.collector.slice.count()), (0, 2));
+}
+
+#[test]
+fn a_block_ends_after_its_last_pair() {
+    let mut collector = collector(None);
+    let mut sample = collector.begin_sample(10_000);
+    for _ in 1..BLOCK_PAIRS {
+        _ = sample.push(until(0));
+    }
+    assert_eq!(sample.block.len(), BLOCK_PAIRS - 1);
+    _ = sample.push(until(0));
+    assert_eq!(sample.block.len(), 0);
+}
+
+#[test]
+fn a_block_ends_when_the_sample_may_have_enough_groups() {
+    let mut collector = collector(None);
+    let mut sample = collector.begin_sample(3);
+    _ = sample.push(until(0));
+    _ = sample.push(until(0));
+    assert_eq!(sample.block.len(), 2);
+    _ = sample.push(until(0));
+    assert_eq!(sample.block.len(), 0);
+}
+
+/// The pairs of a group may overlap, and be in either order.
+#[test]
+fn a_block_lasts_from_its_first_start_to_its_last_end() {
+    let pair = |start_ticks, end_ticks| PairReads {
+        start_ticks,
+        end_ticks,
+        cpus: None,
+    };
+    let mut collector = collector(None);
+    let mut sample = collector.begin_sample(100);
+    sample.block = vec![[pair(20, 30), pair(5, 10)], [pair(50, 60), pair(40, 45)]];
+    assert_eq!(sample.block_ticks(), 60 - 5);
+}
+
+#[test]
+fn the_time_of_a_slice_is_that_of_its_blocks() {
+    let mut collector = collector(None);
+    let mut sample = collector.begin_sample(100);
+    for block_ticks in [7, 4] {
+        sample.block = vec![until(block_ticks)];
+        _ = sample.close_block();
+    }
+    assert_eq!(sample.slice_ticks, 7 + 4);
+}
+
+#[test]
+fn a_slice_goes_on_until_its_time_is_over() {
+    let mut collector = collector(None);
+    let slice_ticks = collector.monitor.slice_ticks;
+    let mut sample = collector.begin_sample(100);
+    sample.slice_ticks = slice_ticks - 1;
+    sample.block = groups(2);
+    assert!(sample.close_block().is_continue());
+    assert_eq!((sample.taken, sample.collector.slice.count()), (0, 2));
+}
+
+#[test]
+fn a_slice_ends_after_its_time() {
+    let mut collector = collector(None);
+    let slice_ticks = collector.monitor.slice_ticks;
+    let mut sample = collector.begin_sample(100);
+    sample.slice_ticks = slice_ticks;
+    sample.block = groups(2);
+    assert!(sample.close_block().is_continue());
+    assert_eq!((sample.taken, sample.collector.slice.count()), (2, 0));
+}
+
+#[test]
+fn each_slice_begins_at_0() {
+    let mut collector = collector::<1>(None);
+    let mut sample = collector.begin_sample(100);
+    sample.slice_ticks = 7;
+    sample.close_slice();
+    assert_eq!(sample.slice_ticks, 0);
+}
+
+#[test]
+fn the_groups_of_all_slices_are_taken() {
+    let mut collector = collector(None);
+    let mut sample = collector.begin_sample(100);
+    for count in [3, 4] {
+        let slice = &mut sample.collector.slice;
+        slice.add_block(&mut groups(count), None);
+        sample.close_slice();
+    }
+    assert_eq!((sample.taken, sample.collector.collected.groups), (7, 7));
+}
+
+#[test]
+fn a_slice_adds_the_cost_of_each_of_its_groups() {
+    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let Some(session) = time.session() else {
+        return Messages::Shown.print(&"SKIPPED: the counter does not measure here");
+    };
+    let cost_ticks = session.observations().scale.cost_ticks;
+    let mut collector = collector_by(&time, None);
+    let mut sample = collector.begin_sample(100);
+    for count in [3, 4] {
+        let slice = &mut sample.collector.slice;
+        slice.add_block(&mut groups(count), None);
+        sample.close_slice();
+    }
+    let (sum, expected) = (collector.collected.cost_ticks, 7.0 * cost_ticks);
+    assert!((sum - expected).abs() < 1e-6 * expected, "{sum} {expected}");
+}
+
+#[test]
+fn a_sample_ends_with_enough_groups_that_count() {
+    let mut collector = collector::<1>(None);
+    let mut sample = collector.begin_sample(100);
+    sample.collector.collected.sample_kept.0 = 99;
+    assert!(sample.close_block().is_continue());
+    sample.collector.collected.sample_kept.0 = 100;
+    assert!(sample.close_block().is_break());
+}
+
+/// A sample of disturbed groups never has enough of them.
+#[test]
+fn a_sample_ends_with_twice_the_groups_that_it_needs() {
+    let mut collector = collector::<1>(None);
+    let mut sample = collector.begin_sample(100);
+    sample.taken = 199;
+    assert!(sample.close_block().is_continue());
+    let slice = &mut sample.collector.slice;
+    slice.add_block(&mut groups(1), Some(Disturbance::Preempted));
+    assert!(sample.close_block().is_break());
+}
+
+#[test]
+fn a_sample_needs_8_groups_or_more_if_two_routines_are_interleaved() {
+    let mut collector = collector::<2>(None);
+    assert_eq!(
+        [1, 9].map(|groups| collector.begin_sample(groups).wanted),
+        [8, 9]
+    );
+}
+
+#[test]
+fn a_sample_needs_one_group_for_the_iterations_of_a_pair() {
+    let mut collector = collector::<1>(None);
+    collector.iterations_per_pair = Some(5);
+    let wanted = [5, 6, 0].map(|iterations| collector.begin_sample(iterations).wanted);
+    assert_eq!(wanted, [1, 2, 1]);
+}
+
+#[test]
+fn criterion_gets_the_mean_pair_for_all_iterations() {
+    let mut collector = collector::<1>(None);
+    collector.iterations_per_pair = Some(5);
+    let sample = collector.begin_sample(30);
+    sample.collector.collected.sample_kept = (4, 400);
+    let returned = sample.finish();
+    assert_eq!(returned.to_ns(&Scale::WALL), 600.0);
+    let Collected {
+        rounds_ns,
+        returned_ns,
+        ..
+    } = collector.collected;
+    assert_eq!((rounds_ns, returned_ns), (vec![20.0], vec![600.0]));
+}
+
+#[test]
+fn the_iterations_of_a_pair_are_doubled_until_it_lasts_2_us() {
+    for (iteration_ticks, iterations) in [(2_000, 1), (1_999, 2), (125, 16), (124, 32)] {
+        let trial_ticks = |iterations| iterations * iteration_ticks;
+        let chosen = collector::<2>(None).choose_iterations_per_pair(None, trial_ticks);
+        assert_eq!(chosen, iterations, "{iteration_ticks} ticks");
+    }
+}
+
+#[test]
+fn the_shortest_of_some_trials_decides_about_the_iterations_of_a_pair() {
+    let mut trials = 0;
+    let chosen = collector::<2>(None).choose_iterations_per_pair(None, |iterations| {
+        trials += 1;
+        if trials % TRIALS == 0 {
+            iterations * 1_000
+        } else {
+            1_000_000
+        }
+    });
+    assert_eq!(chosen, 2);
+}
+
+#[test]
+fn a_routine_that_takes_no_time_has_pairs_of_a_million_iterations() {
+    let chosen = collector::<2>(None).choose_iterations_per_pair(None, |_| 0);
+    assert_eq!(chosen, 1 << 20);
+}
+
+#[test]
+fn a_single_routine_without_a_share_has_pairs_of_one_iteration() {
+    let chosen = collector::<1>(None).choose_iterations_per_pair(None, |_| 0);
+    assert_eq!(chosen, 1);
+}
+
+#[test]
+fn the_iterations_of_a_pair_are_chosen_once() {
+    let mut collector = collector::<2>(None);
+    collector.choose_iterations_per_pair(None, |iterations| iterations * 1_000);
+    let again = collector.choose_iterations_per_pair(None, |_| 0);
+    assert_eq!((again, collector.iterations_per_pair()), (2, 2));
+}

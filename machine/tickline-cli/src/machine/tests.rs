@@ -1,0 +1,193 @@
+//! The facts of this machine, against the kernel's files.
+
+use tickline::{Clock, Driver};
+use tickline_core::gate::CounterDifference;
+
+use super::*;
+
+/// The facts of this machine, after this comparison of the CPUs' counters.
+fn machine_after(comparison: CounterComparison) -> Machine {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    let mut status = clock.status();
+    status.comparison = comparison;
+    Machine::read(&status)
+}
+
+fn machine() -> Machine {
+    machine_after(CounterComparison::Pending)
+}
+
+/// The text of a file, without the end of its line; `None` if it is unreadable or empty.
+fn trimmed(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+#[test]
+fn synchronised_counters_are_counted() {
+    let machine = machine_after(CounterComparison::Synchronised { cpus: 8 });
+    assert_eq!(machine.synchronised_cpus, Some(8));
+    assert_eq!(machine.counter_difference_ticks, None);
+    assert_eq!(machine.counters, "synchronised on 8 CPUs");
+}
+
+#[test]
+fn unsynchronised_counters_have_their_least_difference() {
+    let machine = machine_after(CounterComparison::Unsynchronised {
+        cpu: 2,
+        other_cpu: 5,
+        difference: CounterDifference {
+            min_ticks: 700,
+            max_ticks: 900,
+        },
+    });
+    assert_eq!(machine.synchronised_cpus, None);
+    assert_eq!(machine.counter_difference_ticks, Some(700));
+    let text = "CPU 2 and CPU 5 are unsynchronised by at least 700 ticks";
+    assert_eq!(machine.counters, text);
+}
+
+#[test]
+fn counters_that_were_not_compared_have_no_figure() {
+    for (comparison, text) in [
+        (CounterComparison::Pending, "not compared by this program"),
+        (CounterComparison::Single, "one CPU only"),
+        (CounterComparison::Impossible, "could not be compared"),
+    ] {
+        let machine = machine_after(comparison);
+        assert_eq!(machine.synchronised_cpus, None, "{text}");
+        assert_eq!(machine.counter_difference_ticks, None, "{text}");
+        assert_eq!(machine.counters, text);
+    }
+}
+
+#[test]
+fn each_fact_of_one_line_is_that_of_its_file() {
+    let machine = machine();
+    for (fact, file) in [
+        (&machine.kernel, "/proc/sys/kernel/osrelease"),
+        (&machine.kernel_command_line, "/proc/cmdline"),
+        (
+            &machine.clocksource,
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+        (
+            &machine.available_clocksources,
+            "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+        ),
+        (&machine.online_cpus, "/sys/devices/system/cpu/online"),
+    ] {
+        assert_eq!(*fact, trimmed(file), "{file}");
+    }
+}
+
+#[test]
+fn the_product_has_the_names_of_the_vendor_and_of_the_machine() {
+    let product = machine().product.unwrap_or_default();
+    for file in ["sys_vendor", "product_name"] {
+        let name = trimmed(&format!("/sys/class/dmi/id/{file}")).unwrap_or_default();
+        assert!(product.contains(&name), "no {name} in {product}");
+    }
+}
+
+#[test]
+fn the_cpu_has_the_kernels_name() {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    match machine().cpu {
+        Some(name) => assert!(cpuinfo.contains(&format!(": {name}\n")), "{name}"),
+        None => assert!(!cpuinfo.contains("model name")),
+    }
+}
+
+#[test]
+fn the_architecture_is_that_of_the_program() {
+    let name = machine().architecture.unwrap();
+    assert_eq!(name, std::env::consts::ARCH);
+}
+
+#[test]
+fn a_vdso_is_mapped_if_the_process_has_one() {
+    let maps = fs::read_to_string("/proc/self/maps").ok();
+    let is_mapped = maps.map(|maps| maps.lines().any(|line| line.ends_with(" [vdso]")));
+    assert_eq!(machine().vdso_mapped, is_mapped);
+}
+
+#[test]
+fn a_line_of_the_process_status_has_its_value() {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else {
+        return assert_eq!(status_line("Pid:"), None);
+    };
+    assert_eq!(status_line("Pid:"), Some(std::process::id().to_string()));
+    assert_eq!(status_line("No such line:"), None);
+    let (tracer_pid, cpus) = (machine().tracer_pid.unwrap(), machine().allowed_cpus);
+    assert!(status.contains(&format!("TracerPid:\t{tracer_pid}\n")));
+    let cpus = cpus.expect("the CPUs on which this process may run");
+    assert!(status.contains(&format!("Cpus_allowed_list:\t{cpus}\n")));
+}
+
+#[test]
+fn systemd_runs_if_it_has_its_folder() {
+    let has_folder = fs::metadata("/run/systemd/system").is_ok();
+    assert_eq!(machine().systemd, Some(has_folder));
+}
+
+#[test]
+fn each_device_of_the_acpi_tables_has_a_line() {
+    let entries = fs::read_dir("/sys/bus/acpi/devices");
+    let mut names: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let devices = acpi_devices();
+    let mut found: Vec<_> = devices.lines().collect();
+    names.sort();
+    found.sort_unstable();
+    assert_eq!(found, names);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_has_the_name_that_the_kernel_knows() {
+    let name = process_name(std::process::id());
+    assert_eq!(name, trimmed("/proc/self/comm"));
+    assert_eq!(process_name(u32::MAX), None);
+}
+
+/// A machine whose processor or hypervisor states these frequencies, Hz and kHz.
+fn stating(leaf_15h_hz: Option<u64>, hypervisor_khz: Option<u32>) -> Machine {
+    let cpuid = Some(Cpuid {
+        leaf_15h_hz,
+        hypervisor_khz,
+        ..Cpuid::default()
+    });
+    Machine {
+        cpuid,
+        ..Machine::default()
+    }
+}
+
+#[test]
+fn the_nominal_frequency_is_the_hypervisors_or_else_the_processors() {
+    let (by_processor, by_hypervisor) = (Some(2_500_000_000), Some(2_600_000));
+    for (machine, nominal_hz) in [
+        (stating(by_processor, by_hypervisor), Some(2_600_000_000)),
+        (stating(by_processor, None), by_processor),
+        (stating(None, None), None),
+    ] {
+        assert_eq!(machine.nominal_hz(), nominal_hz);
+    }
+}
+
+/// Linux shows the same bits of CPUID (`arch/x86/include/asm/cpufeatures.h`).
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn cpuid_has_the_features_that_the_kernel_shows() {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    let has = |flag| flags.map(|flags| flags.split_whitespace().any(|word| word == flag));
+    let cpuid = machine().cpuid.unwrap();
+    assert_eq!(cpuid.rdtscp, has("rdtscp"));
+    assert_eq!(cpuid.hypervisor, has("hypervisor"));
+    assert_eq!(cpuid.invariant_tsc, has("nonstop_tsc"));
+}
