@@ -68,7 +68,7 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(1);
 /// ```
 #[must_use]
 pub fn process_token() -> u64 {
-    sys::token()
+    sys::process_token()
 }
 
 /// A thread and its sleep. Its owner keeps the futex that tells whether the thread was killed.

@@ -170,6 +170,7 @@ fn units(value: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::commands::report::example::offset_sample;
+    use crate::float::as_f64;
 
     #[test]
     fn the_plot_has_room_for_all_offsets_unless_a_few_are_far_off() {

@@ -212,37 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_a_figure_for_each_heading() {
-        let line = line(&sample(), &[]);
-        let figures = ["1.5", "+5.0", "15.0", "25/25", "-", "-", "fast"];
-        assert_eq!(words(&line), figures);
-    }
-
-    #[test]
-    fn a_line_has_the_skew_and_the_width_of_utc_if_they_are_known() {
-        let utc = [1_000, 3_000].map(UnixTime::from_nanos);
-        let line = line(
-            &WatchSample {
-                skew_ppb: Some(-3.25),
-                utc: Ok(UtcReading::from_bounds(utc[0], utc[1])),
-                ..sample()
-            },
-            &[],
-        );
-        assert!(line.contains("      -3.2       2 us  fast"), "{line}");
-    }
-
-    #[test]
-    fn a_line_ends_with_its_news() {
-        let mut news = WatchSample {
-            new_events: CountsByCode::from([("disruption", 3)]),
-            changes: vec![to_hpet()],
-            ..sample()
-        };
-        (news.offset.bound_violated, news.offset.state) = (true, ClockState::Disrupted);
-        let line = line(&news, &cpus_with(&[7.0]));
-        let end = "disrupted    0:+7 disruption +3 BOUND VIOLATED CHANGED: the clocksource is hpet";
-        assert!(line.ends_with(end), "{line}");
+    fn notes_are_the_events_a_violated_bound_and_the_changes() {
+        let mut news = sample();
+        news.new_events = CountsByCode::from([("disruption", 3)]);
+        news.offset.bound_violated = true;
+        news.changes = vec![to_hpet()];
+        let expected = [
+            "disruption +3",
+            "BOUND VIOLATED",
+            "CHANGED: the clocksource is hpet",
+        ];
+        assert_eq!(notes(&news, &news.new_events), expected);
     }
 
     #[test]

@@ -263,8 +263,8 @@ fn rest(cells: &[String], shown: &[usize], replacements: &mut u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tickline::Clock;
-    use tickline_utc::UtcUnknown;
+    use tickline::{Clock, UnixTime};
+    use tickline_utc::{UtcReading, UtcUnknown};
 
     use super::*;
     use crate::commands::report::example::offset_sample;
@@ -382,6 +382,18 @@ mod tests {
                 "{row}"
             );
         }
+    }
+
+    #[test]
+    fn a_row_has_the_width_of_utc_if_it_is_known() {
+        let mut sample = sample(0.0, 5.0);
+        let utc = |sample: &WatchSample| cells(sample, &[])[5].clone();
+        assert_eq!((HEADS[5], utc(&sample).as_str()), ("UTC width", "-"));
+        sample.utc = Ok(UtcReading::from_bounds(
+            UnixTime::from_nanos(1_000),
+            UnixTime::from_nanos(3_000),
+        ));
+        assert_eq!(utc(&sample), "2 us");
     }
 
     #[test]
