@@ -41,7 +41,7 @@ enum Command {
     /// Builds the program as one static file for any Linux on `x86_64`, and the library for
     /// `tickline run`; packs both into a Debian package and a tarball
     Dist,
-    /// Runs every example in examples/ twice, once with the counter switched off, and checks the
+    /// Runs every example of the crates twice, once with the counter switched off, and checks the
     /// output
     Examples,
     /// Takes out one rule at a time, or weakens one atomic access, and shows which tests fail
