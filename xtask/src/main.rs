@@ -16,6 +16,7 @@ mod files;
 mod imports;
 mod mutate;
 mod ports;
+mod publish;
 mod record;
 mod report;
 mod step;
@@ -50,6 +51,8 @@ enum Command {
     Report(report::Arguments),
     /// Runs the tests of published programs over tickline, from the sources that cargo fetches
     Ports,
+    /// Packs each published crate, and builds each package by itself; uploads nothing
+    Publish,
     /// Measures tickline and its peers in some eight minutes, stores the record, and writes the
     /// tables
     Record(record::Arguments),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Mutate(arguments) => mutate::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Ports => ports::run(),
+        Command::Publish => publish::run(),
         Command::Record(arguments) => record::run(&arguments),
         Command::Sim(arguments) => ci::sim(&arguments),
         Command::Soak(arguments) => ci::soak(&arguments),
