@@ -193,6 +193,7 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn record(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
