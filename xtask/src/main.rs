@@ -19,6 +19,7 @@ mod ports;
 mod publish;
 mod record;
 mod report;
+mod size;
 mod step;
 mod targets;
 mod vm;
@@ -58,6 +59,8 @@ enum Command {
     Record(record::Arguments),
     /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
     Sim(ci::SimArguments),
+    /// Compares the size of a hello-world with the library with that of one with std
+    Size,
     /// Does everything at once on this machine, and prints counts that must be 0
     Soak(ci::SoakArguments),
     /// Checks which parts compile and run on each target
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Publish => publish::run(),
         Command::Record(arguments) => record::run(&arguments),
         Command::Sim(arguments) => ci::sim(&arguments),
+        Command::Size => size::run(),
         Command::Soak(arguments) => ci::soak(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
