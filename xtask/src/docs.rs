@@ -26,6 +26,32 @@ const OTHERS: [&str; 6] = [
     "routine.rs",
 ];
 
+/// The list of all documents.
+const LIST: &str = "docs/README.md";
+
+#[test]
+fn each_document_has_a_reader() {
+    let listed = read(LIST).unwrap();
+    let folder = root().join(LIST);
+    let folder = folder.parent().unwrap();
+    let listed: Vec<_> = links(&listed)
+        .filter_map(|link| folder.join(link).canonicalize().ok())
+        .collect();
+    let files = output_of("git ls-files --cached --others --exclude-standard *.md").unwrap();
+    let files: Vec<&str> = files
+        .lines()
+        .filter(|file| root().join(file).is_file() && *file != LIST)
+        .collect();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let path = root().join(file).canonicalize().unwrap();
+        assert!(
+            listed.contains(&path),
+            "{LIST} does not say for whom {file} is"
+        );
+    }
+}
+
 #[test]
 fn documents_are_short() {
     for (file, most) in LIMITS {

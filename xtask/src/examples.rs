@@ -1,4 +1,4 @@
-//! `cargo xtask examples`: runs every example in `examples/` twice, once with the counter switched
+//! `cargo xtask examples`: runs every example of the crates twice, once with the counter switched
 //! off.
 //!
 //! Cargo lists the examples. The head of an example must have one line that says what the example

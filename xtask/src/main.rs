@@ -16,8 +16,10 @@ mod files;
 mod imports;
 mod mutate;
 mod ports;
+mod publish;
 mod record;
 mod report;
+mod size;
 mod step;
 mod targets;
 mod vm;
@@ -41,7 +43,7 @@ enum Command {
     /// Builds the program as one static file for any Linux on `x86_64`, and the library for
     /// `tickline run`; packs both into a Debian package and a tarball
     Dist,
-    /// Runs every example in examples/ twice, once with the counter switched off, and checks the
+    /// Runs every example of the crates twice, once with the counter switched off, and checks the
     /// output
     Examples,
     /// Takes out one rule at a time, or weakens one atomic access, and shows which tests fail
@@ -50,11 +52,15 @@ enum Command {
     Report(report::Arguments),
     /// Runs the tests of published programs over tickline, from the sources that cargo fetches
     Ports(ports::Arguments),
+    /// Packs each published crate, and builds each package by itself; uploads nothing
+    Publish,
     /// Measures tickline and its peers in some eight minutes, stores the record, and writes the
     /// tables
     Record(record::Arguments),
     /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
     Sim(ci::SimArguments),
+    /// Compares the size of a hello-world with the library with that of one with std
+    Size,
     /// Does everything at once on this machine, and prints counts that must be 0
     Soak(ci::SoakArguments),
     /// Checks which parts compile and run on each target
@@ -73,8 +79,10 @@ fn main() -> ExitCode {
         Command::Mutate(arguments) => mutate::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Ports(arguments) => ports::run(&arguments),
+        Command::Publish => publish::run(),
         Command::Record(arguments) => record::run(&arguments),
         Command::Sim(arguments) => ci::sim(&arguments),
+        Command::Size => size::run(),
         Command::Soak(arguments) => ci::soak(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),

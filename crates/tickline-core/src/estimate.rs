@@ -76,6 +76,7 @@ pub(crate) struct Target {
 
 impl Target {
     /// The reference at `ticks`, as estimated.
+    #[inline(never)]
     pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         self.ns
             .plus(self.slope.over(ticks_between(self.ticks, ticks)))
@@ -111,10 +112,12 @@ impl Fraction {
     /// products are below 2^107. A reference that jumps may exceed that: |ns| < 2^65 makes
     /// products of up to 2^128, which saturate at 2^127. Both sides then compare as equal at
     /// worst.
+    #[inline(never)]
     fn less_than(self, other: Self) -> bool {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
     }
 
+    #[inline(never)]
     fn floor(self) -> i128 {
         // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is
         // below 2^93.
@@ -183,8 +186,8 @@ impl History {
     }
 
     /// The newest sample.
-    pub(crate) fn newest(&self) -> Option<Sample> {
-        self.samples().last().copied()
+    pub(crate) fn newest(&self) -> Option<&Sample> {
+        self.samples().last()
     }
 
     /// The width of the narrowest sample, seen along `slope`.
@@ -220,7 +223,8 @@ impl History {
     /// exact.
     pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
-        let age = |other: &Sample| ticks_since(other.lower.ticks, newest.lower.ticks);
+        let newest_ticks = newest.lower.ticks;
+        let age = |other: &Sample| ticks_since(other.lower.ticks, newest_ticks);
         let max_age = slope.ticks_in(MAX_AGE_NS);
         // The loop works in place: it writes each kept sample at or before the index from which it
         // read the sample.
@@ -255,7 +259,7 @@ impl History {
     }
 
     fn drop_oldest(&mut self) {
-        self.samples.rotate_left(1);
+        self.samples.copy_within(1.., 0);
         self.len = self.len.saturating_sub(1);
     }
 

@@ -60,6 +60,7 @@ impl Slope {
 
     /// Ticks in `ns` nanoseconds, rounded up, saturating; `u64::MAX` for a slope of 0.
     #[must_use]
+    #[inline(never)]
     pub fn ticks_in(self, ns: u64) -> u64 {
         let bits = u128::from(self.bits);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
@@ -71,6 +72,7 @@ impl Slope {
     }
 
     /// This slope raised by `ppb` (lowered if negative), saturating at 0 and at the largest slope.
+    #[inline(never)]
     pub(crate) fn adjusted_ppb(self, ppb: i64) -> Self {
         let bits = i128::from(self.bits);
         // BOUND: 2^64 * 2^63 = 2^127: saturates only for absurd ppb.
@@ -91,6 +93,7 @@ impl Slope {
     /// assert_eq!(fast.ppb_above(slow), 100_000); // a tick of the slower counter takes longer
     /// ```
     #[must_use]
+    #[inline(never)]
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
@@ -156,6 +159,7 @@ impl Line {
     /// assert_eq!((line.fixed_at(997).floor_ns(), line.fixed_at(997).ceil_ns()), (48, 49)); // 48.5 ns
     /// ```
     #[must_use]
+    #[inline(never)]
     pub fn fixed_at(&self, ticks: u64) -> FixedNs {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }

@@ -68,6 +68,7 @@ pub(crate) struct Point {
 
 impl Point {
     /// The point's time, carried to `ticks` at `slope`.
+    #[inline(never)]
     pub(crate) fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
         FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
     }
@@ -103,6 +104,7 @@ impl Sample {
     }
 
     /// The distance of the two points, measured along `slope`.
+    #[inline(never)]
     pub(crate) fn width(&self, slope: Slope) -> FixedNs {
         self.upper
             .carried(self.lower.ticks, slope)
@@ -110,6 +112,7 @@ impl Sample {
     }
 
     /// The middle between the two points at the later one's tick.
+    #[inline(never)]
     pub(crate) fn middle(&self, slope: Slope) -> (u64, FixedNs) {
         let below = FixedNs::from_ns(self.lower.ns);
         (self.lower.ticks, below.plus(self.width(slope).half()))
@@ -303,14 +306,7 @@ impl UnixTrack {
         let mut narrowest: Option<(i64, i64)> = None;
         let width = |(lower, upper): (i64, i64)| upper.saturating_sub(lower);
         for _ in 0..UNIX_SAMPLES {
-            let before_ns = reference.monotonic_ns();
-            let unix_ns = reference.unix_ns();
-            let after_ns = reference.monotonic_ns();
-            // Both clocks round down to a nanosecond.
-            let bounds = (
-                unix_ns.saturating_sub(after_ns).saturating_sub(1),
-                unix_ns.saturating_sub(before_ns).saturating_add(1),
-            );
+            let bounds = unix_bounds_ns(reference);
             if narrowest.is_none_or(|narrowest| width(bounds) < width(narrowest)) {
                 narrowest = Some(bounds);
             }
@@ -331,6 +327,19 @@ impl UnixTrack {
         let middle = lower.saturating_add(i64::try_from(half).unwrap_or(i64::MAX));
         (middle, upper.abs_diff(middle).max(half))
     }
+}
+
+/// The interval that contains Unix time minus monotonic time by one sample, ns.
+#[inline(never)]
+fn unix_bounds_ns(reference: &impl Reference) -> (i64, i64) {
+    let before_ns = reference.monotonic_ns();
+    let unix_ns = reference.unix_ns();
+    let after_ns = reference.monotonic_ns();
+    // Both clocks round down to a nanosecond.
+    (
+        unix_ns.saturating_sub(after_ns).saturating_sub(1),
+        unix_ns.saturating_sub(before_ns).saturating_add(1),
+    )
 }
 
 #[cfg(test)]

@@ -2,6 +2,10 @@
 //!
 //! Suffixes used throughout: `_ticks` counts of the counter, `_ns` nanoseconds, `_hz` per second,
 //! `_ppb` parts per billion. Ticks wrap at 2^64; differences are taken with [`ticks_between`].
+//!
+//! Every program that reads the time contains the control loop, whose arithmetic has 128 bits and a
+//! hundred callers. Its functions, here and in `line.rs`, `sample.rs` and `estimate.rs`, are
+//! therefore `#[inline(never)]`: inlined they have 7 KB more. No fast path of a reading calls one.
 
 /// Binary places of [`FixedNs`] and of [`Slope`](crate::line::Slope).
 ///
@@ -66,34 +70,40 @@ impl FixedNs {
     }
 
     /// The nearest whole nanosecond (halves are rounded up), saturating at the ends of `i64`.
+    #[inline(never)]
     pub(crate) const fn round_ns(self) -> i64 {
         saturate(self.0.saturating_add(1 << (FRACTION_BITS - 1)) >> FRACTION_BITS)
     }
 
     /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
     #[must_use]
+    #[inline(never)]
     pub const fn floor_ns(self) -> i64 {
         saturate(self.0 >> FRACTION_BITS)
     }
 
     /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
     #[must_use]
+    #[inline(never)]
     pub const fn ceil_ns(self) -> i64 {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
 
     /// The sum.
+    #[inline(never)]
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// The difference.
     #[must_use]
+    #[inline(never)]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// The product with a whole number.
+    #[inline(never)]
     pub(crate) const fn times(self, factor: i64) -> Self {
         Self(self.0.saturating_mul(factor as i128))
     }

@@ -94,7 +94,7 @@
 //!
 //! # Examples
 //!
-//! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples):
+//! In [`examples/`](https://github.com/tickline/tickline/tree/main/crates/tickline-tracing/examples):
 //! `flight_recorder` (the trace of a killed server), `tokio_histograms` (tasks that move between
 //! threads), `beside_fmt` (close events, times, and a custom layer that reads the spans' times),
 //! `opentelemetry` (exported spans).

@@ -367,6 +367,7 @@ impl Engine {
     }
 
     /// The lock on the collected facts; `None` while another thread has it.
+    #[inline(never)]
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         self.collector
             .try_lock(sys::lock_token(), Collector::discard_facts)

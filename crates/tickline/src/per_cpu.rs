@@ -103,6 +103,9 @@ pub(crate) struct CpuLines {
     clocks: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
+    /// [`read_slow_here`](Self::read_slow_here), by its address: a program that never makes a table,
+    /// because it starts no thread, does not contain this function (3 KB).
+    read_slow: fn(&Self) -> Option<SlowReading>,
 }
 
 impl CpuLines {
@@ -118,6 +121,7 @@ impl CpuLines {
                 .collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
+            read_slow: Self::read_slow_here,
         }
     }
 
@@ -145,6 +149,10 @@ impl CpuLines {
 
     /// A reading in any state, and its source; `None` if the table has no entry for the CPU.
     pub(crate) fn read_slow(&self) -> Option<SlowReading> {
+        (self.read_slow)(self)
+    }
+
+    fn read_slow_here(&self) -> Option<SlowReading> {
         let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) =
             (reading.source, self.records.get(cpu))

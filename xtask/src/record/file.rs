@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 type Others = Map<String, Value>;
 
 /// The version of the record's fields. It changes when a field gets another name or another
-/// meaning, but not when a field that no table shows comes or goes; see `benches/record/README.md`.
+/// meaning, but not when a field that no table shows comes or goes.
 pub(super) const SCHEMA: &str = "tickline-record/3";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,19 +20,29 @@ pub(super) struct Record {
     pub(super) date: String,
     pub(super) command: String,
     pub(super) commit: String,
+    /// Whether the sources had no uncommitted changes.
     pub(super) tree_clean: bool,
     pub(super) rustc: String,
-    /// The processor's name, family and model: the key of a record.
+    /// The key of a record: the name, and on x86 family and model, because guests see names that
+    /// many processors share.
     pub(super) processor: String,
     pub(super) took_s: u64,
     pub(super) machine: Machine,
+    /// A call in a tight loop, and awaited: `Report` in `benches/src/bin/ratios.rs`.
     pub(super) cost: Costs,
+    /// Fresh processes: `Report` in `benches/src/bin/startup.rs`.
     pub(super) startup: Startup,
+    /// Offsets from `CLOCK_MONOTONIC` over time, of all clocks in one process: `Report` in
+    /// `benches/src/bin/drift.rs`.
     pub(super) drift: Drift,
+    /// Shorter measurements of the same.
     pub(super) drift_in_other_processes: Vec<Drift>,
+    /// Backward steps between threads: `Report` in `benches/src/bin/order.rs`.
     pub(super) order: Order,
+    /// tickline's offset and bound with each driver: `Report` in `benches/src/bin/accuracy.rs`.
     pub(super) accuracy_thread: Accuracy,
     pub(super) accuracy_reader: Accuracy,
+    /// A `tracing` span: `Report` in `benches/src/bin/spans/main.rs`.
     pub(super) spans: Spans,
     /// `None` in a record from before `traces` was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]

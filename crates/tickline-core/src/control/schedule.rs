@@ -74,9 +74,9 @@ impl SampleDurations {
     pub(super) const NONE: Self = Self([u64::MAX; DURATIONS]);
 
     pub(super) fn add(&mut self, ticks: i64) {
-        self.0.rotate_right(1);
-        if let Some(oldest) = self.0.first_mut() {
-            *oldest = u64::try_from(ticks).unwrap_or(u64::MAX); // negative if the counter was reset
+        self.0.copy_within(..DURATIONS - 1, 1);
+        if let Some(newest) = self.0.first_mut() {
+            *newest = u64::try_from(ticks).unwrap_or(u64::MAX); // negative if the counter was reset
         }
     }
 

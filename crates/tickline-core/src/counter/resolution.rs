@@ -49,7 +49,7 @@ pub fn resolution_ticks(counter: &impl Counter) -> u64 {
     let memory = &mut [0; 127];
     let seen = observe(counter, memory);
     let differences = memory.get_mut(..seen).unwrap_or(&mut []);
-    differences.sort_unstable();
+    sort(differences);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
     if seen < MIN_DIFFERENCES {
         return median;
@@ -81,6 +81,22 @@ fn observe(counter: &impl Counter, differences: &mut [u64]) -> usize {
         }
     }
     seen
+}
+
+/// Sorts by insertion, which suffices for 127 values: `sort_unstable` has 4 KB of code, which every
+/// program that reads the time would contain.
+fn sort(values: &mut [u64]) {
+    for end in 1..values.len() {
+        for index in (1..=end).rev() {
+            let Some([before, after]) = values.get_mut(index.saturating_sub(1)..=index) else {
+                break;
+            };
+            if before <= after {
+                break;
+            }
+            core::mem::swap(before, after);
+        }
+    }
 }
 
 /// The step that the sorted differences show; `None` if no two are equal.

@@ -64,7 +64,7 @@ proptest! {
             let ([upper_ticks, lower_ticks], [upper_ns, lower_ns]) = match sample {
                 Hostile::Anywhere(ticks, ns) => (ticks, ns),
                 Hostile::After(gap, ns, width) => {
-                    let last = history.newest().unwrap_or_default().lower;
+                    let last = history.newest().copied().unwrap_or_default().lower;
                     let (ticks, ns) = (last.ticks.wrapping_add(gap.into()), last.ns.saturating_add(ns.into()));
                     ([ticks; 2], [ns.saturating_add(width.into()), ns])
                 }

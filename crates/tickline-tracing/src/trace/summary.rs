@@ -1,11 +1,13 @@
 //! What a trace file contains.
 
+use core::fmt;
+
 use tickline::Instant;
 
 use super::record::Kind;
 
 /// A summary of the content of a trace file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
@@ -36,6 +38,34 @@ pub struct TraceSummary {
     ended: u64,
 }
 
+/// The public fields.
+impl fmt::Debug for TraceSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // All fields are named, so that a new one is not forgotten.
+        let Self {
+            intervals,
+            unended_intervals,
+            events,
+            dropped_records,
+            complete_since,
+            damaged_records,
+            cut_values,
+            undecided_spans,
+            ended: _,
+        } = self;
+        f.debug_struct("TraceSummary")
+            .field("intervals", intervals)
+            .field("unended_intervals", unended_intervals)
+            .field("events", events)
+            .field("dropped_records", dropped_records)
+            .field("complete_since", complete_since)
+            .field("damaged_records", damaged_records)
+            .field("cut_values", cut_values)
+            .field("undecided_spans", undecided_spans)
+            .finish_non_exhaustive()
+    }
+}
+
 impl TraceSummary {
     /// Counts a record, unless it repeats another record, or begins a block.
     pub(crate) const fn count(&mut self, kind: Kind) {
@@ -52,5 +82,23 @@ impl TraceSummary {
         }
         // If a request's span ended on another thread, its end may be counted before its beginning.
         self.unended_intervals = self.intervals.saturating_sub(self.ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_the_documented_fields_and_no_other() {
+        let mut summary = TraceSummary::default();
+        summary.count(Kind::Begin);
+        summary.count(Kind::End);
+        assert_eq!(
+            format!("{summary:?}"),
+            "TraceSummary { intervals: 1, unended_intervals: 0, events: 0, dropped_records: 0, \
+             complete_since: None, damaged_records: 0, cut_values: 0, \
+             undecided_spans: 0, .. }"
+        );
     }
 }

@@ -196,6 +196,7 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn record_verdict(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {

@@ -69,6 +69,7 @@ fn comparison_lock() -> Option<LockGuard<'static, ()>> {
 
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal
 /// handler may judge the gates.
+#[inline(never)]
 pub(crate) fn result() -> Option<CounterComparison> {
     locked_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
 }

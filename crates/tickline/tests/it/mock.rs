@@ -18,6 +18,17 @@ fn a_mock_moves_time_by_hand() {
 }
 
 #[test]
+fn an_hour_is_subtracted_from_a_mock_that_began_a_second_ago() {
+    let mock = MockClock::new();
+    let _active = mock.activate();
+    mock.advance(Duration::from_secs(1));
+    let hour = Duration::from_secs(3_600);
+    let an_hour_ago = Instant::now() - hour;
+    assert_eq!(an_hour_ago.elapsed(), hour);
+    assert!(an_hour_ago < Instant::ZERO, "the mock has begun later");
+}
+
+#[test]
 fn a_unix_time_that_is_set_moves_no_monotonic_time() {
     let mock = MockClock::new();
     let _active = mock.activate();

@@ -46,3 +46,4 @@ mod signal;
 mod threads;
 #[cfg(target_env = "gnu")] // musl unloads no library
 mod unload;
+mod young_machine;

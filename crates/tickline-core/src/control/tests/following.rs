@@ -320,9 +320,9 @@ fn a_first_publication_waits_for_a_near_high_water_mark_only() {
 /// Whether a clock is disrupted by a first line that a high-water mark puts ahead of the reference
 /// by this much, if a read of the reference takes `read_ns`.
 fn is_disrupted_by_mark(lead_ns: i64, read_ns: u64) -> bool {
-    let (machine, clock, mut control) = settled_clock();
+    let (machine, clock, mut control) = steady_clock();
     machine.reference_ticks.set((read_ns / 2, read_ns / 2));
-    clock.settle(&mut control);
+    clock.make_steady(&mut control);
     let mut publish_first_line = |ahead_ns| {
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));

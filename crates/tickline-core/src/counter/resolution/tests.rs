@@ -327,3 +327,15 @@ fn a_distance_that_is_two_ticks_less_than_a_long_step_was_rounded_down() {
 fn a_distance_that_is_three_ticks_less_than_a_long_step_is_the_step() {
     assert_eq!(step_of(&[16, 29]), Some(13));
 }
+
+#[test]
+fn differences_are_sorted_as_by_std() {
+    let mut rng = Rng::with_seed(1);
+    for length in 0..=127 {
+        let mut values: Vec<u64> = (0..length).map(|_| rng.u64(..40)).collect();
+        let mut expected = values.clone();
+        expected.sort_unstable();
+        sort(&mut values);
+        assert_eq!(values, expected);
+    }
+}

@@ -18,12 +18,10 @@ const LIST_BYTES: usize = 12 * 32;
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Clocksource {
-    read(CURRENT, &mut [0; NAME_BYTES], Clocksource::from_name)
+    Clocksource::from_name(read(CURRENT, &mut [0; NAME_BYTES]))
 }
 
 /// Whether the kernel would keep time with this target's counter; `None` if it does not say.
 pub(crate) fn is_accepted() -> Option<bool> {
-    read(AVAILABLE, &mut [0; LIST_BYTES], |list| {
-        HardwareCounter::CLOCKSOURCE.is_accepted(list)
-    })
+    HardwareCounter::CLOCKSOURCE.is_accepted(read(AVAILABLE, &mut [0; LIST_BYTES]))
 }

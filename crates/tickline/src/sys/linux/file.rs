@@ -43,19 +43,13 @@ impl Drop for File {
     }
 }
 
-/// Reads the beginning of a small file into `buffer`, and returns the result of `parse`, which gets
-/// no bytes if the file cannot be read.
-pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) -> T) -> T {
-    let Some(file) = File::open(path, libc::O_RDONLY) else {
-        return parse(&[]);
-    };
-    let length = file.read(buffer);
-    drop(file);
-    parse(
-        length
-            .and_then(|length| buffer.get(..length))
-            .unwrap_or(&[]),
-    )
+/// Reads the beginning of a small file into `buffer`, and returns it; no bytes if the file cannot be
+/// read.
+pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+    File::open(path, libc::O_RDONLY)
+        .and_then(|file| file.read(buffer))
+        .and_then(|length| buffer.get(..length))
+        .unwrap_or(&[])
 }
 
 #[cfg(test)]

@@ -50,6 +50,20 @@ static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
 /// never 0. A signal handler may call this.
 pub(crate) fn process_token() -> u64 {
+    // ORDERING: Relaxed for both, as in `first_process_token`.
+    if IS_WIPED.load(Ordering::Relaxed) == WIPED {
+        let known = TOKEN.0.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+    }
+    first_process_token()
+}
+
+/// The token in the first call of a process, and where the kernel does not wipe the page.
+#[cold]
+#[inline(never)]
+fn first_process_token() -> u64 {
     match wiped_word() {
         Some(word) => {
             // ORDERING: Relaxed for all: the numbers publish no other memory.
@@ -106,6 +120,7 @@ const fn low_half(token: u64) -> u32 {
 /// from one that shares this memory: both have a process id of their own. Then the number is the
 /// same for all processes, it names no thread, and no lock is taken over. A lock that another thread
 /// holds at a fork stays held in the child, whose readings then come from the OS clock.
+#[inline(never)]
 pub(crate) fn lock_token() -> LockToken {
     let number = high_half(process_token()).max(NO_TAKEOVER);
     // SAFETY: processes that share this memory have the same number. A forked child has a copy of

@@ -18,11 +18,16 @@ pub(crate) struct PreserveErrno(libc::c_int);
 
 impl PreserveErrno {
     pub(crate) fn new() -> Self {
-        // SAFETY: the call has no precondition.
-        let errno = unsafe { libc::__errno_location() };
-        // SAFETY: the address of this thread's errno is valid as long as the thread runs.
-        Self(unsafe { *errno })
+        Self(errno())
     }
+}
+
+/// The calling thread's `errno`. Not by `std::io::Error`, whose drop would come into every program.
+pub(super) fn errno() -> libc::c_int {
+    // SAFETY: the call has no precondition.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the address of this thread's errno is valid as long as the thread runs.
+    unsafe { *errno }
 }
 
 impl Drop for PreserveErrno {

@@ -31,13 +31,13 @@
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::io;
 
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::LockToken;
 
 use super::file::read;
 use super::fork::{process_id_in, process_token};
+use super::process::errno;
 use crate::sys::reference::OsClock;
 
 /// Whether the state of the first thread may be read from a file.
@@ -109,7 +109,7 @@ fn is_here(thread: u32) -> Option<bool> {
     if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } == 0 {
         return Some(true);
     }
-    (io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)).then_some(false)
+    (errno() == libc::EINVAL).then_some(false)
 }
 
 /// Whether the first thread of this process, which has this token, has ended.
@@ -131,7 +131,7 @@ fn first_thread_has_ended(token: u64) -> bool {
         return false;
     }
     LAST_READ_NS.store(now_ns, order);
-    let has_ended = read(c"/proc/self/stat", &mut [0; STAT_BYTES], is_ended_in);
+    let has_ended = is_ended_in(read(c"/proc/self/stat", &mut [0; STAT_BYTES]));
     if has_ended {
         ENDED.store(token, order);
     }

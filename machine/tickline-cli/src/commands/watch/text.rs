@@ -156,8 +156,8 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
 
 #[cfg(test)]
 mod tests {
-    use tickline::{Clock, ClockState, Driver, UnixTime};
-    use tickline_utc::{UtcReading, UtcUnknown};
+    use tickline::{Clock, Driver};
+    use tickline_utc::UtcUnknown;
 
     use super::*;
     use crate::commands::report::example::offset_sample;

@@ -1,0 +1,105 @@
+//! `cargo xtask publish`: does all that `cargo publish` does, except for the upload.
+//!
+//! Cargo packs each published crate, and builds each package from its own files, with the other
+//! packages in place of those that crates.io does not have yet. It needs no token, and the builds
+//! share one folder. A warning of a package fails the command: cargo warns of files that the
+//! package lacks, and of missing descriptions.
+
+use crate::step::{SOME_SKIPPED, command, logged};
+
+/// The registry is named, so that a configuration that replaces crates.io by a mirror does not stop
+/// cargo. Changes that are not committed do not either: this is a check, and publishes nothing.
+const DRY_RUN: &str = "cargo publish --workspace --dry-run --allow-dirty --registry crates-io --target-dir target/publish";
+
+/// Cargo warns so of each package in a dry run.
+const OF_EACH_DRY_RUN: &str = "aborting upload due to dry run";
+
+/// Parts of cargo's messages if it can't reach a registry.
+const UNREACHABLE: [&str; 3] = [
+    "spurious network error",
+    "--offline was specified",
+    "net.offline",
+];
+
+/// Packs and builds every published crate.
+pub(crate) fn run() -> Result<u8, String> {
+    let dry_run = logged(&mut command(DRY_RUN), "publish");
+    let (status, output) = dry_run.map_err(|error| error.to_string())?;
+    println!("{output}");
+    match verdict(status.success(), &output) {
+        Verdict::Passed => Ok(0),
+        Verdict::Unreachable => {
+            println!("SKIPPED: the registry can't be reached, so no package was built");
+            Ok(SOME_SKIPPED)
+        }
+        Verdict::Warned(warnings) => {
+            println!("=== FAILED: cargo has warned\n{warnings}");
+            Ok(1)
+        }
+        Verdict::Failed => Ok(1),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    /// Nothing was checked.
+    Unreachable,
+    /// The lines with warnings.
+    Warned(String),
+    Failed,
+}
+
+/// What a dry run with this output has shown.
+fn verdict(is_success: bool, output: &str) -> Verdict {
+    if !is_success {
+        let is_unreachable = UNREACHABLE.iter().any(|sign| output.contains(sign));
+        return if is_unreachable {
+            Verdict::Unreachable
+        } else {
+            Verdict::Failed
+        };
+    }
+    let warnings: Vec<&str> = output
+        .lines()
+        .filter(|line| line.starts_with("warning: "))
+        .filter(|line| !line.contains(OF_EACH_DRY_RUN))
+        // A retry that went well.
+        .filter(|line| !line.contains(UNREACHABLE[0]))
+        .collect();
+    if !warnings.is_empty() {
+        Verdict::Warned(warnings.join("\n"))
+    } else if output.contains(OF_EACH_DRY_RUN) {
+        Verdict::Passed
+    } else {
+        Verdict::Failed // it has packed nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dry_run_passes_if_it_packs_and_warns_of_nothing() {
+        let dry_run = "   Uploading a v0.1.0\nwarning: aborting upload due to dry run\n";
+        let retried = "warning: spurious network error (3 tries remaining)\n";
+        let missing = "warning: ignoring test `it` as `tests/it.rs` is not included";
+        let without_host =
+            "warning: spurious network error (1 try remaining)\nerror: download failed";
+        for (is_success, output, expected) in [
+            (true, dry_run.to_owned(), Verdict::Passed),
+            (true, format!("{retried}{dry_run}"), Verdict::Passed),
+            (
+                true,
+                format!("{missing}\n{dry_run}"),
+                Verdict::Warned(missing.into()),
+            ),
+            (true, String::new(), Verdict::Failed),
+            (false, "error[E0425]".to_owned(), Verdict::Failed),
+            (false, without_host.to_owned(), Verdict::Unreachable),
+        ] {
+            assert_eq!(verdict(is_success, &output), expected, "{output}");
+        }
+    }
+}
