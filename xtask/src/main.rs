@@ -49,7 +49,7 @@ enum Command {
     /// Opens a report in headless Chromium: no errors, no requests, nothing too wide
     Report(report::Arguments),
     /// Runs the tests of published programs over tickline, from the sources that cargo fetches
-    Ports,
+    Ports(ports::Arguments),
     /// Measures tickline and its peers in some eight minutes, stores the record, and writes the
     /// tables
     Record(record::Arguments),
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Command::Examples => examples::run(),
         Command::Mutate(arguments) => mutate::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
-        Command::Ports => ports::run(),
+        Command::Ports(arguments) => ports::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Sim(arguments) => ci::sim(&arguments),
         Command::Soak(arguments) => ci::soak(&arguments),

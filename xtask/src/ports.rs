@@ -3,91 +3,26 @@
 //! Programs that depend on quanta are built as published, with one patched dependency
 //! (`crates/tickline-quanta/patch/`). In other programs, this command replaces lines. Cargo fetches
 //! all sources, and none is part of this repository. The command runs unit tests, integration tests
-//! and doc tests.
+//! and doc tests. They run as on a machine that started a minute ago, because some programs subtract
+//! an hour from the present.
 
 use std::path::Path;
 
+use clap::Parser;
 use serde_json::Value;
 
 use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, output_of};
 
-/// Texts in a program's sources, each with its replacement.
-type Edits = &'static [(&'static str, &'static str)];
+mod programs;
 
-/// A published crate.
-struct Port {
-    name: &'static str,
-    version: &'static str,
-    /// The features with which the crate is tested.
-    features: &'static str,
-    /// Empty if the crate's dependency `quanta` is patched.
-    edits: Edits,
+use programs::{PORTS, Port};
+
+#[derive(Debug, Parser)]
+pub(crate) struct Arguments {
+    /// Only these programs
+    names: Vec<String>,
 }
-
-/// The edits of a program that names `Instant` in one import.
-const INSTANT: Edits = &[("use std::time::Instant;", "use tickline::Instant;")];
-
-/// The programs, in the newest version at the time of choice. moka compares times of different
-/// threads, so it gets `now_ordered`.
-const PORTS: [Port; 6] = [
-    Port {
-        name: "governor",
-        version: "0.10.4",
-        features: "",
-        edits: &[],
-    },
-    Port {
-        name: "metrics-util",
-        version: "0.20.4",
-        features: "",
-        edits: &[],
-    },
-    Port {
-        name: "indicatif",
-        version: "0.18.6",
-        features: "",
-        edits: INSTANT,
-    },
-    Port {
-        name: "timed-map",
-        version: "1.7.0",
-        features: "",
-        edits: INSTANT,
-    },
-    Port {
-        name: "prometheus",
-        version: "0.14.0",
-        features: "",
-        edits: &[(
-            "use std::time::{Duration, Instant",
-            "use std::time::Duration;\nuse tickline::{Instant",
-        )],
-    },
-    Port {
-        name: "moka",
-        version: "0.12.16",
-        features: "sync",
-        edits: &[
-            (
-                "Standard { origin: StdInstant }",
-                "Standard { origin: tickline::Instant }",
-            ),
-            (
-                " origin: StdInstant::now()",
-                " origin: tickline::Instant::now_ordered()",
-            ),
-            (
-                "start(origin.elapsed())",
-                "start(tickline::Instant::now_ordered() - *origin)",
-            ),
-            (
-                " *origin + duration",
-                " tickline::Anchor::std().to_std(*origin + duration)",
-            ),
-        ],
-    },
-];
 
 /// The version of quanta in the lock files of the patched programs.
 const PATCHED: &str = "\"0.12.6+tickline\"";
@@ -97,7 +32,12 @@ const PATCHED: &str = "\"0.12.6+tickline\"";
 /// reading. If the thread is preempted in between, the test fails with any clock.
 const TRIES: usize = 3;
 
-pub(crate) fn run() -> Result<u8, String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let names = &arguments.names;
+    let is_program = |name: &String| PORTS.iter().any(|port| port.name == name);
+    if let Some(name) = names.iter().find(|name| !is_program(name)) {
+        return Err(format!("no program has the name {name}"));
+    }
     let sources = files::target().join("ports/sources");
     let mut manifest =
         "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
@@ -116,15 +56,23 @@ pub(crate) fn run() -> Result<u8, String> {
             return Ok(SOME_SKIPPED);
         }
     };
+    let on_new_machine = on_new_machine()?;
     let mut code = 0;
-    for port in PORTS {
+    let asked = |port: &Port| names.is_empty() || names.iter().any(|name| name == port.name);
+    for port in PORTS.into_iter().filter(asked) {
         let Port { name, version, .. } = port;
         let packages = metadata["packages"].as_array().into_iter().flatten();
         let mut found =
             packages.filter(|package| package["name"] == name && package["version"] == version);
         let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
-        match test(port, path.ok_or("cargo has no such source")?) {
-            Ok(passed) => println!("{name} {version}: {passed} tests passed"),
+        match test(
+            port,
+            path.ok_or("cargo has no such source")?,
+            &on_new_machine,
+        ) {
+            Ok(Passed { tests, places }) => {
+                println!("{name} {version}: {tests} tests passed; edits at {places} places");
+            }
             Err(why) => {
                 println!("=== FAILED {name} {version}: {why}");
                 code = 1;
@@ -134,16 +82,48 @@ pub(crate) fn run() -> Result<u8, String> {
     Ok(code)
 }
 
-/// Copies a crate, gives it this project's clock, and runs its tests. Returns the number of passes.
+/// The beginning of a command that runs in a time namespace whose monotonic clock started a minute
+/// ago. Empty if the machine itself did, or if this user may not make a namespace.
+fn on_new_machine() -> Result<String, String> {
+    const AGE_S: u64 = 60;
+    let uptime = read("/proc/uptime")?;
+    let uptime_s = uptime
+        .split('.')
+        .next()
+        .and_then(|whole| whole.parse().ok());
+    let uptime_s: u64 = uptime_s.ok_or("/proc/uptime has no number")?;
+    if uptime_s <= AGE_S {
+        return Ok(String::new());
+    }
+    let unshare = format!("unshare --time --monotonic=-{}", uptime_s - AGE_S);
+    match output_of(&format!("{unshare} true")) {
+        Ok(_) => Ok(unshare),
+        Err(why) => {
+            println!("SKIPPED: the tests do not run as on a machine that has just started\n{why}");
+            Ok(String::new())
+        }
+    }
+}
+
+/// A program whose tests have passed.
+struct Passed {
+    tests: u64,
+    /// The number of places at which a text was replaced; 0 with the patch.
+    places: usize,
+}
+
+/// Copies a crate, gives it this project's clock, and runs its tests.
 fn test(
     Port {
         name,
         version,
         features,
         edits,
+        left_out,
     }: Port,
     source: &Path,
-) -> Result<u64, String> {
+    on_new_machine: &str,
+) -> Result<Passed, String> {
     let folder = files::target()
         .join("ports")
         .join(format!("{name}-{version}"));
@@ -152,12 +132,9 @@ fn test(
     // The files that cargo unpacks may be read-only.
     output_of(&format!("rm -rf {to}"))?;
     output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
+    let mut places = 0;
     for (text, instead) in edits {
-        // `grep` fails if no file has the text.
-        let files = step::output(command("grep -rlF").args([*text, &format!("{to}/src")]))?;
-        for file in files.lines() {
-            store(file, &read(file)?.replace(text, instead))?;
-        }
+        places += replace(&folder, text, instead)?;
     }
     let (config, lock_text) = if edits.is_empty() {
         let patch = root().join("crates/tickline-quanta/patch/0.12");
@@ -178,7 +155,7 @@ fn test(
         (Vec::new(), "name = \"tickline\"")
     };
     let cargo = |line: &str| {
-        let mut cargo = command(&format!("timeout 600 cargo {line}"));
+        let mut cargo = command(&format!("{on_new_machine} timeout 600 cargo {line}"));
         cargo
             .current_dir(&folder)
             .args(&config)
@@ -190,6 +167,10 @@ fn test(
         step::output(&mut cargo("update --package quanta"))?;
     }
     let mut tests = cargo(&format!("test --no-fail-fast --features={features}"));
+    tests.arg("--");
+    for name in left_out {
+        tests.args(["--skip", name]);
+    }
     let mut last = String::new();
     for _ in 0..TRIES {
         let (status, output) = step::logged(&mut tests, name).map_err(|error| error.to_string())?;
@@ -201,9 +182,65 @@ fn test(
         let passed = step::passed(&output);
         // A crate without tests would prove nothing.
         if status.success() && passed > 0 {
-            return Ok(passed);
+            return Ok(Passed {
+                tests: passed,
+                places,
+            });
         }
         last = output;
     }
     Err(last)
+}
+
+/// Replaces a text in all sources and manifests of a folder. Returns the number of places, which is
+/// never 0: a program that still has its own clock would prove nothing.
+fn replace(folder: &Path, text: &str, instead: &str) -> Result<usize, String> {
+    let mut count = 0;
+    // `grep` takes each line of a text as a text of its own. It fails if no file has the first line.
+    let first_line = text.lines().next().unwrap_or_default();
+    let files = step::output(
+        command("grep -rlF --include=*.rs --include=Cargo.toml")
+            .arg(first_line)
+            .arg(folder),
+    )?;
+    for file in files.lines() {
+        let source = read(file)?;
+        count += source.matches(text).count();
+        store(file, &source.replace(text, instead))?;
+    }
+    if count == 0 {
+        return Err(format!("no source has the text {text:?}"));
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_program_has_is_refused() {
+        let names = vec!["ulid".to_owned(), "uild".to_owned()];
+        let error = run(&Arguments { names }).unwrap_err();
+        assert!(error.contains("uild"), "{error}");
+    }
+
+    #[test]
+    fn a_text_is_replaced_in_every_source_and_a_missing_text_is_named() {
+        let folder = files::target().join(format!("replaced-{}", std::process::id()));
+        store(folder.join("src/lib.rs"), "use a::{b,\n    c};\n").unwrap();
+        store(folder.join("tests/it.rs"), "use a::{b,\n    d};\n").unwrap();
+        store(folder.join("Cargo.toml"), "c};").unwrap();
+        assert_eq!(replace(&folder, "{b,\n    c}", "c"), Ok(1));
+        assert_eq!(read(folder.join("src/lib.rs")).unwrap(), "use a::c;\n");
+        assert_eq!(replace(&folder, "a::", "std::"), Ok(2));
+        assert_eq!(
+            read(folder.join("tests/it.rs")).unwrap(),
+            "use std::{b,\n    d};\n"
+        );
+        for text in ["nowhere", "{b,\n    e}"] {
+            assert!(replace(&folder, text, "").is_err(), "{text}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
