@@ -63,3 +63,52 @@ pub(crate) fn narrowest<T>(
     let narrower = |a, b| if width(&b) < width(&a) { b } else { a };
     (1..brackets).map(|_| bracket()).fold(bracket(), narrower)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_status_goes_on_until_the_condition_holds() {
+        let asked = Cell::new(0);
+        status_when(|_| asked.replace(asked.get() + 1) == 3, Duration::MAX);
+        assert_eq!(asked.get(), 4);
+    }
+
+    #[test]
+    fn a_wait_for_a_status_ends_with_the_patience() {
+        let (start, patience) = (Instant::now(), Duration::from_millis(3));
+        status_when(|_| false, patience);
+        assert!(start.elapsed() > patience);
+    }
+
+    /// The narrowest of brackets that end at these times. Each begins at the end of the one before,
+    /// the first at 0, and contains its number.
+    fn narrowest_of<const N: usize>(ends: [u64; N]) -> (u64, usize, u64) {
+        let (reads, calls) = (Cell::new(0), Cell::new(0));
+        let outer = || {
+            let read = reads.replace(reads.get() + 1);
+            match (read / 2, read % 2) {
+                (0, 0) => 0,
+                (bracket, 0) => ends[bracket - 1],
+                (bracket, _) => ends[bracket],
+            }
+        };
+        let inner = || calls.replace(calls.get() + 1);
+        narrowest(u32::try_from(N).unwrap(), outer, inner)
+    }
+
+    #[test]
+    fn the_narrowest_bracket_counts_wherever_it_is() {
+        assert_eq!(narrowest_of([3, 13, 23]), (0, 0, 3));
+        assert_eq!(narrowest_of([10, 13, 23]), (10, 1, 13));
+        assert_eq!(narrowest_of([10, 20, 23]), (20, 2, 23));
+    }
+
+    #[test]
+    fn the_first_of_equal_brackets_counts() {
+        assert_eq!(narrowest_of([10, 20, 30]), (0, 0, 10));
+    }
+}

@@ -193,5 +193,5 @@ pub fn read_forked(
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
