@@ -403,3 +403,45 @@ fn json_is_not_compressed() {
     let error = Chrome::builder().compressed().write_to(std::io::sink());
     assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
+
+/// The writer is stuck, because its pipe is full. The thread drops beginnings and ends of requests;
+/// a viewer must not take the end of a span for that of a span inside it.
+#[test]
+fn a_full_ring_leaves_spans_inside_their_parents() {
+    let (mut reader, pipe) = std::io::pipe().unwrap();
+    let builder = Chrome::builder()
+        .format(TraceFormat::Perfetto)
+        .tracks(Tracks::Requests)
+        .with_fields()
+        .bytes_per_thread(1);
+    let (chrome, guard) = builder.write_to(pipe).unwrap();
+    timed(chrome, || {
+        for number in 0..20_000 {
+            let _outer = info_span!("outer", number).entered();
+            drop(info_span!("inner", number));
+        }
+    });
+    let read = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut reader, &mut bytes).map(|_| bytes)
+    });
+    let summary = guard.finish().unwrap();
+    let view = View::of(&read.join().unwrap().unwrap());
+    assert!(summary.dropped_records > 0, "{summary:?}");
+    let slices = view.slices.len() + view.open.len();
+    assert_eq!(slices as u64, summary.intervals);
+    let numbers = |name: &str| {
+        let named = view.named(name);
+        let numbers = named.iter().map(|(start_ns, end_ns, args)| {
+            (args["number"].as_u64().unwrap(), (*start_ns, *end_ns))
+        });
+        numbers.collect::<std::collections::HashMap<_, _>>()
+    };
+    let (outer, inner) = (numbers("outer"), numbers("inner"));
+    assert!(outer.len() > 100);
+    for (number, (start_ns, end_ns)) in inner {
+        if let Some((outer_start_ns, outer_end_ns)) = outer.get(&number) {
+            assert!(*outer_start_ns <= start_ns && end_ns <= *outer_end_ns);
+        }
+    }
+}
