@@ -432,8 +432,13 @@ fn write(
     _ = requests.writer.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let readings = ClockReadings::now();
-        let trace = TraceFile::begin(output, style, process::id(), &program_name(), &readings)?;
+        let trace = TraceFile::begin(
+            output,
+            style,
+            process::id(),
+            &program_name(),
+            ClockReadings::now,
+        )?;
         Writer {
             trace,
             recorder,

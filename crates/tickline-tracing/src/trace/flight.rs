@@ -383,12 +383,12 @@ fn write_since(
     contents.leave_out_before(since_ns, snapshot);
     let is_own = snapshot.end_ns != 0;
     let readings = if is_own {
-        ClockReadings::now()
+        ClockReadings::now
     } else {
-        ClockReadings::unknown()
+        ClockReadings::unknown
     };
     let (process, name) = (snapshot.process, &snapshot.name);
-    let mut trace = TraceFile::begin(output, style, process, name, &readings)?;
+    let mut trace = TraceFile::begin(output, style, process, name, readings)?;
     for thread in snapshot
         .threads
         .iter()

@@ -67,19 +67,20 @@ enum TraceText<W: Write> {
 }
 
 impl<W: Write> TraceFile<W> {
-    /// Begins the trace of a process. `readings` are those of the clocks of this process.
+    /// Begins the trace of a process. `readings` reads the clocks, if the format has them.
     pub(crate) fn begin(
         output: W,
         style: TraceStyle,
         process: u32,
         name: &str,
-        readings: &ClockReadings,
+        readings: impl FnOnce() -> ClockReadings,
     ) -> io::Result<Self> {
         let text = match style.format {
             TraceFormat::Json => TraceText::Json(json::Trace::begin(output, process, name)?),
             TraceFormat::Perfetto => {
                 let is_compressed = style.is_compressed;
-                let trace = perfetto::Trace::begin(output, process, name, readings, is_compressed);
+                let trace =
+                    perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
                 TraceText::Perfetto(trace?)
             }
         };

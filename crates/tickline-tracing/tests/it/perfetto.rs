@@ -397,6 +397,20 @@ fn a_compressed_trace_is_smaller_and_has_the_same_content() {
     assert_eq!(view.named("span"), plain_view.named("span"));
 }
 
+/// As after a `SIGKILL`.
+#[test]
+#[cfg(feature = "compression")]
+fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
+    let builder = Chrome::builder().wait_when_full().compressed();
+    let (_, bytes) = bytes_of(builder, |hand| {
+        (0..50_000).for_each(|_| info_span!("span").in_scope(|| hand.advance_ns(300)));
+    });
+    let whole = View::of(&bytes).compressed_packets;
+    let view = View::of_truncated(&bytes[..bytes.len() - 1]);
+    assert!(whole > 2 && view.compressed_packets == whole - 1);
+    assert!(view.slices.len() > 10_000);
+}
+
 #[test]
 #[cfg(feature = "compression")]
 fn json_is_not_compressed() {
