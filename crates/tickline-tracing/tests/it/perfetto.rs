@@ -366,18 +366,18 @@ fn bytes_of_spans(tracks: Tracks) -> usize {
     bytes.len()
 }
 
-/// The best other layer takes 68.
+/// As many as the best other layer takes. It takes 30.
 #[test]
-fn a_busy_interval_takes_31_bytes() {
+fn a_busy_interval_takes_at_most_68_bytes() {
     let bytes = bytes_of_spans(Tracks::Threads);
-    assert!(bytes <= 3_100_000, "{bytes}");
+    assert!(bytes <= 6_800_000, "{bytes}");
 }
 
-/// The best other layer takes 75.
+/// As many as the best other layer takes. It takes about 65; the numbers of spans grow.
 #[test]
-fn a_request_takes_66_bytes() {
+fn a_request_takes_at_most_75_bytes() {
     let bytes = bytes_of_spans(Tracks::Requests);
-    assert!(bytes <= 6_600_000, "{bytes}");
+    assert!(bytes <= 7_500_000, "{bytes}");
 }
 
 #[test]
