@@ -403,3 +403,41 @@ fn json_is_not_compressed() {
     let error = Chrome::builder().compressed().write_to(std::io::sink());
     assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
+
+/// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span with
+/// a long value. A viewer must not take the end of the span around it for its end.
+#[test]
+fn a_lost_end_does_not_take_the_end_of_the_span_around() {
+    let (mut reader, pipe) = std::io::pipe().unwrap();
+    let builder = Chrome::builder()
+        .format(TraceFormat::Perfetto)
+        .tracks(Tracks::Requests)
+        .with_fields()
+        .bytes_per_thread(1);
+    let (chrome, guard) = builder.write_to(pipe).unwrap();
+    let hand = Hand::default();
+    hand.timed(chrome, || {
+        let outer = info_span!("outer");
+        let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
+        inner.record("late", "x".repeat(12_000));
+        // The writer may take some of them, until it waits for the pipe.
+        for _ in 0..200 {
+            info!(text = "x".repeat(3_000));
+        }
+        hand.advance_ns(100);
+        drop(inner);
+        hand.advance_ns(10);
+        drop(outer);
+    });
+    let read = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut reader, &mut bytes).map(|_| bytes)
+    });
+    let summary = guard.finish().unwrap();
+    let view = View::of(&read.join().unwrap().unwrap());
+    assert!(summary.dropped_records > 0, "{summary:?}");
+    assert_eq!(summary.unended_intervals, 1, "{summary:?}");
+    let end_ns = START_NS + 110;
+    assert_eq!(view.named("outer"), [(START_NS, end_ns, json!({}))]);
+    assert_eq!(view.named("inner"), [(START_NS, end_ns, json!({}))]);
+}
