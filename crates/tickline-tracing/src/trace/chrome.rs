@@ -317,8 +317,11 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 
 /// Ends the file when it is dropped. The file does not get later records.
 ///
-/// Keep the guard until the end of `main`. The [module's documentation](self) says which records
-/// are missing if the program ends without dropping it.
+/// Keep the guard until the end of `main`, by a name: `let (chrome, _guard) = ...`. In `let (chrome,
+/// _) = ...` Rust drops the guard at once, and no lint says so. The trace then has no spans, but a
+/// mark, "0 spans before the guard was dropped"; its summary has no `intervals` and no `events`. The
+/// [module's documentation](self) says which records are missing if the program ends without
+/// dropping it.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct ChromeGuard {
@@ -480,6 +483,7 @@ impl<W: Write> Writer<'_, W> {
                 done = requested;
             }
             if finish {
+                self.write_mark_if_empty()?;
                 return self.trace.finish();
             }
             if !took_much {
@@ -523,6 +527,22 @@ impl<W: Write> Writer<'_, W> {
             self.trace.write(thread, record, names, attempt)
         })?;
         Ok(is_much)
+    }
+
+    /// Says in a trace without spans why there are none: the program may have dropped the guard at
+    /// once.
+    fn write_mark_if_empty(&mut self) -> io::Result<()> {
+        let TraceSummary {
+            intervals,
+            events,
+            dropped_records,
+            ..
+        } = self.trace.summary;
+        if intervals + events + dropped_records > 0 {
+            return Ok(());
+        }
+        let text = ["spans before the guard was dropped", "spans"];
+        self.trace.write_mark(0, tickline::now_ns(), 0, text)
     }
 
     /// Writes a mark that states how many records are missing since the last mark.

@@ -544,6 +544,21 @@ fn a_request_is_one_track() {
     assert_eq!(with_source, summary.intervals + summary.events);
 }
 
+/// `let _` drops a guard at once, which no lint reports. Symptom: the trace was empty, without a
+/// reason.
+#[test]
+fn a_trace_whose_guard_is_dropped_at_once_says_so() {
+    let path = NamedTempFile::new().unwrap().into_temp_path();
+    let (chrome, _) = Chrome::builder().create(&path).unwrap();
+    timed(chrome, || info_span!("lost").in_scope(|| ()));
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let mark = "0 spans before the guard was dropped";
+    assert!(
+        events.iter().any(|event| event["name"] == mark),
+        "{events:?}"
+    );
+}
+
 #[test]
 fn numbers_with_the_prefix_are_counters() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
