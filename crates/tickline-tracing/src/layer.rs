@@ -60,6 +60,10 @@ use timing::{OpenSpan, UnixOffset, unix_offset_ns};
 /// was created before the layer was added, or before the layer was last
 /// [reloaded](tracing_subscriber::reload).
 ///
+/// In a forked child the layer goes on with the spans that were open at the fork. It waits for no
+/// lock that another thread of the parent held then. In this rare case the child loses the times of
+/// the spans, or the series of a histogram, that the thread was working on.
+///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
 /// use tracing_subscriber::layer::SubscriberExt;

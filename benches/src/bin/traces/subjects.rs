@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tickline::ClockGuard;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, ChromeGuard, Tracks};
+use tickline_tracing::chrome::{Chrome, ChromeGuard, TraceFormat, Tracks};
 use tracing::{info, info_span};
 use tracing_perfetto_file::{FlushGuard, PerfettoLayer, SpanMode};
 use tracing_subscriber::layer::SubscriberExt;
@@ -64,7 +64,7 @@ impl Trace {
     }
 }
 
-pub(crate) const SUBJECTS: [Subject; 9] = [
+pub(crate) const SUBJECTS: [Subject; 12] = [
     Subject {
         name: "a registry without layers",
         start: |_| {
@@ -75,17 +75,32 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
     },
     Subject {
         name: "tickline, JSON, threads",
-        start: |path| chrome(path, Tracks::Threads),
+        start: |path| chrome(path, TraceFormat::Json, Tracks::Threads),
         record: by_tracing,
     },
     Subject {
         name: "tickline, JSON, requests",
-        start: |path| chrome(path, Tracks::Requests),
+        start: |path| chrome(path, TraceFormat::Json, Tracks::Requests),
         record: by_tracing,
     },
     Subject {
         name: "tickline, JSON, both",
-        start: |path| chrome(path, Tracks::ThreadsAndRequests),
+        start: |path| chrome(path, TraceFormat::Json, Tracks::ThreadsAndRequests),
+        record: by_tracing,
+    },
+    Subject {
+        name: "tickline, Perfetto, threads",
+        start: |path| chrome(path, TraceFormat::Perfetto, Tracks::Threads),
+        record: by_tracing,
+    },
+    Subject {
+        name: "tickline, Perfetto, requests",
+        start: |path| chrome(path, TraceFormat::Perfetto, Tracks::Requests),
+        record: by_tracing,
+    },
+    Subject {
+        name: "tickline, Perfetto, both",
+        start: |path| chrome(path, TraceFormat::Perfetto, Tracks::ThreadsAndRequests),
         record: by_tracing,
     },
     Subject {
@@ -126,9 +141,10 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
     },
 ];
 
-fn chrome(path: &Path, tracks: Tracks) -> Trace {
+fn chrome(path: &Path, format: TraceFormat, tracks: Tracks) -> Trace {
     let thread = tickline::start().expect("the clock's thread");
     let (chrome, guard) = Chrome::builder()
+        .format(format)
         .tracks(tracks)
         .with_fields()
         .wait_when_full()

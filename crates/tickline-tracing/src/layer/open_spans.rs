@@ -16,9 +16,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{MutexGuard, OnceLock};
-use std::{process, thread};
+use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
+use tickline::background::process_token;
 
 use crate::layer::process_mutex::{ProcessMutex, lock_with_retries};
 use crate::layer::timing::OpenSpan;
@@ -51,6 +52,7 @@ struct Slot {
     /// The number of the span in this slot, or [`FREE`]. It changes only under the lock, and not
     /// before the span ends. A thread can therefore tell without the lock that a span is not here.
     span: AtomicU64,
+    /// The lock is from `spin`, because it is unlocked by a plain store; std's takes an exchange.
     open_span: SpinMutex<Option<OpenSpan>>,
 }
 
@@ -68,7 +70,7 @@ impl Slot {
     /// same span, or for one in `insert` that has found the slot taken and is about to unlock it.
     /// `process` made the table.
     #[inline]
-    fn get(&self, span: u64, process: u32) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+    fn get(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
         if self.span() != span {
             return None;
         }
@@ -79,8 +81,8 @@ impl Slot {
     /// Waits for the lock. In a forked child, a thread of the parent may have held it at the fork:
     /// then `None`, and the span is in no slot any more, so that no thread waits for it again.
     #[cold]
-    fn wait(&self, span: u64, process: u32) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
-        if process::id() == process {
+    fn wait(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+        if process_token() == process {
             return Some(wait(&self.open_span));
         }
         let guard = lock_with_retries(|| self.open_span.try_lock());
@@ -95,9 +97,8 @@ impl Slot {
     }
 }
 
-/// Takes a lock that threads hold for nanoseconds. The lock is from `spin`, because it is unlocked
-/// by a plain store; std's lock takes an exchange.
-#[cfg(feature = "chrome")]
+/// Takes a lock that threads hold for nanoseconds.
+#[cfg(all(unix, feature = "chrome"))]
 #[inline]
 pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     mutex.try_lock().unwrap_or_else(|| wait(mutex))
@@ -143,7 +144,7 @@ pub(crate) struct Slots<S> {
     /// The lock of a thread that adds a shard or a chunk.
     making: ProcessMutex<()>,
     /// The process that made the table.
-    process: u32,
+    process: u64,
 }
 
 impl<S> Default for Slots<S> {
@@ -151,7 +152,7 @@ impl<S> Default for Slots<S> {
         Self {
             shards: [const { OnceLock::new() }; THREADS],
             making: ProcessMutex::default(),
-            process: process::id(),
+            process: process_token(),
         }
     }
 }

@@ -9,7 +9,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::{process, thread};
+use std::thread;
+
+use tickline::background::process_token;
 
 /// How often a thread of a forked child tries to take a lock, 50 us apart. Another thread of the
 /// child holds a lock for microseconds.
@@ -32,7 +34,7 @@ pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
 pub(crate) struct ProcessMutex<T> {
     mutex: Mutex<T>,
     /// The process that made the mutex.
-    process: u32,
+    process: u64,
     /// Whether this process, a forked child, has given the lock up.
     is_lost: AtomicBool,
 }
@@ -41,7 +43,7 @@ impl<T: Default> Default for ProcessMutex<T> {
     fn default() -> Self {
         Self {
             mutex: Mutex::default(),
-            process: process::id(),
+            process: process_token(),
             is_lost: AtomicBool::new(false),
         }
     }
@@ -57,7 +59,7 @@ impl<T> ProcessMutex<T> {
         }
         let guard = lock_with_retries(|| match self.mutex.try_lock() {
             Ok(guard) => Some(guard),
-            Err(TryLockError::WouldBlock) if process::id() != self.process => None,
+            Err(TryLockError::WouldBlock) if process_token() != self.process => None,
             Err(_) => Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)),
         });
         if guard.is_none() {

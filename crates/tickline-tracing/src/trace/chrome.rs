@@ -89,6 +89,7 @@ use super::recorder::{Recorder, TraceSink};
 use super::ring::ControlWord;
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
+use super::span_tracks::Attempt;
 use super::thread_recorder;
 use super::trace_file::{TraceFile, TraceStyle};
 use super::writer_thread::WriterThread;
@@ -434,8 +435,13 @@ fn write(
     _ = requests.writer.set(thread::current());
     // If the output panics, threads must not wait for the writer any longer.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let readings = ClockReadings::now();
-        let trace = TraceFile::begin(output, style, process::id(), &program_name(), &readings)?;
+        let trace = TraceFile::begin(
+            output,
+            style,
+            process::id(),
+            &program_name(),
+            ClockReadings::now,
+        )?;
         Writer {
             trace,
             recorder,
@@ -508,17 +514,17 @@ impl<W: Write> Writer<'_, W> {
                 if Held::wants(&record) {
                     self.held.add(thread, &record);
                 } else {
-                    self.trace
-                        .write(thread, &record, |address| self.recorder.callsite(address))?;
+                    let names = |address| self.recorder.callsite(address);
+                    self.trace.write(thread, &record, names, Attempt::Last)?;
                 }
             }
             if has_ended {
                 self.recorder.remove(&ring);
             }
         }
-        self.held.take(until_ns, |thread, record| {
-            self.trace
-                .write(thread, record, |address| self.recorder.callsite(address))
+        self.held.take(until_ns, |thread, record, attempt| {
+            let names = |address| self.recorder.callsite(address);
+            self.trace.write(thread, record, names, attempt)
         })?;
         Ok(is_much)
     }

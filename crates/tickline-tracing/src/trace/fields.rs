@@ -140,19 +140,44 @@ impl Visit for Collector<'_> {
     }
 }
 
+/// The number of bytes that take no allocation of their own: about five numbers, or a path.
+const FEW: usize = 56;
+
+#[derive(Debug)]
+enum Bytes {
+    Few { bytes: [u8; FEW], len: usize },
+    Many(Box<[u8]>),
+}
+
 /// The fields of a span for records.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SpanBytes {
-    pub(crate) bytes: Vec<u8>,
+    bytes: Bytes,
     /// Set once any thread has recorded further values.
     is_old: AtomicBool,
 }
 
 impl SpanBytes {
-    fn new(bytes: Vec<u8>) -> Self {
+    fn new(fields: &[u8]) -> Self {
+        let mut bytes = [0; FEW];
+        let bytes = match bytes.get_mut(..fields.len()) {
+            Some(few) => {
+                few.copy_from_slice(fields);
+                let len = fields.len();
+                Bytes::Few { bytes, len }
+            }
+            None => Bytes::Many(fields.into()),
+        };
         Self {
             bytes,
-            ..Self::default()
+            is_old: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Few { bytes, len } => &bytes[..*len],
+            Bytes::Many(bytes) => bytes,
         }
     }
 
@@ -177,15 +202,18 @@ pub(crate) struct SpanFields {
 impl SpanFields {
     pub(crate) fn new(fields: &[u8]) -> Self {
         Self {
-            all: Some(Arc::new(SpanBytes::new(fields.to_vec()))),
+            all: Some(Arc::new(SpanBytes::new(fields))),
             later: Vec::new(),
         }
     }
 
     /// Adds values that were recorded after the span was created.
     pub(crate) fn add(&mut self, metadata: &Metadata<'_>, values: &[u8]) {
-        let before = self.all.take().unwrap_or_default();
-        let (mut all, mut later) = (before.bytes.clone(), mem::take(&mut self.later));
+        let before = self.all.take();
+        let mut all = before
+            .as_ref()
+            .map_or_else(Vec::new, |before| before.bytes().to_vec());
+        let mut later = mem::take(&mut self.later);
         for mut field in (Fields { bytes: values }) {
             let name = name_text(metadata, field.name);
             remove(&mut all, metadata, name);
@@ -194,9 +222,11 @@ impl SpanFields {
             field.name = FieldName::Text(name);
             encoding::push(&mut later, field);
         }
-        self.all = Some(Arc::new(SpanBytes::new(within_limit(&all))));
+        self.all = Some(Arc::new(SpanBytes::new(&within_limit(&all))));
         self.later = within_limit(&later);
         // ORDERING: Relaxed: the lock of the span's extensions orders the values.
-        before.is_old.store(true, Ordering::Relaxed);
+        before
+            .iter()
+            .for_each(|before| before.is_old.store(true, Ordering::Relaxed));
     }
 }

@@ -119,6 +119,7 @@ use super::perfetto::clocks::ClockReadings;
 use super::recorder::{Recorder, TraceSink};
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::Snapshot;
+use super::span_tracks::Attempt;
 use super::temporary::with_temporary;
 use super::trace_file::{TraceFile, TraceStyle};
 use super::writer_thread::WriterThread;
@@ -382,12 +383,12 @@ fn write_since(
     contents.leave_out_before(since_ns, snapshot);
     let is_own = snapshot.end_ns != 0;
     let readings = if is_own {
-        ClockReadings::now()
+        ClockReadings::now
     } else {
-        ClockReadings::unknown()
+        ClockReadings::unknown
     };
     let (process, name) = (snapshot.process, &snapshot.name);
-    let mut trace = TraceFile::begin(output, style, process, name, &readings)?;
+    let mut trace = TraceFile::begin(output, style, process, name, readings)?;
     for thread in snapshot
         .threads
         .iter()
@@ -404,12 +405,17 @@ fn write_since(
         trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, text)?;
     }
     trace.summary = contents.summary;
+    let mut refused = Vec::new();
+    let names = |address| snapshot.callsites.get(&address).cloned();
     for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
+        if !trace.write(number, &item.record, names, Attempt::First)? {
+            refused.push((number, &item.record));
+        }
+    }
+    for (number, record) in refused {
         // An end without a beginning is not wanted.
-        _ = trace.write(number, &item.record, |address| {
-            snapshot.callsites.get(&address).cloned()
-        })?;
+        _ = trace.write(number, record, names, Attempt::Last)?;
     }
     if snapshot.threads_without_ring > 0 {
         let text = ["threads had no ring in the file", "threads"];

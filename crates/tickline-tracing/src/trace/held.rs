@@ -9,6 +9,7 @@
 use core::ops::Range;
 
 use super::record::{Kind, Record};
+use super::span_tracks::Attempt;
 
 #[derive(Default)]
 pub(crate) struct Held {
@@ -48,23 +49,32 @@ impl Held {
         });
     }
 
-    /// Passes the records up to the time `until_ns` to `write`, in order of time, and keeps those
-    /// that `write` refuses.
+    /// Passes the records up to the time `until_ns` to `write`, in order of time. Tries those that
+    /// `write` refuses again after all others, and keeps those that it refuses twice.
     pub(crate) fn take<E>(
         &mut self,
         until_ns: u64,
-        mut write: impl FnMut(u64, &Record<'_>) -> Result<bool, E>,
+        mut write: impl FnMut(u64, &Record<'_>, Attempt) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let mut kept = Self::default();
+        let (mut refused, mut kept) = (Vec::new(), Self::default());
         let Self { records, payloads } = &mut *self;
         // Stable: the records of a thread stay in order.
         records.sort_by_key(|held| held.record.ns);
+        let record_of = |held: &HeldRecord| Record {
+            payload: payloads.get(held.payload.clone()).unwrap_or_default(),
+            ..held.record
+        };
         for held in &*records {
-            let record = Record {
-                payload: payloads.get(held.payload.clone()).unwrap_or_default(),
-                ..held.record
-            };
-            if record.ns > until_ns || !write(held.thread, &record)? {
+            let record = record_of(held);
+            if record.ns > until_ns {
+                kept.add(held.thread, &record);
+            } else if !write(held.thread, &record, Attempt::First)? {
+                refused.push(held);
+            }
+        }
+        for held in refused {
+            let record = record_of(held);
+            if !write(held.thread, &record, Attempt::Last)? {
                 kept.add(held.thread, &record);
             }
         }
@@ -75,5 +85,57 @@ impl Held {
             *self = kept;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds ends of spans, and returns the numbers of those that are written by `write`.
+    fn written(held: &mut Held, until_ns: u64, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
+        let mut written = Vec::new();
+        let write = |_, record: &Record<'_>, attempt| {
+            let is_written = !refuses(record.id, attempt);
+            if is_written {
+                written.push(record.id);
+            }
+            Ok::<_, ()>(is_written)
+        };
+        held.take(until_ns, write).unwrap();
+        written
+    }
+
+    fn held(records: [(u64, u64); 3]) -> Held {
+        let mut held = Held::default();
+        for (id, ns) in records {
+            let record = Record {
+                id,
+                ..Record::new(Kind::AsyncEnd, ns)
+            };
+            held.add(7, &record);
+        }
+        held
+    }
+
+    #[test]
+    fn records_come_in_order_of_time_and_later_ones_wait() {
+        let mut held = held([(1, 30), (2, 10), (3, 20)]);
+        assert_eq!(written(&mut held, 20, |_, _| false), [2, 3]);
+        assert_eq!(written(&mut held, 30, |_, _| false), [1]);
+    }
+
+    #[test]
+    fn a_refused_record_is_tried_again_after_the_others() {
+        let mut held = held([(1, 10), (2, 10), (3, 20)]);
+        let refuses = |id, attempt| id == 1 && attempt == Attempt::First;
+        assert_eq!(written(&mut held, 20, refuses), [2, 3, 1]);
+    }
+
+    #[test]
+    fn a_record_that_is_refused_twice_waits() {
+        let mut held = held([(1, 10), (2, 10), (3, 20)]);
+        assert_eq!(written(&mut held, 20, |id, _| id == 1), [2, 3]);
+        assert_eq!(written(&mut held, 20, |_, _| false), [1]);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::record::{Kind, Record};
-use super::span_tracks::{Place, SpanTracks};
+use super::span_tracks::{Attempt, Place, SpanTracks};
 
 /// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
 /// the next addition, so each write ends with a whole event.
@@ -80,13 +80,14 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns how many values of its fields are cut; `None` for the end of a span whose beginning
-    /// has not come yet.
+    /// Returns how many values of its fields are cut; `None` for the end of a span that must wait
+    /// for another record.
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
+        attempt: Attempt,
     ) -> io::Result<Option<u64>> {
         let Self {
             process,
@@ -124,8 +125,8 @@ impl<W: Write> Trace<W> {
                 let (place, _) = tracks.begin(record.id, record.parent, record.ns);
                 push_track(text, place);
             }
-            Kind::AsyncEnd => match tracks.end(record.id, record.ns) {
-                Some(place) => push_track(text, place),
+            Kind::AsyncEnd => match tracks.end(record.id, record.ns, attempt) {
+                Some((place, _)) => push_track(text, place),
                 None => return Ok(None),
             },
             Kind::Instant if record.id != 0 => {

@@ -31,6 +31,7 @@ use encoder::Encoder;
 use super::encoding::{Field, Value};
 use super::json::BUFFER;
 use super::record::Record;
+use super::span_tracks::Attempt;
 
 /// The time after which the clocks are read again, because they are slewed. Perfetto's own recorder
 /// does it as often.
@@ -75,15 +76,16 @@ impl<W: Write> Trace<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns how many values of its fields are cut; `None` for the end of a span whose beginning
-    /// has not come yet.
+    /// Returns how many values of its fields are cut; `None` for the end of a span that must wait
+    /// for another record.
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
+        attempt: Attempt,
     ) -> io::Result<Option<u64>> {
-        if !self.encoder.record(thread, record, names) {
+        if !self.encoder.record(thread, record, names, attempt) {
             return Ok(None);
         }
         self.put()?;

@@ -15,6 +15,7 @@
 //! track with a span that it may overlap. It only may need a track more.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,27 +26,36 @@ pub(crate) struct Place {
     pub(crate) request: u64,
 }
 
+/// Whether a refused record will be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    First,
+    Last,
+}
+
 /// The tracks of the open spans.
 #[derive(Debug, Default)]
 pub(crate) struct SpanTracks {
-    open: HashMap<u64, OpenSpan>,
+    open: HashMap<u64, OpenSpan, KeyedState>,
 }
 
 #[derive(Debug)]
 struct OpenSpan {
     place: Place,
     parent: u64,
-    /// Since when the span's own track has no child, ns; `None` while it has one.
-    free_since_ns: Option<u64>,
+    /// The child on the span's own track; 0 without one.
+    child: u64,
+    /// Since when that track has no child, ns.
+    free_since_ns: u64,
     /// The tracks below that have no child now, and since when.
     free: Vec<(u64, u64)>,
 }
 
 impl OpenSpan {
     /// The track for a child that begins at `ns`, if one is free.
-    fn track_for_child(&mut self, ns: u64) -> Option<u64> {
-        if self.free_since_ns.is_some_and(|since_ns| since_ns <= ns) {
-            self.free_since_ns = None;
+    fn track_for_child(&mut self, child: u64, ns: u64) -> Option<u64> {
+        if self.child == 0 && self.free_since_ns <= ns {
+            self.child = child;
             return Some(self.place.track);
         }
         let free = self.free.pop_if(|(_, since_ns)| *since_ns <= ns)?;
@@ -64,7 +74,7 @@ impl SpanTracks {
         let (place, above) = match self.open.get_mut(&parent) {
             // The parent is unknown if its record was lost.
             None => (new(span), Some(0)),
-            Some(parent) => match parent.track_for_child(ns) {
+            Some(parent) => match parent.track_for_child(span, ns) {
                 Some(track) => (
                     Place {
                         track,
@@ -75,35 +85,100 @@ impl SpanTracks {
                 None => (new(parent.place.request), Some(parent.place.track)),
             },
         };
-        let free_since_ns = Some(ns);
         self.open.insert(
             span,
             OpenSpan {
                 place,
                 parent,
-                free_since_ns,
+                child: 0,
+                free_since_ns: ns,
                 free: Vec::new(),
             },
         );
         (place, above)
     }
 
-    /// The place of a span that ends; `None` if its beginning has not come yet.
-    pub(crate) fn end(&mut self, span: u64, ns: u64) -> Option<Place> {
+    /// The place of a span that ends, and the number of spans inside it on its track whose ends were
+    /// lost. `None` if the span's beginning has not come yet. At the first attempt also `None` if
+    /// the end of its child has not come yet: two ends on two threads may have the same time.
+    pub(crate) fn end(&mut self, span: u64, ns: u64, attempt: Attempt) -> Option<(Place, u64)> {
+        let mut child = self.open.get(&span)?.child;
+        if attempt == Attempt::First && child != 0 {
+            return None;
+        }
+        let mut lost = 0;
+        while child != 0
+            && let Some(inside) = self.open.remove(&child)
+        {
+            child = inside.child;
+            lost += 1;
+        }
         let OpenSpan { place, parent, .. } = self.open.remove(&span)?;
         if let Some(parent) = self.open.get_mut(&parent) {
-            if parent.place.track == place.track {
-                parent.free_since_ns = Some(ns);
+            if parent.child == span {
+                parent.child = 0;
+                parent.free_since_ns = ns;
             } else {
                 parent.free.push((place.track, ns));
             }
         }
-        Some(place)
+        Some((place, lost))
     }
 
     /// The place of an open span.
     pub(crate) fn get(&self, span: u64) -> Option<Place> {
         self.open.get(&span).map(|open| open.place)
+    }
+}
+
+/// Hashes the number of a span by one multiplication with a random key. The default hasher takes
+/// several times as long, and without a key a hostile file could choose numbers that collide.
+#[derive(Debug, Clone)]
+struct KeyedState(u64);
+
+impl Default for KeyedState {
+    fn default() -> Self {
+        // Odd, so that no bit of a number is lost.
+        Self(RandomState::new().hash_one(0) | 1)
+    }
+}
+
+impl BuildHasher for KeyedState {
+    type Hasher = KeyedHasher;
+
+    fn build_hasher(&self) -> KeyedHasher {
+        KeyedHasher {
+            key: self.0,
+            hash: 0,
+        }
+    }
+}
+
+/// The lower and the upper 64 bits.
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+const fn halves(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
+}
+
+struct KeyedHasher {
+    key: u64,
+    hash: u64,
+}
+
+impl Hasher for KeyedHasher {
+    fn write_u64(&mut self, number: u64) {
+        // BOUND: the product of two 64-bit numbers < 2^128.
+        let product = u128::from(number) * u128::from(self.key);
+        let [low, high] = halves(product);
+        self.hash ^= low ^ high;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
     }
 }
 
@@ -129,7 +204,7 @@ mod tests {
     fn spans_after_each_other_share_a_track() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20)]);
-        tracks.end(2, 30).unwrap();
+        tracks.end(2, 30, Attempt::First).unwrap();
         assert_eq!(begun(&mut tracks, [(3, 1, 30)]), [1]);
     }
 
@@ -147,7 +222,7 @@ mod tests {
     fn a_track_below_is_used_again() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]);
-        tracks.end(3, 40).unwrap();
+        tracks.end(3, 40, Attempt::First).unwrap();
         assert_eq!(begun(&mut tracks, [(4, 1, 40)]), [3]);
     }
 
@@ -156,7 +231,7 @@ mod tests {
     fn a_span_that_comes_late_gets_no_track_whose_last_span_it_may_overlap() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20)]);
-        tracks.end(2, 30).unwrap();
+        tracks.end(2, 30, Attempt::First).unwrap();
         assert_eq!(begun(&mut tracks, [(3, 1, 29), (4, 1, 30)]), [3, 1]);
     }
 
@@ -176,5 +251,23 @@ mod tests {
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]);
         let place = tracks.begin(4, 3, 30).0;
         assert_eq!((place.track, place.request), (3, 1));
+    }
+
+    #[test]
+    fn an_end_waits_for_the_end_of_the_child() {
+        let mut tracks = SpanTracks::default();
+        begun(&mut tracks, [(1, 0, 10), (2, 1, 20)]);
+        assert_eq!(tracks.end(1, 30, Attempt::First), None);
+        tracks.end(2, 30, Attempt::First).unwrap();
+        assert_eq!(tracks.end(1, 30, Attempt::First).unwrap().1, 0);
+    }
+
+    /// The ring of a thread may have had no room for an end.
+    #[test]
+    fn at_its_end_a_span_ends_those_inside_whose_ends_were_lost() {
+        let mut tracks = SpanTracks::default();
+        begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 2, 20)]);
+        assert_eq!(tracks.end(1, 30, Attempt::Last).unwrap().1, 2);
+        assert!(tracks.open.is_empty());
     }
 }

@@ -56,7 +56,7 @@ impl Drop for ThreadRecorder {
 /// The bytes of a span's fields.
 #[inline]
 fn bytes_of(fields: Option<&Arc<SpanBytes>>) -> &[u8] {
-    fields.map_or(&[], |fields| &fields.bytes)
+    fields.map_or(&[], |fields| fields.bytes())
 }
 
 thread_local! {

@@ -9,6 +9,7 @@ use super::json;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
 use super::record::Record;
+use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
 
 /// The format of a trace file. <https://ui.perfetto.dev> opens both.
@@ -66,19 +67,20 @@ enum TraceText<W: Write> {
 }
 
 impl<W: Write> TraceFile<W> {
-    /// Begins the trace of a process. `readings` are those of the clocks of this process.
+    /// Begins the trace of a process. `readings` reads the clocks, if the format has them.
     pub(crate) fn begin(
         output: W,
         style: TraceStyle,
         process: u32,
         name: &str,
-        readings: &ClockReadings,
+        readings: impl FnOnce() -> ClockReadings,
     ) -> io::Result<Self> {
         let text = match style.format {
             TraceFormat::Json => TraceText::Json(json::Trace::begin(output, process, name)?),
             TraceFormat::Perfetto => {
                 let is_compressed = style.is_compressed;
-                let trace = perfetto::Trace::begin(output, process, name, readings, is_compressed);
+                let trace =
+                    perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
                 TraceText::Perfetto(trace?)
             }
         };
@@ -98,16 +100,18 @@ impl<W: Write> TraceFile<W> {
     }
 
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns false for the end of a span whose beginning has not come yet.
+    /// Returns false for the end of a span that must wait for another record: see
+    /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
+        attempt: Attempt,
     ) -> io::Result<bool> {
         let cut_values = match &mut self.text {
-            TraceText::Json(trace) => trace.write(thread, record, names)?,
-            TraceText::Perfetto(trace) => trace.write(thread, record, names)?,
+            TraceText::Json(trace) => trace.write(thread, record, names, attempt)?,
+            TraceText::Perfetto(trace) => trace.write(thread, record, names, attempt)?,
         };
         let Some(cut_values) = cut_values else {
             return Ok(false);

@@ -12,7 +12,7 @@ use proptest::test_runner::Config;
 use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder, TraceSummary, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder, TraceFormat, TraceSummary, Tracks};
 use tracing::{info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
@@ -289,7 +289,7 @@ proptest! {
     #![proptest_config(Config::with_cases(64))]
 
     /// For any content of a file, the trace is JSON of limited length, and the reader does not
-    /// panic.
+    /// panic, in Perfetto's format either.
     #[test]
     fn any_damage_is_an_error_or_counted(
         changes in collection::vec((any::<proptest::sample::Index>(), any::<u64>(), 0..4_u8), 1..200)
@@ -306,6 +306,10 @@ proptest! {
         }
         if let Ok((summary, events)) = converted(&bytes) {
             prop_assert!(summary.intervals + summary.events <= words as u64 && !events.is_empty());
+            let mut trace = Vec::new();
+            let in_perfetto = flight::convert_to(&bytes[..], &mut trace, TraceFormat::Perfetto);
+            prop_assert!(in_perfetto.unwrap() == summary);
+            prop_assert!(trace.len() < 8 * bytes.len());
         }
     }
 }

@@ -15,7 +15,7 @@ use super::proto::{
 };
 use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
 use crate::trace::record::{Kind, Record};
-use crate::trace::span_tracks::SpanTracks;
+use crate::trace::span_tracks::{Attempt, SpanTracks};
 
 /// The name of the events of the module `utc`, and the fields with the bounds of UTC.
 const UTC_SNAPSHOT: &str = "clock snapshot";
@@ -194,12 +194,13 @@ impl Encoder {
         bytes.end(packet);
     }
 
-    /// Adds a record. Returns false for the end of a span whose beginning has not come yet.
+    /// Adds a record. Returns false for the end of a span that must wait for another record.
     pub(super) fn record(
         &mut self,
         thread: u64,
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
+        attempt: Attempt,
     ) -> bool {
         let new = self.callsites.len() as u64 + 1;
         if record.callsite != 0
@@ -211,12 +212,18 @@ impl Encoder {
         }
         // They are taken out, so that the methods can borrow the rest.
         let callsites = mem::take(&mut self.callsites);
-        let is_written = self.record_of(thread, record, callsites.get(&record.callsite));
+        let is_written = self.record_of(thread, record, callsites.get(&record.callsite), attempt);
         self.callsites = callsites;
         is_written
     }
 
-    fn record_of(&mut self, thread: u64, record: &Record<'_>, callsite: Option<&Callsite>) -> bool {
+    fn record_of(
+        &mut self,
+        thread: u64,
+        record: &Record<'_>,
+        callsite: Option<&Callsite>,
+        attempt: Attempt,
+    ) -> bool {
         let mut event = TrackEvent {
             kind: event::SLICE_BEGIN,
             ns: record.ns,
@@ -247,11 +254,18 @@ impl Encoder {
                 self.event(0, &event);
             }
             Kind::AsyncEnd => {
-                let Some(place) = self.tracks.end(record.id, record.ns) else {
+                let ended = self.tracks.end(record.id, record.ns, attempt);
+                let Some((place, lost)) = ended else {
                     return false;
                 };
                 event.kind = event::SLICE_END;
                 event.track = Some(self.track(TrackKind::Span, place.track));
+                let fields = mem::replace(&mut event.fields, Fields { bytes: &[] });
+                // A viewer ends the innermost slice of the track.
+                for _ in 0..lost {
+                    self.event(0, &event);
+                }
+                event.fields = fields;
                 self.event(0, &event);
             }
             Kind::Instant => {

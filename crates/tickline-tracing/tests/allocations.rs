@@ -1,0 +1,64 @@
+//! Fields in the records of a flight recorder cost no allocation.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::flight::FlightRecorder;
+use tracing::{info, info_span};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
+
+/// The system's allocator, which counts this thread's allocations.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: all calls go to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the contract of the method.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of the method.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The allocations of a call of `run`, once the thread has its buffers.
+fn allocations(run: impl Fn()) -> u64 {
+    let recorder = FlightRecorder::builder().with_fields().build();
+    let subscriber = registry().with(SpanTimingLayer::new().with_sink(recorder));
+    tracing::subscriber::with_default(subscriber, || {
+        (0..100).for_each(|_| run());
+        let before = ALLOCATIONS.get();
+        run();
+        ALLOCATIONS.get() - before
+    })
+}
+
+#[test]
+fn an_event_with_fields_takes_no_allocation() {
+    let path = "/index.html".to_owned();
+    let event = || info!(path, rows = 7, ratio = 0.5, list = ?[1, 2], shown = %path, "read {}", 8);
+    assert_eq!(allocations(event), 0);
+}
+
+/// The registry keeps the fields in a box, and the thread that is in the span shares them.
+#[test]
+fn a_span_with_fields_takes_two_allocations() {
+    let span = || drop(info_span!("request", id = 7, list = ?[1, 2]).entered());
+    assert_eq!(
+        allocations(span),
+        allocations(|| drop(info_span!("request").entered())) + 2
+    );
+}
