@@ -26,7 +26,7 @@ pub enum TraceFormat {
     /// JSON in "Trace Event Format", for `chrome://tracing`, speedscope and scripts too.
     #[default]
     Json,
-    /// Perfetto's own format, in Protocol Buffers: a fifth of the size, and less work for the
+    /// Perfetto's own format, in Protocol Buffers: a quarter of the size, and less work for the
     /// writer. It keeps the types of values. Only this format has the tracks of a request below one
     /// another, arrows for `follows_from`, and the clocks by which traces merge.
     Perfetto,
