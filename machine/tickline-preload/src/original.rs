@@ -101,3 +101,57 @@ fn system_call(number: usize, first: usize, second: usize) -> c_int {
     }
     result as c_int
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    const EMPTY: Timespec = Timespec {
+        seconds: 0,
+        nanos: 0,
+    };
+
+    /// Unix time by std, s.
+    fn unix_s() -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        since.as_secs().cast_signed()
+    }
+
+    const REALTIME: usize = CLOCK_REALTIME.cast_unsigned() as usize;
+
+    #[test]
+    fn the_kernel_writes_its_time() {
+        let mut time = EMPTY;
+        let (before_s, address) = (unix_s(), &raw mut time);
+        assert_eq!(
+            system_call(SYS_CLOCK_GETTIME, REALTIME, address as usize),
+            0
+        );
+        assert!((before_s..=unix_s()).contains(&time.seconds));
+    }
+
+    #[test]
+    fn the_kernel_writes_its_time_of_day() {
+        let mut time = Timeval {
+            seconds: 0,
+            micros: 0,
+        };
+        let (before_s, address) = (unix_s(), &raw mut time);
+        assert_eq!(system_call(SYS_GETTIMEOFDAY, address as usize, 0), 0);
+        assert!((before_s..=unix_s()).contains(&time.seconds));
+    }
+
+    #[test]
+    fn an_error_of_the_kernel_is_a_negative_number() {
+        const EINVAL: c_int = 22;
+        const NO_CLOCK: usize = 999;
+        let mut time = EMPTY;
+        let address = &raw mut time;
+        assert_eq!(
+            system_call(SYS_CLOCK_GETTIME, NO_CLOCK, address as usize),
+            -EINVAL
+        );
+    }
+}

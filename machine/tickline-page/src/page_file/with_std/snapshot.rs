@@ -92,3 +92,135 @@ impl PageSnapshot {
         memory.is_still(word).then_some(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::testing::Scene;
+
+    fn snapshot(scene: &'static Scene) -> PageSnapshot {
+        PageSnapshot::take(scene, &scene)
+    }
+
+    /// Checks a time of the snapshot against a number of ticks, of 1 ns each. A line's slope may
+    /// differ by some ppm.
+    #[track_caller]
+    fn is_near(ns: Option<i64>, ticks: i64) {
+        let ns = ns.expect("a line");
+        assert!(ns.abs_diff(ticks) <= 10_000, "{ns} ns, {ticks} ticks");
+    }
+
+    #[test]
+    fn a_page_that_is_off_has_neither_line_nor_lead() {
+        let scene = Scene::off();
+        let expected = PageSnapshot {
+            generation: scene.word().generation(),
+            ..PageSnapshot::default()
+        };
+        assert_eq!(snapshot(scene), expected);
+    }
+
+    #[test]
+    fn a_snapshot_says_whether_the_page_was_switched_off() {
+        let scene = Scene::without_line();
+        assert!(!snapshot(scene).is_switched_off);
+        scene.switch_off();
+        assert!(snapshot(scene).is_switched_off);
+    }
+
+    #[test]
+    fn a_snapshot_has_the_phase_and_the_generation_of_the_page() {
+        for scene in [Scene::without_line(), Scene::published()] {
+            let PageSnapshot {
+                phase, generation, ..
+            } = snapshot(scene);
+            let word = scene.word();
+            assert_eq!((phase, generation), (word.phase(), word.generation()));
+        }
+    }
+
+    #[test]
+    fn a_page_is_served_from_its_first_tick_to_its_last() {
+        let scene = Scene::published();
+        let line = scene.last();
+        for (ticks, is_served) in [
+            (line.line.start_ticks - 1_000, false),
+            (line.line.start_ticks + 1_000, true),
+            (line.end_ticks - 1_000, true),
+            (line.end_ticks + 1_000, false),
+        ] {
+            scene.ticks.set(ticks);
+            assert_eq!(snapshot(scene).is_served, is_served, "{ticks}");
+        }
+    }
+
+    #[test]
+    fn the_age_counts_from_the_first_tick_of_the_current_line() {
+        let scene = Scene::published_twice();
+        for line in scene.lines() {
+            scene.ticks.set(line.line.start_ticks + 1_000_000);
+            is_near(snapshot(scene).age_ns, 1_000_000);
+        }
+    }
+
+    #[test]
+    fn the_time_left_counts_to_the_end_of_the_last_line() {
+        let scene = Scene::published_twice();
+        for left_ticks in [700_000_000, 3_000_000, -5_000_000] {
+            let end_ticks = scene.last().end_ticks;
+            scene.ticks.set(end_ticks.wrapping_add_signed(-left_ticks));
+            is_near(snapshot(scene).lease_left_ns, left_ticks);
+        }
+    }
+
+    #[test]
+    fn the_lease_is_as_long_as_the_last_line() {
+        let scene = Scene::published_twice();
+        let last = scene.last();
+        let ticks = last.end_ticks - last.line.start_ticks;
+        is_near(snapshot(scene).lease_ns, ticks.cast_signed());
+    }
+
+    #[test]
+    fn the_leads_are_those_of_the_current_line() {
+        let scene = Scene::published();
+        let line = scene.last();
+        let PageSnapshot {
+            lead_ns,
+            unix_lead_ns,
+            ..
+        } = snapshot(scene);
+        assert_eq!(lead_ns, Some(line.lead_ns));
+        assert_eq!(unix_lead_ns, Some(line.unix.lead_ns));
+    }
+
+    /// The lead of a page without a line, whose high-water mark has this lead.
+    fn lead_without_line(lead_ns: i64) -> Option<i64> {
+        let scene = Scene::without_line();
+        let mark = HighWater {
+            lead_ns,
+            ..HighWater::NONE
+        };
+        scene.put(LeasePhase::NoLine, &mark.to_words());
+        snapshot(scene).lead_ns
+    }
+
+    #[test]
+    fn without_a_line_the_lead_is_that_of_the_high_water_mark() {
+        assert_eq!(lead_without_line(1), Some(1));
+    }
+
+    #[test]
+    fn a_mark_that_raises_no_reading_or_has_no_limit_has_no_lead() {
+        assert_eq!([0, i64::MAX].map(lead_without_line), [None; 2]);
+    }
+
+    #[test]
+    fn a_page_whose_leases_have_ended_has_no_age() {
+        let scene = Scene::published();
+        scene.pass(2_000_000_000);
+        scene.does(crate::lease::WriterAction::Ended);
+        let found = snapshot(scene);
+        assert_eq!((found.is_served, found.age_ns), (false, None));
+    }
+}
