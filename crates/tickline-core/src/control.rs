@@ -89,7 +89,7 @@ const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS)
 
 /// When the driver of a control loop comes. The lines differ:
 ///
-/// | | window, intervals | starts | may be short to keep the bound narrow |
+/// | | window, intervals | starts | may be shortened to narrow the bound |
 /// |---|---|---|---|
 /// | `Scheduled` | 2 | one [margin](MEETING_MARGIN_NS) before its publication | yes |
 /// | `Pinned` | 4 | with its publication | yes |

@@ -137,7 +137,7 @@ struct Published {
     target: Target,
 }
 
-/// See the [module](self).
+/// Judges each sample by the bounds published before it, and says how much drift to assume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StabilityMonitor {
     pub(crate) history: History,

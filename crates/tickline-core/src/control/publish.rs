@@ -215,18 +215,18 @@ impl Control {
         // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
-        let line_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
+        let built_window_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
         let correction = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
         self.record_replacement(plan, &correction, shared, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
-        let line_ns = old_slope
-            .over(line_ticks.cast_signed())
+        let built_window_ns = old_slope
+            .over(built_window_ticks.cast_signed())
             .floor_ns()
             .unsigned_abs();
         Ok(Iteration {
             outcome: Outcome::Published,
-            next_in_ns: interval_ns.min(line_ns).max(MIN_INTERVAL_NS),
+            next_in_ns: interval_ns.min(built_window_ns).max(MIN_INTERVAL_NS),
         })
     }
 

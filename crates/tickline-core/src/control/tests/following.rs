@@ -24,12 +24,13 @@ fn a_suspend_while_calibrating_makes_no_line() {
                 .map_or(0, |ns| ns - machine.truth_ns());
             assert!(
                 error.abs() < 1_000,
-                "{error} ns off in iteration {iteration}, {asleep_ns} after {before}"
+                "{error} ns off in iteration {iteration}, {asleep_ns} ns asleep after {before} \
+                 iterations"
             );
         }
         assert!(
             clock.read_ns(machine).is_some(),
-            "no line after {asleep_ns} after {before}"
+            "no line, {asleep_ns} ns asleep after {before} iterations"
         );
     }
 }
@@ -289,7 +290,7 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
         late_iteration();
     }
     let expiries = clock.event_count(Event::Expiry) - before;
-    assert!(expiries <= 2, "{expiries} lines died");
+    assert!(expiries <= 2, "{expiries} lines ended");
 }
 
 /// A first line waits for a high-water mark that is a few microseconds ahead, but not for one far
