@@ -48,7 +48,7 @@
 use crate::cell::{LineCell, StateCell};
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::{Begun, Judgement, Keeper, LineKind};
+use crate::gate::keeper::{BegunJudgement, Judgement, Keeper, LineKind};
 use crate::gate::{Clocksource, Facts};
 use crate::reference::Reference;
 use crate::shared::{Access, SharedClock};
@@ -140,7 +140,7 @@ struct Driving<'a, S> {
 #[derive(Debug)]
 pub struct Ticket<'a, S = LineCell> {
     driving: Driving<'a, S>,
-    begun: Begun,
+    begun: BegunJudgement,
 }
 
 /// The right to run an iteration of the common line's control loop, under the clock's lock.

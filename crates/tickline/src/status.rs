@@ -98,7 +98,8 @@ const fn advice(reason: Reason) -> &'static str {
     }
 }
 
-/// The counts of a clock's events.
+/// The counts of a clock's events. [`Event::GateClosed`] and [`Event::GateOpened`] also count
+/// when the gates are judged again, even if every gate is found open.
 ///
 /// ```
 /// use tickline::{Clock, Event};
