@@ -472,12 +472,12 @@ impl Control {
                 access.retire_line(snapshot);
                 return Ok(Iteration::new(Outcome::Calibrating, MIN_INTERVAL_NS));
             }
-            let plan = self.make_plan(snapshot.slope(), fit, u64::MAX)?;
+            let plan = self.make_plan(snapshot.slope(), fit, None)?;
             return self.replace(&plan, snapshot, access);
         }
         match fit {
             Some(found) if self.stability.is_confirmed() => {
-                let plan = self.make_plan(found.slope_max, fit, MIN_INTERVAL_NS)?;
+                let plan = self.make_plan(found.slope_max, fit, Some(MIN_INTERVAL_NS))?;
                 self.publish_first_line(&plan, snapshot, access)
             }
             _ => Ok(Iteration::new(
