@@ -23,11 +23,12 @@ use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::reference::{Reference, Resolutions};
-use crate::sample::{BurstSize, Sample, UnixTrack, burst};
+use crate::sample::{BurstSize, Sample, burst};
 use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
+use crate::unix_track::UnixTrack;
 
 mod publish;
 mod schedule;
