@@ -193,17 +193,33 @@ impl Iteration {
         }
     }
 
-    /// Whether another iteration follows without a rest: this one has published a first line, which
-    /// is short, and the one before it had not.
-    pub(crate) const fn is_followed_at_once(&self, first_was_published: bool) -> bool {
-        self.next_in_ns == 0 && !first_was_published
-    }
-
     /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Without the rest a driver
     /// would run without a rest while other threads void each first line.
     pub(crate) fn with_least_rest(mut self) -> Self {
         self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
         self
+    }
+}
+
+/// What comes before a driver's iteration. It decides whether another one follows without a rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    Rest,
+    /// The publication of a first line, without a rest since.
+    FirstPublication,
+}
+
+impl Before {
+    /// Whether another iteration follows `iteration` without a rest: it has published a first line,
+    /// which is short, and the one before it had not.
+    pub(crate) fn is_followed_at_once(&mut self, iteration: &Iteration) -> bool {
+        let is_followed = iteration.next_in_ns == 0 && *self == Self::Rest;
+        *self = if is_followed {
+            Self::FirstPublication
+        } else {
+            Self::Rest
+        };
+        is_followed
     }
 }
 

@@ -100,7 +100,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, StateCell, WindowedState};
-use crate::control::{Cadence, Config, Control, Iteration};
+use crate::control::{Before, Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter};
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -186,8 +186,7 @@ pub struct CpuControl {
     ready_ns: i64,
     /// The waits on the CPU in this calibration.
     waits: u32,
-    /// Whether the last iteration has published a first line, and another one follows at once.
-    first_was_published: bool,
+    before: Before,
 }
 
 /// What the thread does on a CPU after an iteration.
@@ -211,7 +210,7 @@ impl CpuControl {
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
             waits: 0,
-            first_was_published: false,
+            before: Before::Rest,
         }
     }
 
@@ -247,7 +246,7 @@ impl CpuControl {
             ..*config
         };
         self.waits = 0;
-        self.first_was_published = false;
+        self.before = Before::Rest;
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
@@ -274,12 +273,10 @@ impl CpuControl {
             self.set_due(self.control.interval_ns(), reference);
             return (None, Stay::Leave);
         };
-        if iteration.is_followed_at_once(self.first_was_published) {
-            self.first_was_published = true;
+        if self.before.is_followed_at_once(&iteration) {
             return (Some(iteration), Stay::Again);
         }
         let iteration = iteration.with_least_rest();
-        self.first_was_published = false;
         self.set_due(iteration.next_in_ns, reference);
         let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.interval_ns() >> 1);
         if is_soon && self.waits < STAY_WAITS {
