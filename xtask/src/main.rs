@@ -16,6 +16,7 @@ mod files;
 mod imports;
 mod mutate;
 mod ports;
+mod programs;
 mod publish;
 mod record;
 mod report;
@@ -58,11 +59,11 @@ enum Command {
     /// tables
     Record(record::Arguments),
     /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
-    Sim(ci::SimArguments),
+    Sim(programs::SimArguments),
     /// Compares the size of a hello-world with the library with that of one with std
     Size,
     /// Does everything at once on this machine, and prints counts that must be 0
-    Soak(ci::SoakArguments),
+    Soak(programs::SoakArguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Ci(arguments) => ci::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
-        Command::Bare => ci::bare(),
+        Command::Bare => programs::bare(),
         Command::Dist => dist::run(),
         Command::Examples => examples::run(),
         Command::Mutate(arguments) => mutate::run(&arguments),
@@ -81,9 +82,9 @@ fn main() -> ExitCode {
         Command::Ports(arguments) => ports::run(&arguments),
         Command::Publish => publish::run(),
         Command::Record(arguments) => record::run(&arguments),
-        Command::Sim(arguments) => ci::sim(&arguments),
+        Command::Sim(arguments) => programs::sim(&arguments),
         Command::Size => size::run(),
-        Command::Soak(arguments) => ci::soak(&arguments),
+        Command::Soak(arguments) => programs::soak(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
     };

@@ -145,8 +145,8 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
                 beside = Some(scope.spawn(all));
             }
         }
-        if let Some(lane) = beside {
-            done.extend(lane.join().expect("nothing in it panics"));
+        if let Some(thread) = beside {
+            done.extend(thread.join().expect("nothing in it panics"));
         }
         done
     });

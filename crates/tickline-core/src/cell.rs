@@ -293,8 +293,7 @@ pub trait StateCell {
     ) -> bool;
 }
 
-/// The memory of one clock's state. It has no functions of its own: put it into a
-/// [`SharedClock`](crate::shared::SharedClock).
+/// The memory of one clock's state, for a [`SharedClock`](crate::shared::SharedClock).
 ///
 /// The counter must have at least 7.9 MHz.
 ///

@@ -23,11 +23,12 @@ use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::reference::{Reference, Resolutions};
-use crate::sample::{BurstSize, Sample, UnixTrack, burst};
+use crate::sample::{BurstSize, Sample, burst};
 use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
+use crate::unix_track::UnixTrack;
 
 mod publish;
 mod schedule;
@@ -89,7 +90,7 @@ const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS)
 
 /// When the driver of a control loop comes. The lines differ:
 ///
-/// | | window, intervals | starts | may be short to keep the bound narrow |
+/// | | window, intervals | starts | may be shortened to narrow the bound |
 /// |---|---|---|---|
 /// | `Scheduled` | 2 | one [margin](MEETING_MARGIN_NS) before its publication | yes |
 /// | `Pinned` | 4 | with its publication | yes |
@@ -192,17 +193,33 @@ impl Iteration {
         }
     }
 
-    /// Whether another iteration follows without a rest: this one has published a first line, which
-    /// is short, and the one before it had not.
-    pub(crate) const fn is_followed_at_once(&self, first_was_published: bool) -> bool {
-        self.next_in_ns == 0 && !first_was_published
-    }
-
     /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Without the rest a driver
     /// would run without a rest while other threads void each first line.
     pub(crate) fn with_least_rest(mut self) -> Self {
         self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
         self
+    }
+}
+
+/// What comes before a driver's iteration. It decides whether another one follows without a rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    Rest,
+    /// The publication of a first line, without a rest since.
+    FirstPublication,
+}
+
+impl Before {
+    /// Whether another iteration follows `iteration` without a rest: it has published a first line,
+    /// which is short, and the one before it had not.
+    pub(crate) fn is_followed_at_once(&mut self, iteration: &Iteration) -> bool {
+        let is_followed = iteration.next_in_ns == 0 && *self == Self::Rest;
+        *self = if is_followed {
+            Self::FirstPublication
+        } else {
+            Self::Rest
+        };
+        is_followed
     }
 }
 
@@ -472,12 +489,12 @@ impl Control {
                 access.retire_line(snapshot);
                 return Ok(Iteration::new(Outcome::Calibrating, MIN_INTERVAL_NS));
             }
-            let plan = self.make_plan(snapshot.slope(), fit, u64::MAX)?;
+            let plan = self.make_plan(snapshot.slope(), fit, None)?;
             return self.replace(&plan, snapshot, access);
         }
         match fit {
             Some(found) if self.stability.is_confirmed() => {
-                let plan = self.make_plan(found.slope_max, fit, MIN_INTERVAL_NS)?;
+                let plan = self.make_plan(found.slope_max, fit, Some(MIN_INTERVAL_NS))?;
                 self.publish_first_line(&plan, snapshot, access)
             }
             _ => Ok(Iteration::new(

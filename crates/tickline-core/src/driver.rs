@@ -46,9 +46,9 @@
 //! [`Control`] of your own, only on a clock without a keeper.
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
+use crate::control::{Before, Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::{Begun, Judgement, Keeper, LineKind};
+use crate::gate::keeper::{BegunJudgement, Judgement, Keeper, LineKind};
 use crate::gate::{Clocksource, Facts};
 use crate::reference::Reference;
 use crate::shared::{Access, SharedClock};
@@ -140,15 +140,14 @@ struct Driving<'a, S> {
 #[derive(Debug)]
 pub struct Ticket<'a, S = LineCell> {
     driving: Driving<'a, S>,
-    begun: Begun,
+    begun: BegunJudgement,
 }
 
 /// The right to run an iteration of the common line's control loop, under the clock's lock.
 #[derive(Debug)]
 pub struct Permit<'a, S = LineCell> {
     driving: Driving<'a, S>,
-    /// Whether an iteration has just published a first line.
-    first_was_published: bool,
+    before: Before,
 }
 
 /// The right to run iterations of the CPUs' control loops, under the clock's lock.
@@ -256,7 +255,7 @@ impl<'a, S> Driving<'a, S> {
         match kind {
             LineKind::Common => Step::Iterate(Permit {
                 driving: self,
-                first_was_published: false,
+                before: Before::Rest,
             }),
             LineKind::PerCpu => Step::CalibrateCpus(CpusPermit { driving: self }),
         }
@@ -331,8 +330,7 @@ impl<'a, S: StateCell> Permit<'a, S> {
         if iteration.outcome == Outcome::Barred && keeper.request_judgement_if_open() {
             return Step::Rest(None); // rule K3: the gates are judged before the next iteration
         }
-        if iteration.is_followed_at_once(self.first_was_published) {
-            self.first_was_published = true;
+        if self.before.is_followed_at_once(&iteration) {
             return Step::Iterate(self);
         }
         let iteration = iteration.with_least_rest();

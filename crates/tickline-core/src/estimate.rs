@@ -290,6 +290,7 @@ impl History {
 
     /// The tolerance of a fit: for the kernel's dither over the last gap between samples, ns.
     fn fit_tolerance_ns(&self) -> i64 {
+        const BILLION: i64 = NS_PER_S.cast_signed();
         let [.., before, last] = self.samples() else {
             return 1;
         };
@@ -298,7 +299,7 @@ impl History {
             .ns
             .saturating_sub(before.lower.ns)
             .clamp(0, MAX_TOLERANCE_GAP_NS);
-        (gap_ns.saturating_mul(FIT_TOLERANCE_PPB) / 1_000_000_000).max(1)
+        (gap_ns.saturating_mul(FIT_TOLERANCE_PPB) / BILLION).max(1)
     }
 
     /// The slopes of all straight lines from which the reference can have stayed within

@@ -131,13 +131,15 @@ crate::named! {
         Stuck => "stuck": "the counter stands still",
         /// The counter is so slow that no line fits it
         /// ([`LineCell`](crate::cell::LineCell)).
-        CounterTooSlow => "counter_too_slow": "the counter ticks too slowly for a line",
+        CounterTooSlow => "counter_too_slow":
+            "the counter ticks too slowly for a line, which needs 7.9 MHz or more",
         /// Sampling takes so long that samples are too old for a line when they are complete.
         SamplesTooOld => "samples_too_old":
             "sampling the OS clock takes longer here than the interval allows",
-        /// The last line has ended, and there is no other yet. Only a warning for a gate, which
-        /// stays open. Also the reason why a CPU without a line of its own has the OS clock.
-        LineEnded => "line_ended": "the last line has ended, and there is no other yet",
+        /// There is no line. For a gate only a warning: the last line has ended, and the gate stays
+        /// open. Also the reason why a CPU that lacks a line of its own has the OS clock; such a
+        /// CPU may never have had one.
+        LineEnded => "line_ended": "there is no line",
         /// There is no line, and no thread can make one: a thread has stopped in the middle of a
         /// recalibration, or was killed there, and the system does not say which.
         DriverStopped => "driver_stopped":

@@ -163,6 +163,7 @@ pub mod state;
 mod testing;
 pub mod try_lock;
 mod units;
+mod unix_track;
 
 pub use cell::LineCell;
 pub use control::{Cadence, Config, Control, Iteration, Outcome};

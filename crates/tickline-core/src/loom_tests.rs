@@ -21,10 +21,9 @@
 //! The models of leases, in `machine/tickline-page/src/lease/loom_tests.rs`, have the same limits:
 //!
 //! - a counter that the CPU reads early or late. A read of the modelled time sees all effects from
-//!   before an earlier read returned, so fences, barriers,
-//!   [`MEETING_MARGIN_NS`] and plain `read_ns` are not tested.
-//!   For the same reason an ordering that only the counter needs could be weakened unnoticed (its
-//!   comment says "No test sees");
+//!   before an earlier read returned, so fences, barriers, [`MEETING_MARGIN_NS`] and plain
+//!   `read_ns` are not tested. For the same reason an ordering that only the counter needs could be
+//!   weakened unnoticed (its comment says "No test sees");
 //! - the machine code of a clock's state. `state/modelled.rs` has the documented orderings of the
 //!   instructions. A test of `state` checks on hardware whether a processor splits a load;
 //! - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's

@@ -92,7 +92,7 @@
 //! | Which clocks have them? | Clocks whose driver sets this kind (`Keeper::set_line_kind`), because the counters are unsynchronised or the program asks for them. The gate that compares counters is then open; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
 //! | How does the kind of lines change? | `Keeper::set_line_kind` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and a driver that it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
-//! | What if the thread is moved in the middle of an iteration? | The thread's counter then behaves like one that was reset and runs backwards, which yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
+//! | What if the thread is moved in the middle of an iteration? | The thread's counter then behaves like one that was reset and runs backwards, which yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tests/sim/src/limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | The CPUs on which the thread may run now, and those on which a reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of their own need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to each, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
@@ -100,7 +100,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, StateCell, WindowedState};
-use crate::control::{Cadence, Config, Control, Iteration};
+use crate::control::{Before, Cadence, Config, Control, Iteration};
 use crate::counter::{Counter, CpuCounter};
 use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -186,8 +186,7 @@ pub struct CpuControl {
     ready_ns: i64,
     /// The waits on the CPU in this calibration.
     waits: u32,
-    /// Whether the last iteration has published a first line, and another one follows at once.
-    first_was_published: bool,
+    before: Before,
 }
 
 /// What the thread does on a CPU after an iteration.
@@ -211,7 +210,7 @@ impl CpuControl {
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
             waits: 0,
-            first_was_published: false,
+            before: Before::Rest,
         }
     }
 
@@ -247,7 +246,7 @@ impl CpuControl {
             ..*config
         };
         self.waits = 0;
-        self.first_was_published = false;
+        self.before = Before::Rest;
     }
 
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
@@ -274,12 +273,10 @@ impl CpuControl {
             self.set_due(self.control.interval_ns(), reference);
             return (None, Stay::Leave);
         };
-        if iteration.is_followed_at_once(self.first_was_published) {
-            self.first_was_published = true;
+        if self.before.is_followed_at_once(&iteration) {
             return (Some(iteration), Stay::Again);
         }
         let iteration = iteration.with_least_rest();
-        self.first_was_published = false;
         self.set_due(iteration.next_in_ns, reference);
         let is_soon = iteration.next_in_ns <= STAY_NS.min(self.control.interval_ns() >> 1);
         if is_soon && self.waits < STAY_WAITS {

@@ -25,7 +25,8 @@ pub use figures::Figures;
 pub(crate) use reading::REPLACING_NS;
 pub use reading::{BoundedReading, ReadingSource, SlowReading};
 
-/// The memory that readers and the writer of one clock share. `S` is a [`LineCell`].
+/// The memory that readers and the writer of one clock share. `S` is a [`LineCell`], or a
+/// [`StateCell`] that wraps one.
 ///
 /// ```
 /// use tickline_core::{cell::LineCell, shared::{ReadingSource, SharedClock}};

@@ -32,14 +32,18 @@ use dither::{Departure, Dither};
 /// sample contradicts such a slope.
 const CONFIRMATIONS: u32 = 3;
 
-/// The largest ratio of a bracket to its baseline, ppb: 2e-3.
+/// The largest ratio of a bracket to its baseline, ppb: 2e-3. It is chosen. With a smaller ratio a
+/// first line waits for a longer baseline, which is now 500 brackets. With a larger one a first
+/// line may run further from the reference until its replacement.
 const MAX_BRACKET_PPB: i64 = 2_000_000;
 
 /// The largest spread of feasible slopes that makes a line, ppb: a bracket at either end of the
 /// baseline.
 const MAX_SPREAD_PPB: i64 = 2 * MAX_BRACKET_PPB;
 
-/// After this many intervals without a sample the rate may have changed unseen.
+/// After this many intervals without a sample the rate may have changed unseen: the validity of a
+/// line whose thread comes when it is due ([`Cadence`](crate::control::Cadence)). So at each break
+/// such a line has ended. With a smaller number a late thread would lose what it knows of the rate.
 const BREAK_INTERVALS: u64 = 4;
 
 /// The assumed change of the reference's rate until a sample contradicts it, ppb. 5 ppb are 2.5 ns
@@ -62,17 +66,23 @@ const MAX_RATE_CHANGE_PPB: u64 = ((2 * MAX_KERNEL_SLEW_PPB * NS_PER_S.cast_signe
 .cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
-/// change of rate, ppb.
+/// change of rate, ppb: twice the 500 ppm by which an NTP daemon or `adjtime` slews the clock
+/// (`PLATFORM.md`). With a smaller value the monitor would start anew at such a slew. With a larger
+/// one more jumps would count as changes of rate, after which bounds are wide for some intervals.
 const MIN_JUMP_PPB: u128 = 1_000_000;
 
-/// A contradiction below this is no jump, ns.
+/// A contradiction below this is no jump, ns. It is chosen. Over the shortest interval 50 ns of
+/// noise exceed [`MIN_JUMP_PPB`], and without this limit the monitor would start anew at each such
+/// sample. With a larger value, larger jumps would count as changes of rate.
 const MIN_JUMP_NS: u128 = 1_000;
 
 /// Samples show dither only after this time, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
 /// Within an interval an uncertain slope may move every line by this much, ns. The newest sample's
-/// width can't be the only limit, because a folded sample may have almost no width.
+/// width can't be the only limit, because a folded sample may have almost no width. The value is
+/// chosen. With a smaller one, intervals are shorter after such a sample. With a larger one, bounds
+/// grow by more until the next line.
 const MIN_GROWTH_NS: u64 = 20;
 
 /// The contradiction between a sample and the bounds published before it.
@@ -137,7 +147,7 @@ struct Published {
     target: Target,
 }
 
-/// See the [module](self).
+/// Judges each sample by the bounds published before it, and says how much drift to assume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StabilityMonitor {
     pub(crate) history: History,

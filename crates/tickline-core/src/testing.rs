@@ -250,7 +250,7 @@ pub(crate) type HookedClock = SharedClock<HookedCell>;
 
 /// The interval of the clocks in tests, ns. A clock reaches the default of half a second after
 /// about a hundred iterations, each of which takes Miri a third of a second. It reaches 4 ms, the
-/// allowed lateness of a thread (`control.rs`), after ten.
+/// allowed lateness of a thread (`MAX_LATENESS_NS` in `control/schedule.rs`), after ten.
 pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_000 };
 
 /// The number of iterations in the steady state after which a clock counts as steady.

@@ -32,23 +32,29 @@ pub(crate) enum Role {
     Serve,
 }
 
-pub(crate) fn role() -> Role {
-    match env::var_os(ROLE) {
-        Some(role) if role == "lists" => Role::List,
-        Some(role) if role == "serves" => Role::Serve,
-        _ => Role::Measure,
+impl Role {
+    /// The value of [`ROLE`]. A process without that variable measures.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Measure => "measures",
+            Self::List => "lists",
+            Self::Serve => "serves",
+        }
     }
+}
+
+pub(crate) fn role() -> Role {
+    let name = env::var_os(ROLE).unwrap_or_default();
+    [Role::List, Role::Serve]
+        .into_iter()
+        .find(|role| name == role.name())
+        .unwrap_or(Role::Measure)
 }
 
 /// Prepares a process with this role, whose standard output this process reads.
 pub(crate) fn prepare(command: &mut Command, role: Role) -> &mut Command {
-    let role = if role == Role::List {
-        "lists"
-    } else {
-        "serves"
-    };
     command
-        .env(ROLE, role)
+        .env(ROLE, role.name())
         .env_remove(PEER_BUILD)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -67,7 +67,7 @@ impl Extrapolation {
     }
 }
 
-/// See the [module](self).
+/// The interval of UTC at one moment, and how readers extrapolate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) by_counter: Extrapolation,

@@ -66,8 +66,8 @@ pub(crate) struct ClaimMaker {
     moment: Option<Moment>,
     /// The source of the last report that was not late.
     awaited: Option<UtcSource>,
-    /// The first of the latest requests without a report of that source or a better one, by
-    /// `CLOCK_MONOTONIC_RAW`, ns.
+    /// The first request of the present row of misses, by `CLOCK_MONOTONIC_RAW`, ns. A request
+    /// without a report of that source or a better one is a miss.
     missed_ns: Option<i64>,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
@@ -191,13 +191,13 @@ impl ClaimMaker {
         } else {
             UtcUnknown::Expired
         };
-        let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
+        let valid_raw_ns = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
         let claim = Claim {
-            by_counter: self.by_counter(moment, report, valid),
+            by_counter: self.by_counter(moment, report, valid_raw_ns),
             by_raw: Extrapolation {
                 start: moment.raw_ns.cast_unsigned(),
-                valid,
+                valid: valid_raw_ns,
                 slopes: [slowest, fastest + 1],
             },
             suspended_ns: moment.suspended_ns,
@@ -212,16 +212,16 @@ impl ClaimMaker {
     }
 
     /// The claim's extrapolation by the counter; an empty one if the counter does not serve.
-    fn by_counter(&self, moment: &Moment, report: &Report, valid_ns: u64) -> Extrapolation {
+    fn by_counter(&self, moment: &Moment, report: &Report, valid_raw_ns: u64) -> Extrapolation {
         let (Some(start), Some([slowest, fastest])) = (moment.ticks, self.rate.slopes) else {
             return Extrapolation::default();
         };
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
-        let valid =
-            u64::try_from((u128::from(valid_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
+        let valid_ticks =
+            u64::try_from((u128::from(valid_raw_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
         Extrapolation {
             start,
-            valid: valid.unwrap_or(MAX_VALID).min(MAX_VALID),
+            valid: valid_ticks.unwrap_or(MAX_VALID).min(MAX_VALID),
             // The rates are multiplied: a sum lacks their product, 0.5 ppb at 500 and 1 ppm.
             slopes: [
                 plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),

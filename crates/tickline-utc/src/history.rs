@@ -6,7 +6,7 @@ use crate::claim::Claim;
 use crate::moment::Moment;
 use crate::source::{MAX_FREQUENCY_PPB, MeasurementId, Report};
 
-/// See the [module](self).
+/// The earlier measurements of the sources, and the last claim.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// The last measurement of each source that is believed; the source that answered last comes

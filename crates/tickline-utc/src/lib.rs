@@ -83,14 +83,15 @@
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
 //!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
 //!   measurement, though no interval was wrong.
-//! - chronyd leaves the offset that it is slewing away out of the kernel's maximum error, and
-//!   lowers that error with each packet of a server, whether or not it has measured
-//!   (`update_sync_status` in `reference.c`). While the kernel's answer counts, a reading may
-//!   therefore miss UTC by that offset, or by a step that chronyd has not noticed. The kernel's
-//!   answer counts in a container that can't reach chronyd, and after chronyd has missed two
-//!   requests in a row. One missed request is enough if the first report comes at it, or if
-//!   clock-bound is given up at it. chronyd misses a request that it does not answer, and one that
-//!   it answers by "not synchronised".
+//! - A reading may miss UTC while the kernel's answer counts. chronyd leaves the offset that it is
+//!   slewing away out of the kernel's maximum error. It lowers that error with each packet of a
+//!   server, whether or not it has measured (`update_sync_status` in `reference.c`).
+//!   - The reading misses UTC by the offset that is being slewed away, or by a step that chronyd
+//!     has not noticed.
+//!   - The kernel's answer counts in a container that can't reach chronyd. It also counts after
+//!     chronyd has missed two requests in a row. One missed request is enough if the first report
+//!     comes at it, or if clock-bound is given up at it. chronyd misses a request if it does not
+//!     answer, or answers "not synchronised".
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - When the clock is set, the kernel tells programs last, usually after some microseconds. A

@@ -20,7 +20,7 @@ pub(crate) const WANDER_PPB: i64 = 1_000;
 /// The counter jumped, or changed its rate.
 pub(crate) struct CounterJumped;
 
-/// See the [module](self).
+/// Measures how long a tick is by `CLOCK_MONOTONIC_RAW`.
 #[derive(Debug, Default)]
 pub(crate) struct CounterRate {
     /// The base of the measurement, and the next base.

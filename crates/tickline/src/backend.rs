@@ -71,10 +71,10 @@ use crate::unix_time::UnixTime;
 /// The units are those of the types: nanoseconds since the origin of the monotonic clock, and
 /// nanoseconds since 1970. An implementation MUST
 ///
-/// 1. return the times of [`now`](Self::now) and [`reading`](Self::reading) in order: if a call was
-///    complete before another began, on any thread, its time is not later, also across
-///    [`disable`](Self::disable) and [`enable`](Self::enable). [`Clock::now`],
-///    [`Clock::now_ordered`] and [`Clock::recent`] all call `now`;
+/// 1. return the times of [`now`](Self::now) and [`reading`](Self::reading) in order: if one call
+///    was complete before another began, on any thread, the time of the first is not later than
+///    that of the second, also across [`disable`](Self::disable) and [`enable`](Self::enable).
+///    [`Clock::now`], [`Clock::now_ordered`] and [`Clock::recent`] all call `now`;
 /// 2. count at the rate of real time, unless it is a simulation or a mock: users add durations to
 ///    instants, and sleep for the difference of two;
 /// 3. return bounds in [`reading`](Self::reading) and [`unix_reading`](Self::unix_reading) that it

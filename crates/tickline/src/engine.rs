@@ -351,7 +351,7 @@ impl Engine {
             Step::Judge(_) | Step::Iterate(_) | Step::CalibrateCpus(_) => None,
         };
         if iteration.is_some() {
-            self.record_success();
+            self.end_refusals();
         } else {
             self.record_refusal();
         }
@@ -374,10 +374,10 @@ impl Engine {
     }
 
     /// Records that a driver has not got what it needs for an iteration. The first refusal in a row
-    /// stores the time. A closed gate is none.
+    /// stores the time. A closed gate is not a refusal.
     fn record_refusal(&self) {
         if self.clock.keeper.stage().is_closed() {
-            return self.record_success();
+            return self.end_refusals();
         }
         // ORDERING: Relaxed for both, for display. The load comes first: a store each time would
         // take the cache line from readers.
@@ -388,7 +388,7 @@ impl Engine {
     }
 
     /// Ends a row of refusals: a driver has got what it needs.
-    fn record_success(&self) {
+    fn end_refusals(&self) {
         // ORDERING: Relaxed for both, as in `record_refusal`.
         if self.refused_since_ns.load(Ordering::Relaxed) != NEVER {
             self.refused_since_ns.store(NEVER, Ordering::Relaxed);

@@ -29,7 +29,7 @@ pub struct Error {
 /// // Only a thread can calibrate a line for each CPU.
 /// let error = Clock::builder().driver(Driver::Manual).line_per_cpu(LinePerCpu::On).start().unwrap_err();
 /// match error.kind() {
-///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "line_per_cpu needs Driver::Thread, not Manual"),
+///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "line_per_cpu needs Driver::Thread, not Driver::Manual"),
 ///     other => panic!("{other:?}"),
 /// }
 /// ```

@@ -67,9 +67,9 @@ pub enum Driver {
 pub enum Probes {
     /// All that are of use: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
     Full,
-    /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
-    /// clock with full probes before. Minimal probes are for processes whose seccomp filter kills
-    /// them at any other system call. [System
+    /// Only `clock_gettime`, a futex to sleep on, and the process id. If a clock with full probes
+    /// ran in the process before, then not even the process id. Minimal probes are for processes
+    /// whose seccomp filter kills them at any other system call. [System
     /// calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists the
     /// calls to allow.
     ///
@@ -133,7 +133,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The settings of the global clock, unless the program chooses others.
+    /// The settings of a builder, and of the global clock's thread, unless the program chooses
+    /// others.
     pub(crate) const DEFAULT: Self = Self {
         driver: Driver::Thread,
         interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),

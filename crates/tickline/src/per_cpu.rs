@@ -59,7 +59,10 @@ pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str
 /// The number of CPU ids, if a counter can tell so many apart.
 const fn checked_ids(ids: usize) -> Result<usize, &'static str> {
     if ids > CPU_IDS {
-        return Err("this system has more CPU ids than the processor's register can distinguish");
+        const { assert!(CPU_IDS == 4_096) };
+        return Err(
+            "this system has more than 4096 CPU ids: the processor's register holds no more",
+        );
     }
     Ok(ids)
 }

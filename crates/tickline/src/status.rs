@@ -92,15 +92,14 @@ const fn advice(reason: Reason) -> &'static str {
              Driver::Thread another)"
         }
         Reason::SamplesTooOld => "; choose a longer interval",
-        Reason::LineEnded => {
-            ": the clock's thread is late, or readings are rare and the clock has no thread \
-             (tickline::start() gives the global clock one, Driver::Thread another)"
-        }
+        // A CPU with a line of its own: such lines need a thread.
+        Reason::LineEnded => ": the thread can't reach this CPU, or its samples make no line",
         _ => "",
     }
 }
 
-/// The counts of a clock's events.
+/// The counts of a clock's events. [`Event::GateClosed`] and [`Event::GateOpened`] also count
+/// when the gates are judged again, even if every gate is found open.
 ///
 /// ```
 /// use tickline::{Clock, Event};
@@ -335,7 +334,7 @@ mod tests {
             (Reason::SamplesTooOld, "allows; choose a longer interval"),
             (
                 Reason::LineEnded,
-                "no other yet: the clock's thread is late",
+                "there is no line: the thread can't reach this CPU, or its samples make no line",
             ),
         ] {
             let text = ClockState::Fallback(reason).to_string();

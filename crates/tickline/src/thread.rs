@@ -91,7 +91,7 @@ fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu = engine.probes() == Probes::Full
             && wants_line_per_cpu(settings.line_per_cpu, comparison);
-        let next_ns = if has_line_per_cpu {
+        let next_in_ns = if has_line_per_cpu {
             engine.calibrate_cpus(&mut calibrations, sleep)
         } else {
             engine.leave_per_cpu();
@@ -99,7 +99,7 @@ fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
                 .iterate(Cadence::Scheduled)
                 .map(|iteration| iteration.next_in_ns)
         };
-        let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else {
+        let Some(wait_ns) = reviews.review_if_due(engine, next_in_ns) else {
             continue;
         };
         match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
@@ -122,15 +122,15 @@ struct Reviews {
 }
 
 impl Reviews {
-    /// Reviews the facts if that is due. `next_ns` is the time to the next iteration; `None` if the
-    /// thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
+    /// Reviews the facts if that is due. `next_in_ns` is the time to the next iteration; `None` if
+    /// the thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
     /// again: an iteration is due now.
-    fn review_if_due(&mut self, engine: &Engine, next_ns: Option<u64>) -> Option<u64> {
-        let is_gate_closed = next_ns.is_none() && engine.clock.keeper.stage().is_closed();
-        let is_refused = next_ns.is_none() && !is_gate_closed;
+    fn review_if_due(&mut self, engine: &Engine, next_in_ns: Option<u64>) -> Option<u64> {
+        let is_gate_closed = next_in_ns.is_none() && engine.clock.keeper.stage().is_closed();
+        let is_refused = next_in_ns.is_none() && !is_gate_closed;
         self.refusals = if is_refused { self.refusals + 1 } else { 0 };
-        let wait_ns = match next_ns {
-            Some(next_in_ns) => next_in_ns,
+        let wait_ns = match next_in_ns {
+            Some(in_ns) => in_ns,
             None if is_gate_closed => engine.interval_ns(),
             None => wait_after_refusals_ns(self.refusals, engine.interval_ns()),
         };
@@ -205,13 +205,13 @@ mod tests {
         let interval_ns = engine.interval_ns();
         let mut reviews = Reviews::default();
         let _held = engine.clock.lock(sys::lock_token()).expect("a free lock");
-        let mut next_ns = || {
+        let mut wait_ns = || {
             let iteration = engine.iterate(Cadence::Scheduled);
             reviews.review_if_due(&engine, iteration.map(|iteration| iteration.next_in_ns))
         };
         for doublings in 0..100 {
             let doubled_ns = MIN_INTERVAL_NS.saturating_mul(1 << doublings.min(20));
-            assert_eq!(next_ns(), Some(doubled_ns.min(interval_ns)));
+            assert_eq!(wait_ns(), Some(doubled_ns.min(interval_ns)));
         }
     }
 
@@ -222,9 +222,9 @@ mod tests {
             last_ns: Some(OsClock.monotonic_ns()),
             ..Reviews::default()
         };
-        let mut wait_ns = |next_ns| {
+        let mut wait_ns = |next_in_ns| {
             reviews
-                .review_if_due(&engine, next_ns)
+                .review_if_due(&engine, next_in_ns)
                 .expect("no judgement")
         };
         (0..5).for_each(|_| _ = wait_ns(None));

@@ -25,7 +25,7 @@ pub(crate) use cpuid::Cpuid;
 use platform::Text;
 #[cfg(target_os = "linux")]
 pub(crate) use system::ntp;
-pub(crate) use system::{allow_counter, clock_gettime_file, kernel_admits_counter};
+pub(crate) use system::{allow_counter, clock_gettime_file, may_read_counter};
 
 /// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";

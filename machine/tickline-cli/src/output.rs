@@ -3,9 +3,8 @@
 //! The program replaces a regular file as a whole. It writes a new file in the same folder, gives
 //! it the old file's owner and mode, and renames it. So no reader sees half a file, and a failed
 //! write leaves the old file. The program writes to devices, pipes and descriptors (`/dev/fd/3`) in
-//! place. It follows links.
-//! The kernel resolves the name first, so its protection of links and files in shared folders
-//! (`fs.protected_*`, proc_sys_fs(5)) applies.
+//! place. It follows links. The kernel resolves the name first, so its protection of links and
+//! files in shared folders (`fs.protected_*`, proc_sys_fs(5)) applies.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

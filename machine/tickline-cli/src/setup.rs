@@ -58,7 +58,7 @@ impl Setup {
     ///
     /// If `CLOCK_MONOTONIC` stands still, because then no measurement ends.
     pub(crate) fn start_clock() -> io::Result<Self> {
-        let counter_readable = machine::kernel_admits_counter();
+        let counter_readable = machine::may_read_counter();
         let guard = tickline::start().map_err(|error| with_cause(&error));
         if guard.is_err() {
             Clock::global().maintain();

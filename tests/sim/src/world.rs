@@ -129,7 +129,7 @@ pub(crate) struct Cpu {
     difference_ticks: i64,
 }
 
-/// See the [module](self).
+/// A simulated machine: its time, its clocks and its CPUs.
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) now_ps: Cell<u64>,

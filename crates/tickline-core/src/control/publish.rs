@@ -43,14 +43,23 @@ pub(super) struct Plan {
     has_proven_slope: bool,
 }
 
+/// A read of the reference.
+#[derive(Debug, Clone, Copy)]
+struct ReferenceRead {
+    /// A tick that was read before the reference.
+    after_ticks: u64,
+    /// What the reference returned.
+    ns: i64,
+}
+
 impl Control {
-    /// Plans the line that follows a line of slope `old`. The planned bounds hold for `over_ns` or
-    /// for the interval, whichever is shorter.
+    /// Plans the line that follows a line of slope `old`. The planned bounds hold for the interval,
+    /// or for `at_most_ns` if that is shorter.
     pub(super) fn make_plan(
         &self,
         old: Slope,
         fit: Option<&Fit>,
-        over_ns: u64,
+        at_most_ns: Option<u64>,
     ) -> Result<Plan, NotPublished> {
         let interval_ns = self.next_interval_ns(fit);
         // There is a sample, so there are a target and bounds. Without one, the next sample would
@@ -58,7 +67,8 @@ impl Control {
         let target = self
             .target(old, fit, interval_ns)
             .ok_or(NotPublished::SamplesTooOld)?;
-        let allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
+        let over_ns = at_most_ns.map_or(interval_ns, |most_ns| interval_ns.min(most_ns));
+        let allowance = self.stability.allowance(fit, over_ns);
         let bounds = self
             .plan_bounds(target.slope, &allowance)
             .ok_or(NotPublished::SamplesTooOld)?;
@@ -215,18 +225,18 @@ impl Control {
         // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
-        let line_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
+        let built_window_ticks = self.warm_up(plan, old, before_ticks, window_ticks)?;
         let correction = self.swap_lines(plan, old, access, window_ticks)?;
         self.has_proven_slope = plan.has_proven_slope;
         self.record_replacement(plan, &correction, shared, offset, interval_ns);
         // Before the ticks wrap, windows become shorter than the interval (`line_from`).
-        let line_ns = old_slope
-            .over(line_ticks.cast_signed())
+        let built_window_ns = old_slope
+            .over(built_window_ticks.cast_signed())
             .floor_ns()
             .unsigned_abs();
         Ok(Iteration {
             outcome: Outcome::Published,
-            next_in_ns: interval_ns.min(line_ns).max(MIN_INTERVAL_NS),
+            next_in_ns: interval_ns.min(built_window_ns).max(MIN_INTERVAL_NS),
         })
     }
 
@@ -296,29 +306,27 @@ impl Control {
     }
 
     /// The value of a first line at `at_ticks`: the later one of the target and the latest time
-    /// that the reference may show by now. The reference was read as `reference_ns` between
-    /// `before_ticks` and `at_ticks`.
+    /// that the reference may show by now. The reference was read between the tick of `read` and
+    /// `at_ticks`, as the time of `read`. If it was not read, the value is the target.
     ///
     /// Another thread may just have returned the reference's time. The CPU may execute that
     /// thread's next plain read early, and so use this line at a tick before `at_ticks`. At that
     /// tick, too, the line is not below the reference's time then.
-    fn first_ns(
-        &self,
-        plan: &Plan,
-        at_ticks: u64,
-        before_ticks: u64,
-        reference_ns: i64,
-    ) -> FixedNs {
+    fn first_ns(&self, plan: &Plan, at_ticks: u64, read: Option<ReferenceRead>) -> FixedNs {
+        let target = plan.target.fixed_at(at_ticks);
+        let Some(ReferenceRead { after_ticks, ns }) = read else {
+            return target;
+        };
         let resolutions = &self.config.resolutions;
-        let since_ticks = ticks_between(before_ticks, at_ticks)
+        let since_ticks = ticks_between(after_ticks, at_ticks)
             .saturating_add(resolutions.unseen_ticks().cast_signed());
-        let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
+        let latest = FixedNs::from_ns(ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is tighter.
         let latest = latest
             .min(plan.bounds.rounded.upper.fixed_at(at_ticks))
-            .max(FixedNs::from_ns(reference_ns));
-        plan.target.fixed_at(at_ticks).max(latest)
+            .max(FixedNs::from_ns(ns));
+        target.max(latest)
     }
 
     /// The first line, which passes through `from` at `at_ticks`, or above it.
@@ -375,8 +383,8 @@ impl Control {
         if self.newest_sample_is_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
         }
-        // The reference is not read yet: with the least value, the result is the target.
-        let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
+        // The reference is not read yet, so this line starts at the target.
+        let from = self.first_ns(plan, now_ticks, None);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.swap_in_first_line(plan, before, access)?;
         access.shared.events.count(Event::FirstPublication);
@@ -410,14 +418,16 @@ impl Control {
         if !shared.cell.try_swap(before.state, first.state) {
             return Err(NotPublished::StateChanged);
         }
-        let before_ticks = counter.now_ordered();
-        let reference_ns = reference.monotonic_ns();
+        let read = ReferenceRead {
+            after_ticks: counter.now_ordered(),
+            ns: reference.monotonic_ns(),
+        };
         let at_ticks = counter.now_ordered();
         let Plan { target, bounds, .. } = plan;
         let line = if self.newest_sample_is_too_old(at_ticks, target.slope) {
             Err(NotPublished::SamplesTooOld)
         } else {
-            let from = self.first_ns(plan, at_ticks, before_ticks, reference_ns);
+            let from = self.first_ns(plan, at_ticks, Some(read));
             self.first_line(target.slope, before, at_ticks, from)
         };
         match line {

@@ -1,20 +1,20 @@
-//! The resolution of a counter: the step by which it moves.
+//! The resolution of a counter: the number of ticks by which it moves at once.
 //!
-//! Two successive reads differ by a multiple of the counter's step. A single difference says
-//! little, but many differences lie on a grid, and neighbours on this grid are one step apart. A
-//! hypervisor scales counters, so a step need not be whole: multiples of 25.48 ticks are rounded up
+//! Two successive reads differ by a multiple of the resolution. A single difference says
+//! little, but many differences lie on a grid, and neighbours on this grid are one
+//! resolution apart. A hypervisor scales counters, so a resolution need not be whole: multiples of 25.48 ticks are rounded up
 //! or down.
 //!
 //! 1. Differences that were seen only once are dropped. The others are grouped into *runs*: values
 //!    next to each other, such as 25 and 26, or 51 alone. Runs of few differences are dropped too.
-//! 2. The step is the least distance between two runs, or of the first run from 0. A distance goes
+//! 2. The resolution is the least distance between two runs, or of the first run from 0. A distance goes
 //!    from the smallest value of the lower run to the largest value of the upper one.
 //! 3. Rounding explains at most four adjacent values, and fewer if the values are small. A longer
-//!    run means that the step is 1 tick.
+//!    run means that the resolution is 1 tick.
 //!
-//! An overestimated step widens bounds; an underestimated one breaks them. The reads do not show
-//! the step if all of them take the same time, or if no two differences are equal. The result is
-//! then the time of a read, which is at least the step. A fractional step below 4 ticks may be
+//! An overestimated resolution widens bounds; an underestimated one breaks them. The reads do not show
+//! the resolution if all of them take the same time, or if no two differences are equal. The result is
+//! then the time of a read, which is at least the resolution. A fractional one below 4 ticks may be
 //! taken for 1 tick. Bounds are then too narrow by up to 3 ticks, 1 ns at 3 GHz. For 2 % of the
 //! simulated counters that are scaled up and show early ticks, the result is too small.
 //!
@@ -34,11 +34,11 @@ const MIN_DIFFERENCES: usize = 8;
 /// A counter with fewer differences after this many reads counts as standing still.
 const MAX_READS: u32 = 20_000;
 
-/// The longest run that one multiple of the step can cause, less one: rounding and an early tick
+/// The longest run that one multiple of the resolution can cause, less one: rounding and an early tick
 /// make up to four adjacent values.
 const MAX_RUN_TICKS: u64 = 3;
 
-/// The resolution of a counter, ticks: the largest single step, as far as reads can show it. 0 if
+/// The resolution of a counter, ticks: the largest, as far as reads can show it. 0 if
 /// the counter stood still.
 ///
 /// Reads the counter 127 times if it moves with each read, which takes some microseconds. If it
@@ -54,7 +54,7 @@ pub fn resolution_ticks(counter: &impl Counter) -> u64 {
     if seen < MIN_DIFFERENCES {
         return median;
     }
-    step(differences).unwrap_or(median)
+    shown_resolution_ticks(differences).unwrap_or(median)
 }
 
 /// Fills `differences` with the differences of successive unequal reads. Returns their number.
@@ -99,8 +99,8 @@ fn sort(values: &mut [u64]) {
     }
 }
 
-/// The step that the sorted differences show; `None` if no two are equal.
-fn step(sorted: &mut [u64]) -> Option<u64> {
+/// The resolution that the sorted differences show, ticks; `None` if no two are equal.
+fn shown_resolution_ticks(sorted: &mut [u64]) -> Option<u64> {
     let seen = sorted.len();
     let kept = keep_repeated(sorted);
     let near = |lower: &u64, upper: &u64| upper.abs_diff(*lower) <= 1;
@@ -108,7 +108,7 @@ fn step(sorted: &mut [u64]) -> Option<u64> {
     let most = runs().map(<[u64]>::len).max()?;
     // An interrupt may make two differences equal.
     let rare = (most >> 2).clamp(1, 2);
-    let mut step = None;
+    let mut resolution_ticks = None;
     let mut before = 0;
     for run in runs() {
         let (&[first, ..], &[.., last]) = (run, run) else {
@@ -127,13 +127,13 @@ fn step(sorted: &mut [u64]) -> Option<u64> {
         }
         let distance = last.saturating_sub(before);
         // A slightly smaller distance was rounded down.
-        let rounding = |step: u64| (step >> 4).min(1).saturating_add(1);
-        step = step
-            .filter(|&step| step <= distance.saturating_add(rounding(step)))
+        let rounding_ticks = |ticks: u64| (ticks >> 4).min(1).saturating_add(1);
+        resolution_ticks = resolution_ticks
+            .filter(|&ticks| ticks <= distance.saturating_add(rounding_ticks(ticks)))
             .or(Some(distance));
         before = first;
     }
-    step
+    resolution_ticks
 }
 
 /// Moves the values that occur more than once to the front. Returns their number.

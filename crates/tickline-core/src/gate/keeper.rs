@@ -4,7 +4,7 @@
 //! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
 //! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
 //! keeper puts their actions in order. The holder of the clock's lock begins a judgement, and gets
-//! the word with which it begins (`Begun`). It then collects the facts and judges, and settles
+//! the word with which it begins (`BegunJudgement`). It then collects the facts and judges, and settles
 //! what it has begun: the judgement bars or unbars the clock. One word holds the state:
 //!
 //! ```text
@@ -136,14 +136,14 @@ pub enum Judgement {
 /// the clock's lock drops it if it has no facts yet, or if they have not changed; then nothing
 /// happens, and another judgement may begin.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct BegunJudgement {
     /// The word at the beginning of the judgement.
     word: u64,
     /// Whether the gates are judged again, because facts have changed.
     is_review: bool,
 }
 
-impl Begun {
+impl BegunJudgement {
     /// The kind of lines for which the gates are judged.
     pub(crate) const fn line_kind(&self) -> LineKind {
         kind_of(self.word)
@@ -258,14 +258,14 @@ impl Keeper {
     /// judgement of this process has confirmed [`line_kind`](Self::line_kind): after start-up, a
     /// change, or a fork. A change before the judgement is settled voids it. In a forked child the
     /// gates may be open already; its readers keep their lines until then.
-    pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<Begun> {
+    pub(crate) fn begin_if_due(&self, reference: &impl Reference) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_due = match stage_of(word) {
             Stage::Unjudged | Stage::Open => true,
             Stage::Waiting => self.is_due(Stage::Waiting, reference.monotonic_ns()),
             Stage::Closed | Stage::Disabled => false,
         };
-        is_due.then_some(Begun {
+        is_due.then_some(BegunJudgement {
             word,
             is_review: false,
         })
@@ -274,10 +274,10 @@ impl Keeper {
     /// Begins another judgement, because facts may have changed since the last one. The caller
     /// holds the clock's lock. `None` if the first judgement since a change of the word is still to
     /// come, or if the counter is switched off.
-    pub(crate) fn begin_review(&self) -> Option<Begun> {
+    pub(crate) fn begin_review(&self) -> Option<BegunJudgement> {
         let word = self.load_word();
         let is_judged = !matches!(stage_of(word), Stage::Unjudged | Stage::Disabled);
-        is_judged.then_some(Begun {
+        is_judged.then_some(BegunJudgement {
             word,
             is_review: true,
         })
@@ -294,12 +294,12 @@ impl Keeper {
     /// of the lock may run an iteration.
     pub(crate) fn settle<S: StateCell>(
         &self,
-        begun: Begun,
+        begun: BegunJudgement,
         judgement: Judgement,
         access: Option<&Access<'_, S, impl Counter, impl Reference>>,
     ) -> Option<LineKind> {
         let kind = begun.line_kind();
-        let Begun { word, is_review } = begun;
+        let BegunJudgement { word, is_review } = begun;
         // The line of the earlier judgement ends. `set_line_kind` has left a common line in use.
         if is_review || kind == LineKind::PerCpu {
             bar(access);
@@ -320,17 +320,17 @@ impl Keeper {
             }
             Judgement::Closed { retry_at_ns: None } => Stage::Closed,
         };
-        let stands = self.set_stage(word, stage);
-        let admitted = stands && stage == Stage::Open;
-        if !admitted {
+        let is_still_valid = self.set_stage(word, stage);
+        let may_iterate = is_still_valid && stage == Stage::Open;
+        if !may_iterate {
             bar(access);
         }
-        if !stands {
+        if !is_still_valid {
             // After a concurrent `enable` the word still says `Open`, although the judge has barred
             // the clock.
             self.request_judgement_if_open();
         }
-        admitted.then_some(kind)
+        may_iterate.then_some(kind)
     }
 
     /// Sets the stage after a judgement, if the word is still `before`. Returns whether it is. If

@@ -6,6 +6,8 @@ mod machines;
 mod verdicts;
 
 use super::*;
+use crate::state::SHIFT;
+use crate::units::NS_PER_S;
 use crate::{LineCell, ReferenceKind, SharedClock};
 use machines::{SYNCHRONISED, WARPED};
 
@@ -60,6 +62,15 @@ fn reasons_without_line(change: impl FnOnce(&mut Figures)) -> [Option<Reason>; 2
 #[test]
 fn a_new_clock_lacks_its_line_without_a_reason() {
     assert_eq!(reasons_without_line(|_| {}), [None, None]);
+}
+
+/// A slope is below `2^SHIFT` ns a tick.
+#[test]
+fn the_reason_for_a_slow_counter_names_the_least_rate_rounded_up() {
+    let tenths_mhz = (NS_PER_S >> SHIFT).div_ceil(100_000);
+    let least = format!("{}.{} MHz", tenths_mhz / 10, tenths_mhz % 10);
+    let text = Reason::CounterTooSlow.to_string();
+    assert!(text.contains(&least), "{least} is not in: {text}");
 }
 
 #[test]

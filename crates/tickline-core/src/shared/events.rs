@@ -37,7 +37,8 @@ crate::named! {
         Disruption => "disruption",
         /// Unix time was stepped.
         UnixStep => "unix_step",
-        /// The clock was barred: a gate was closed, or the gates had to be judged again.
+        /// The clock was barred: a gate was closed, or the gates had to be judged again. So this
+        /// also counts a repeated judgement that finds every gate open.
         GateClosed => "gate_closed",
         /// The clock was unbarred: every gate was found open.
         GateOpened => "gate_opened",

@@ -268,10 +268,10 @@ impl<S: StateCell> SharedClock<S> {
         })
     }
 
-    /// The slow path: an ordered reading in any state. Waits at most two microseconds for a writer
-    /// that replaces the line, or 2,000 loads of the state (10 us or more) for a writer that
-    /// publishes a first line. Then the reader helps. The call is lock-free: it repeats only if
-    /// another thread has changed the state meanwhile.
+    /// The slow path: an ordered reading in any state. Waits at most `REPLACING_NS` for a writer
+    /// that replaces the line, or `FIRST_LOADS` loads of the state for a writer that publishes a
+    /// first line. Then the reader helps. The call is lock-free: it repeats only if another thread
+    /// has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = WaitForWriter::default();
         loop {

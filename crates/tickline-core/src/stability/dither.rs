@@ -29,7 +29,7 @@
 //!
 //! If 256 samples do not hold 32 clear ones, noise may last, or the narrowest sample was a lucky
 //! one. The distances of these samples then count as they are. So noise can widen the range up to
-//! [`MAX_NS`], but it can't keep the range unknown, and the intervals short (`schedule.rs`).
+//! [`MAX_NS`], but it can't keep the range unknown, and the intervals short (`control/schedule.rs`).
 //!
 //! The price is 2 ns on a kernel that does not dither. It is up to 48 ns on a kernel that dithers
 //! by 0.24 ppm to either side at ticks of up to 100 ms. In the simulator the bound on such a kernel
@@ -131,7 +131,7 @@ struct Block {
     largest_with_noise: FixedNs,
 }
 
-/// See the [module](self).
+/// Learns by how much the kernel dithers its clock, from the distances of samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dither {
     current: Option<Block>,
@@ -220,17 +220,17 @@ mod tests {
 
     /// How well a sample shows its distance from the line before it, ns.
     #[derive(Clone, Copy)]
-    struct Look {
+    struct SampleWidths {
         width_ns: i64,
         /// The width of the range that the earlier samples leave open.
         uncertainty_ns: i64,
     }
 
-    const CLEAR: Look = Look {
+    const CLEAR: SampleWidths = SampleWidths {
         width_ns: 20,
         uncertainty_ns: 20,
     };
-    const WIDE: Look = Look {
+    const WIDE: SampleWidths = SampleWidths {
         width_ns: 40,
         uncertainty_ns: 40,
     };
@@ -253,15 +253,15 @@ mod tests {
 
         /// Adds `count` samples, each half a nanosecond more than `distance_ns` from the line before
         /// it.
-        fn add(&mut self, count: u32, look: Look, distance_ns: i64) {
+        fn add(&mut self, count: u32, widths: SampleWidths, distance_ns: i64) {
             for _ in 0..count {
                 self.ticks += self.every_ms * 1_000_000;
                 let departure = Departure {
                     ticks: self.ticks,
                     distance: FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half()),
-                    width: FixedNs::from_ns(look.width_ns),
-                    uncertainty: FixedNs::from_ns(look.uncertainty_ns),
-                    narrowest_before: FixedNs::from_ns(look.width_ns),
+                    width: FixedNs::from_ns(widths.width_ns),
+                    uncertainty: FixedNs::from_ns(widths.uncertainty_ns),
+                    narrowest_before: FixedNs::from_ns(widths.width_ns),
                 };
                 self.dither
                     .add(&departure, Slope::from_hz(1_000_000_000).unwrap());
@@ -338,13 +338,13 @@ mod tests {
     fn noise_is_subtracted_unless_of_256_samples_none_was_clear() {
         let mut learning = Learning::every_ms(100);
         learning.add(32, CLEAR, 1);
-        let noise_in_the_sample = Look {
+        let noise_in_the_sample = SampleWidths {
             width_ns: 40,
             ..CLEAR
         };
         learning.add(60, noise_in_the_sample, 3);
         assert_eq!(learning.range_ns(), Some(4));
-        let noise_before_it = Look {
+        let noise_before_it = SampleWidths {
             uncertainty_ns: 40,
             ..CLEAR
         };

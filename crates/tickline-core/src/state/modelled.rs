@@ -9,7 +9,7 @@ use crate::primitive::{AtomicU64, Ordering, fence};
 /// All states so far.
 static STATES: Mutex<Vec<LineState>> = Mutex::new(Vec::new());
 
-/// See the [module](self).
+/// A state that changes atomically, as a model for loom.
 #[derive(Debug)]
 pub(crate) struct AtomicState {
     /// The index of the current state, plus 1. 0 is the first state.

@@ -53,7 +53,7 @@ const SWAPS_MASK: u64 = (1 << TAG_SHIFT) - SWAP;
 
 const _: () = assert!(cfg!(loom) || size_of::<Pair>() == 1 << ENTRY_SHIFT);
 
-/// A state that changes atomically. See the [module](self).
+/// A state that changes atomically, by a compare-and-swap of 64 bits.
 #[derive(Debug)]
 pub(crate) struct AtomicState {
     word: AtomicU64,

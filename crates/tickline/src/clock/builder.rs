@@ -1,6 +1,5 @@
 //! [`ClockBuilder`]: the settings of a clock, and their limits.
 
-use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -16,9 +15,6 @@ use crate::per_cpu;
 /// The shortest and the longest time between two stores of the coarse time. A sleeping thread can
 /// hardly wake more often than every 100 us.
 const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
-
-/// The requirement of several settings, as error texts name it.
-const THREAD: &str = "Driver::Thread";
 
 /// Settings for a [`Clock`]. [`start`](Self::start) and [`start_global`](Self::start_global)
 /// validate them.
@@ -142,7 +138,7 @@ impl ClockBuilder {
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         self.check()?;
         if self.settings.driver != Driver::Thread {
-            return Err(incompatible("start_global", THREAD, self.settings.driver));
+            return Err(needs_thread("start_global", self.settings.driver));
         }
         ClockGuard::start(Some(self.settings))
     }
@@ -166,16 +162,17 @@ impl ClockBuilder {
             within("recent_every", period, RECENT_RANGE)?;
         }
         if recent_every.is_some() && driver != Driver::Thread {
-            return Err(incompatible("recent_every", THREAD, driver));
+            return Err(needs_thread("recent_every", driver));
         }
         if line_per_cpu != LinePerCpu::On {
             return Ok(());
         }
         if driver != Driver::Thread {
-            return Err(incompatible("line_per_cpu", THREAD, driver));
+            return Err(needs_thread("line_per_cpu", driver));
         }
         if probes == Probes::Minimal {
-            return Err(incompatible("line_per_cpu", "Probes::Full", probes));
+            let text = "line_per_cpu needs Probes::Full, not Probes::Minimal";
+            return Err(Error::new(ErrorKind::IncompatibleSettings, text));
         }
         let no_lines = |reason: &str| format!("there cannot be a line for each CPU: {reason}");
         per_cpu::requirements()
@@ -193,10 +190,10 @@ fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Re
     Err(Error::new(ErrorKind::OutOfRange, text))
 }
 
-fn incompatible(setting: &str, needs: &str, chosen: impl fmt::Debug) -> Error {
+fn needs_thread(setting: &str, chosen: Driver) -> Error {
     Error::new(
         ErrorKind::IncompatibleSettings,
-        format_args!("{setting} needs {needs}, not {chosen:?}"),
+        format_args!("{setting} needs Driver::Thread, not Driver::{chosen:?}"),
     )
 }
 

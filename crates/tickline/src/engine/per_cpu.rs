@@ -28,7 +28,7 @@ impl Engine {
             self.record_refusal();
             return None;
         };
-        self.record_success();
+        self.end_refusals();
         Some(calibrations.run(cpu_lines, &permit, self.interval_ns(), sleep))
     }
 

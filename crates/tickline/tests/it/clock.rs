@@ -232,7 +232,7 @@ fn settings_of_the_thread_are_refused_without_one() {
             (builder().start_global().unwrap_err(), "start_global"),
         ] {
             assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
-            let expected = format!("{setting} needs Driver::Thread, not {driver:?}");
+            let expected = format!("{setting} needs Driver::Thread, not Driver::{driver:?}");
             assert_eq!(error.to_string(), expected);
         }
     }
@@ -257,7 +257,7 @@ fn a_line_for_each_cpu_is_refused_with_minimal_probes() {
         (error.kind(), &*error.to_string()),
         (
             ErrorKind::IncompatibleSettings,
-            "line_per_cpu needs Probes::Full, not Minimal"
+            "line_per_cpu needs Probes::Full, not Probes::Minimal"
         )
     );
 }

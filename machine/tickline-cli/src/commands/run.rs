@@ -195,7 +195,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     };
     // The library would find the same faults in the page, but could not report them.
     let file = AttachedFile::open(&page).map_err(io::Error::other)?.file;
-    if machine::kernel_admits_counter() == Some(false) {
+    if machine::may_read_counter() == Some(false) {
         return Err(io::Error::other(
             "this process may not read the counter (PR_SET_TSC)",
         ));
@@ -235,7 +235,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
 /// (`PVCLOCK_TSC_STABLE_BIT`), or the kernel's command line has `no-kvmclock-vsyscall`.
 fn is_kvm_clock_slow(clocksource: &str) -> bool {
     clocksource == "kvm-clock"
-        && machine::kernel_admits_counter() != Some(false)
+        && machine::may_read_counter() != Some(false)
         && !is_cheaper(MONOTONIC, SYSTEM_CALL)
 }
 

@@ -94,7 +94,7 @@ pub(super) fn read() -> Option<Cpuid> {
 #[cfg(target_arch = "aarch64")]
 pub(super) fn hz_by_firmware() -> Option<u64> {
     let counter = tickline_core::counter::HardwareCounter::if_present()?;
-    let may_ask = super::kernel_admits_counter() != Some(false);
+    let may_ask = super::may_read_counter() != Some(false);
     may_ask.then(|| counter.nominal_hz()).filter(|hz| *hz != 0)
 }
 

@@ -93,7 +93,7 @@ fn ntp_of(state: libc::c_int, timex: &libc::timex) -> Ntp {
 }
 
 /// Whether the calling thread may read the counter (`prctl(PR_GET_TSC)`); `None` if not x86.
-pub(crate) fn kernel_admits_counter() -> Option<bool> {
+pub(crate) fn may_read_counter() -> Option<bool> {
     Some(time_stamp_counter_readability().ok()? == TimeStampCounterReadability::Readable)
 }
 
@@ -244,6 +244,6 @@ mod tests {
         // SAFETY: the call writes an int to a valid address.
         let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut readability) };
         let expected = (result == 0).then_some(readability == libc::PR_TSC_ENABLE);
-        assert_eq!(kernel_admits_counter(), expected);
+        assert_eq!(may_read_counter(), expected);
     }
 }

@@ -6,7 +6,7 @@ pub(super) fn facts() -> Machine {
     Machine::default()
 }
 
-pub(crate) const fn kernel_admits_counter() -> Option<bool> {
+pub(crate) const fn may_read_counter() -> Option<bool> {
     None
 }
 

@@ -24,12 +24,13 @@ fn a_suspend_while_calibrating_makes_no_line() {
                 .map_or(0, |ns| ns - machine.truth_ns());
             assert!(
                 error.abs() < 1_000,
-                "{error} ns off in iteration {iteration}, {asleep_ns} after {before}"
+                "{error} ns off in iteration {iteration}, {asleep_ns} ns asleep after {before} \
+                 iterations"
             );
         }
         assert!(
             clock.read_ns(machine).is_some(),
-            "no line after {asleep_ns} after {before}"
+            "no line, {asleep_ns} ns asleep after {before} iterations"
         );
     }
 }
@@ -193,7 +194,7 @@ const DRIFT_OF_TWO_SAMPLES: core::ops::Range<u32> = 20_000_000..22_000_000;
 fn samples_inside_the_bounds_halve_the_assumed_change() {
     Disturbed::by(|machine| machine.steering_ppb.set(Some(1_000)), 18)
         .counts(Counted::default())
-        .drifts_by(1_080..1_100);
+        .drifts_by(1_080..1_100); // 480 + 600 + uncertainty
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn samples_inside_the_bounds_that_no_line_fits_double_the_assumed_change() {
             rate_changes: 1,
             ..Counted::default()
         })
-        .drifts_by(493..500);
+        .drifts_by(493..500); // 480 + twice the initial 5 + 3 to 9 of uncertainty
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn a_sample_just_outside_the_bounds_violates_them() {
             bound_violations: 1,
             ..Counted::default()
         })
-        .drifts_by(680..700);
+        .drifts_by(680..700); // 480 + the least change after a contradiction, 200 + uncertainty
 }
 
 #[test]
@@ -224,6 +225,8 @@ fn a_sample_outside_the_bounds_by_little_raises_the_assumed_change() {
             bound_violations: 1,
             ..Counted::default()
         })
+        // The jump of 900 ns is in a tenth of a second, and exceeds the bound by about 860 ns, so by
+        // 8,600 ppb. 480 + twice that + 800 of uncertainty, because the samples no longer agree.
         .drifts_by(18_000..19_000);
 }
 
@@ -289,7 +292,7 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
         late_iteration();
     }
     let expiries = clock.event_count(Event::Expiry) - before;
-    assert!(expiries <= 2, "{expiries} lines died");
+    assert!(expiries <= 2, "{expiries} lines ended");
 }
 
 /// A first line waits for a high-water mark that is a few microseconds ahead, but not for one far

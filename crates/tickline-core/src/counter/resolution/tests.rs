@@ -296,9 +296,9 @@ fn a_whole_step_is_found_where_reads_take_various_times() {
     }
 }
 
-/// The step that four differences of each of these sizes show.
-fn step_of(differences: &[u64]) -> Option<u64> {
-    step(
+/// The resolution that four differences of each of these sizes show.
+fn resolution_of(differences: &[u64]) -> Option<u64> {
+    shown_resolution_ticks(
         &mut differences
             .iter()
             .flat_map(|ticks| [*ticks; 4])
@@ -308,24 +308,24 @@ fn step_of(differences: &[u64]) -> Option<u64> {
 
 #[test]
 fn a_distance_that_is_one_tick_less_was_rounded_down() {
-    assert_eq!(step_of(&[12, 23]), Some(12));
+    assert_eq!(resolution_of(&[12, 23]), Some(12));
 }
 
 #[test]
 fn a_distance_that_is_two_ticks_less_is_the_step_of_a_fast_counter() {
-    assert_eq!(step_of(&[12, 22]), Some(10));
+    assert_eq!(resolution_of(&[12, 22]), Some(10));
 }
 
 /// From 16 ticks on, a factor of the hypervisor may make it two.
 #[test]
 fn a_distance_that_is_two_ticks_less_than_a_long_step_was_rounded_down() {
-    assert_eq!(step_of(&[15, 28]), Some(13));
-    assert_eq!(step_of(&[16, 30]), Some(16));
+    assert_eq!(resolution_of(&[15, 28]), Some(13));
+    assert_eq!(resolution_of(&[16, 30]), Some(16));
 }
 
 #[test]
 fn a_distance_that_is_three_ticks_less_than_a_long_step_is_the_step() {
-    assert_eq!(step_of(&[16, 29]), Some(13));
+    assert_eq!(resolution_of(&[16, 29]), Some(13));
 }
 
 #[test]

@@ -87,11 +87,11 @@ impl Kept {
         self.keeper.is_due(self.keeper.stage(), now_ns)
     }
 
-    fn begin_if_due(&self, now_ns: i64) -> Option<Begun> {
+    fn begin_if_due(&self, now_ns: i64) -> Option<BegunJudgement> {
         self.keeper.begin_if_due(&FnClock(|| now_ns))
     }
 
-    fn settle(&self, begun: Begun, judgement: Judgement) -> Option<LineKind> {
+    fn settle(&self, begun: BegunJudgement, judgement: Judgement) -> Option<LineKind> {
         self.keeper.settle(begun, judgement, Some(&self.access()))
     }
 
@@ -100,19 +100,19 @@ impl Kept {
     fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Judgement) -> bool {
         let judged = || self.settle(self.begin_if_due(now_ns)?, judge());
         let kind = self.keeper.line_kind().or_else(judged);
-        let admitted = kind.is_some();
+        let may_iterate = kind.is_some();
         assert_eq!(kind, self.keeper.line_kind(), "for the lines of readers");
         assert_eq!(
-            admitted,
+            may_iterate,
             self.keeper.stage() == Stage::Open,
-            "admitted only if the stage is open"
+            "may iterate only if the stage is open"
         );
         assert_eq!(
-            admitted,
+            may_iterate,
             self.is_unbarred(),
             "the clock agrees with the stage"
         );
-        admitted
+        may_iterate
     }
 
     /// Judges the gates again. Returns whether that was possible.
@@ -330,11 +330,11 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
             (kept, begun.expect("a judgement is due"))
         };
         for (name, act) in ACTS {
-            let check = |kept: &Kept, admitted: Option<LineKind>, when: &str| {
+            let check = |kept: &Kept, kind: Option<LineKind>, when: &str| {
                 let what = format!("{name} {when}, review: {is_review}, {judgement:?}");
                 // `enable` changes nothing if the gates are open, and found open again.
-                let stands = is_review && judgement == OPEN && name == "enable";
-                assert_eq!(admitted.is_some(), stands, "{what}");
+                let is_still_valid = is_review && judgement == OPEN && name == "enable";
+                assert_eq!(kind.is_some(), is_still_valid, "{what}");
                 let disabled = name.ends_with("disable");
                 let stage = kept.keeper.stage();
                 assert_eq!(stage == Stage::Disabled, disabled, "{what}");
@@ -347,10 +347,10 @@ fn rule_k2_a_change_during_a_judgement_voids_it() {
             loop {
                 let (kept, begun) = begin();
                 let settle = || kept.settle(begun, judgement);
-                let Some(admitted) = kept.interrupted(steps, act, settle) else {
+                let Some(kind) = kept.interrupted(steps, act, settle) else {
                     break;
                 };
-                check(kept, admitted, &format!("before step {steps}"));
+                check(kept, kind, &format!("before step {steps}"));
                 steps += 1;
             }
             assert!(steps > 0, "the clock is barred or unbarred in steps");

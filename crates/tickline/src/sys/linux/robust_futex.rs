@@ -33,7 +33,7 @@ struct Head {
     pending: Entry,
 }
 
-/// See the [module](self).
+/// A futex word that the kernel marks when the thread that holds it has ended.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct RobustFutex {

@@ -23,38 +23,30 @@ use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
 /// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The tasks of a collection, in order. Facts of the processor and the environment never change,
-/// and are cached. With minimal probes no task reads a file. A task gets the counter if tickline
-/// [`may_measure`] it.
-const TASKS: [fn(&mut Collector, Probes, Option<HardwareCounter>); 8] = [
-    // Collects no fact, because the caller's lock takes two system calls for its first token.
-    |_, _, _| {},
-    |_, _, _| _ = is_counter_invariant(),
-    |_, _, _| _ = is_virtual(),
-    |_, probes, _| _ = environment_switch(probes),
-    |collector, probes, _| {
-        if probes == Probes::Full {
-            collector.clocksource = clocksource();
-        }
-    },
-    |collector, probes, _| {
-        // A kernel that keeps time with the counter accepts it.
-        if probes == Probes::Full && collector.clocksource != HardwareCounter::CLOCKSOURCE {
-            collector.kernel_accepts = is_accepted();
-        }
-    },
-    |collector, probes, counter| {
-        collector.resolution_ticks = match counter {
-            Some(counter) if may_read(probes) => Some(resolution_ticks(&counter)),
-            _ => None,
-        };
-    },
-    |collector, probes, counter| {
-        collector.cost = match counter {
-            Some(counter) if may_read(probes) => Some(measure_cost(&counter)),
-            _ => None,
-        };
-    },
+/// A task of a collection.
+#[derive(Debug, Clone, Copy)]
+enum Task {
+    /// Collects no fact, because the caller's lock takes two system calls for its first token.
+    Lock,
+    Invariant,
+    Virtual,
+    Environment,
+    Clocksource,
+    KernelAccepts,
+    Resolution,
+    Cost,
+}
+
+/// The tasks in their order.
+const TASKS: [Task; 8] = [
+    Task::Lock,
+    Task::Invariant,
+    Task::Virtual,
+    Task::Environment,
+    Task::Clocksource,
+    Task::KernelAccepts,
+    Task::Resolution,
+    Task::Cost,
 ];
 
 /// The facts that are collected so far.
@@ -81,6 +73,12 @@ fn may_measure(probes: Probes, comparison: CounterComparison) -> bool {
 /// Whether tickline may read the counter. With minimal probes this is true, without asking.
 fn may_read(probes: Probes) -> bool {
     probes == Probes::Minimal || may_read_counter()
+}
+
+/// The counter, if tickline may read and measure it.
+fn readable_counter(probes: Probes, comparison: CounterComparison) -> Option<HardwareCounter> {
+    let counter = COUNTER?;
+    (may_measure(probes, comparison) && may_read(probes)).then_some(counter)
 }
 
 impl Collector {
@@ -114,17 +112,42 @@ impl Collector {
         comparison: CounterComparison,
     ) -> bool {
         self.begin_if_stale(changes);
-        let Some(task) = TASKS.get(self.next) else {
+        let Some(&task) = TASKS.get(self.next) else {
             return true;
         };
-        let counter = if may_measure(probes, comparison) {
-            COUNTER
-        } else {
-            None
-        };
-        task(self, probes, counter);
+        self.run(task, probes, comparison);
         self.next += 1;
         false
+    }
+
+    /// Runs `task`. Facts of the processor and the environment never change, and are cached. With
+    /// minimal probes no task reads a file.
+    fn run(&mut self, task: Task, probes: Probes, comparison: CounterComparison) {
+        match task {
+            Task::Lock => {}
+            Task::Invariant => _ = is_counter_invariant(),
+            Task::Virtual => _ = is_virtual(),
+            Task::Environment => _ = environment_switch(probes),
+            Task::Clocksource => {
+                if probes == Probes::Full {
+                    self.clocksource = clocksource();
+                }
+            }
+            Task::KernelAccepts => {
+                // A kernel that keeps time with the counter accepts it.
+                if probes == Probes::Full && self.clocksource != HardwareCounter::CLOCKSOURCE {
+                    self.kernel_accepts = is_accepted();
+                }
+            }
+            Task::Resolution => {
+                let counter = readable_counter(probes, comparison);
+                self.resolution_ticks = counter.map(|counter| resolution_ticks(&counter));
+            }
+            Task::Cost => {
+                let counter = readable_counter(probes, comparison);
+                self.cost = counter.map(|counter| measure_cost(&counter));
+            }
+        }
     }
 
     /// Begins anew if the collection is old, or if the keeper's word has changed since its
@@ -143,26 +166,22 @@ impl Collector {
     /// discards the collection.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
         self.begin_if_stale(changes);
-        let may_measure = may_measure(probes, facts.comparison);
-        let counter = if may_measure { COUNTER } else { None };
-        for task in TASKS.iter().skip(self.next) {
-            task(self, probes, counter);
+        for &task in TASKS.iter().skip(self.next) {
+            self.run(task, probes, facts.comparison);
         }
         if facts.switched_off_by.is_none() && environment_switch(probes) == EnvironmentSwitch::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
         // Asked again, because the right to read the counter may have changed meanwhile.
         facts.may_read_counter = may_read(probes);
-        let counter = if facts.may_read_counter {
-            counter
-        } else {
-            None
-        };
+        let may_measure = may_measure(probes, facts.comparison);
+        let counter = COUNTER.filter(|_| may_measure && facts.may_read_counter);
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::cell::has_atomics();
         facts.is_invariant = is_counter_invariant();
         facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
+        // The probes may have changed since the tasks ran.
         if probes == Probes::Full {
             facts.clocksource = self.clocksource;
             facts.kernel_accepts = self.kernel_accepts;

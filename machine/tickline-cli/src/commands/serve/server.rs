@@ -25,7 +25,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let clock = Clock::builder().line_per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     // A process that may not read the counter gets its time by system call, which can't be replaced.
-    if machine::kernel_admits_counter() != Some(false) {
+    if machine::may_read_counter() != Some(false) {
         standstill::check(None)?;
     }
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;

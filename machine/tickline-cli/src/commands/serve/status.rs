@@ -46,7 +46,7 @@ impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
         let attached = AttachedFile::open(page).map_err(super::page_error)?;
         let none = || io::Error::other("there is no counter that this process may read");
-        if machine::kernel_admits_counter() == Some(false) {
+        if machine::may_read_counter() == Some(false) {
             return Err(none());
         }
         let counter = HardwareCounter::if_present().ok_or_else(none)?;
