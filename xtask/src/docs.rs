@@ -7,7 +7,7 @@ use crate::step::output_of;
 
 /// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [
-    ("README.md", 200),
+    ("README.md", 210),
     ("CONTRIBUTING.md", 200),
     ("DESIGN.md", 420),
 ];
