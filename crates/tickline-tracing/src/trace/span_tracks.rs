@@ -15,7 +15,8 @@
 //! track with a span that it may overlap. It only may need a track more.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+
+use super::keyed_hash::KeyedState;
 
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,57 +129,6 @@ impl SpanTracks {
     /// The place of an open span.
     pub(crate) fn get(&self, span: u64) -> Option<Place> {
         self.open.get(&span).map(|open| open.place)
-    }
-}
-
-/// Hashes the number of a span by one multiplication with a random key. The default hasher takes
-/// several times as long, and without a key a hostile file could choose numbers that collide.
-#[derive(Debug, Clone)]
-struct KeyedState(u64);
-
-impl Default for KeyedState {
-    fn default() -> Self {
-        // Odd, so that no bit of a number is lost.
-        Self(RandomState::new().hash_one(0) | 1)
-    }
-}
-
-impl BuildHasher for KeyedState {
-    type Hasher = KeyedHasher;
-
-    fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher {
-            key: self.0,
-            hash: 0,
-        }
-    }
-}
-
-/// The lower and the upper 64 bits.
-#[expect(clippy::cast_possible_truncation, reason = "see above")]
-const fn halves(number: u128) -> [u64; 2] {
-    [number as u64, (number >> 64) as u64]
-}
-
-struct KeyedHasher {
-    key: u64,
-    hash: u64,
-}
-
-impl Hasher for KeyedHasher {
-    fn write_u64(&mut self, number: u64) {
-        // BOUND: the product of two 64-bit numbers < 2^128.
-        let product = u128::from(number) * u128::from(self.key);
-        let [low, high] = halves(product);
-        self.hash ^= low ^ high;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn finish(&self) -> u64 {
-        self.hash
     }
 }
 
