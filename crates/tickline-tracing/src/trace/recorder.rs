@@ -79,6 +79,13 @@ impl Recorders {
     fn has(&self, number: u64) -> bool {
         self.first.contains(&number) || self.more.contains(&number)
     }
+
+    /// Removes the number, and returns whether it was there.
+    fn take(&mut self, number: u64) -> bool {
+        let mut all = self.first.iter_mut().chain(&mut self.more);
+        let found = all.find(|known| **known == number);
+        found.map(|known| *known = 0).is_some()
+    }
 }
 
 /// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
@@ -339,6 +346,10 @@ fn add_span(recorder: &Arc<Recorder>, span: &Span<'_>, fields: Option<&[u8]>, ns
         if recorded.span == 0 {
             recorded.span = next_span();
         }
+        // The recorder may be a sink of two layers.
+        if recorded.begun_by.has(recorder.number) {
+            return;
+        }
         let parent = SpanQuery::ParentOf(span.id);
         let parent = found.extension(parent, |parent: &mut Recorded, _| parent.span);
         let record = Record {
@@ -483,7 +494,7 @@ impl<S: TraceSink> SpanSink for S {
             } else {
                 Vec::new()
             };
-            let is_begun = recorded.begun_by.has(recorder.number);
+            let is_begun = recorded.begun_by.take(recorder.number);
             is_begun.then_some((recorded.span, later))
         });
         if let Some((id, later)) = begun.flatten() {
@@ -545,6 +556,16 @@ mod tests {
         }
     }
 
+    /// The kinds of the records in a recorder.
+    fn written(recorder: &Recorder) -> Vec<Kind> {
+        let records = recorder.snapshot().unwrap().threads;
+        let records = records
+            .iter()
+            .flat_map(|thread| Records::new(&thread.words, 0));
+        let kinds = records.map(|record| record.kind);
+        kinds.filter(|kind| *kind != Kind::Block).collect()
+    }
+
     /// Symptom: with two layers, a recorder whose layer was reloaded while a span was open wrote
     /// the span's end, which the other layer has timed, without its beginning.
     #[test]
@@ -564,19 +585,23 @@ mod tests {
             let _across = tracing::info_span!("across");
             handle.reload(layer(&after)).unwrap();
         });
-        let written = |recorder: &Recorder| {
-            let records = recorder.snapshot().unwrap().threads;
-            let records = records
-                .iter()
-                .flat_map(|thread| Records::new(&thread.words, 0));
-            let kinds = records.map(|record| record.kind);
-            kinds
-                .filter(|kind| *kind != Kind::Block)
-                .collect::<Vec<_>>()
-        };
         assert_eq!(written(&other), [Kind::AsyncBegin, Kind::AsyncEnd]);
         assert_eq!(written(&before), [Kind::AsyncBegin]);
         assert_eq!(written(&after), []);
+    }
+
+    /// Symptom: a recorder that was a sink of two layers wrote each span of a request twice. The
+    /// second end found no span, and waited in the writer's memory for ever.
+    #[test]
+    fn a_recorder_of_two_layers_writes_a_span_once() {
+        let recorder = Arc::new(Recorder::new(Settings {
+            tracks: Tracks::Requests,
+            ..Settings::new(WhenFull::Overwrite)
+        }));
+        let layer = || SpanTimingLayer::new().with_sink(TestSink(Arc::clone(&recorder)));
+        let subscriber = registry().with(layer()).with(layer());
+        tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("span")));
+        assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
     }
 
     #[test]
@@ -584,5 +609,6 @@ mod tests {
         let mut recorders = Recorders::default();
         (1..=4).for_each(|number| recorders.add(number));
         assert!((1..=4).all(|number| recorders.has(number)) && !recorders.has(5));
+        assert!((1..=4).all(|number| recorders.take(number) && !recorders.take(number)));
     }
 }
