@@ -1,7 +1,7 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::{fmt, mem};
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, Thread};
@@ -41,6 +41,10 @@ pub(crate) struct Recorder {
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
     open_spans: ProcessMutex<Vec<Weak<OpenSpans>>>,
+    /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
+    /// BOUND: at most one for each span that was open at the reader's last round, or has begun since.
+    /// If the reader is slow, the rings become full, and get no more beginnings.
+    ends_without_room: ProcessMutex<Vec<(u64, Record<'static>)>>,
     /// The process that made the recorder. A forked child has no reader.
     process: u32,
     /// The file with the rings; `None` if they are only in memory.
@@ -261,6 +265,33 @@ impl Recorder {
             self.removed_records.load(Ordering::Relaxed),
             u64::saturating_add,
         )
+    }
+
+    /// Keeps the end of a request's span, without its fields, if the ring of `thread` has no room
+    /// for it. Returns false if no reader will take it.
+    #[cold]
+    pub(crate) fn keep_end(&self, thread: u64, end: &Record<'_>) -> bool {
+        let ends = if self.is_in_child() {
+            None
+        } else {
+            self.ends_without_room.lock()
+        };
+        let Some(mut ends) = ends else { return false };
+        ends.push((
+            thread,
+            Record {
+                payload: &[],
+                ..*end
+            },
+        ));
+        true
+    }
+
+    /// The ends of spans that [`keep_end`](Self::keep_end) has kept since the last call.
+    pub(crate) fn take_kept_ends(&self) -> Vec<(u64, Record<'static>)> {
+        let ends = self.ends_without_room.lock();
+        ends.map(|mut ends| mem::take(&mut *ends))
+            .unwrap_or_default()
     }
 
     pub(crate) fn wake_reader(&self) {

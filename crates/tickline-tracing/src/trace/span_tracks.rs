@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(tracks.end(1, 30, Attempt::First).unwrap().1, 0);
     }
 
-    /// The ring of a thread may have had no room for an end.
+    /// The file of a process that was killed may lack an end.
     #[test]
     fn at_its_end_a_span_ends_those_inside_whose_ends_were_lost() {
         let mut tracks = SpanTracks::default();

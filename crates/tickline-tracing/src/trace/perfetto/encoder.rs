@@ -533,3 +533,31 @@ fn push_value(bytes: &mut Bytes, value: Value<'_>) {
         Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Viewers end the innermost slice of a track.
+    #[test]
+    fn an_end_comes_once_for_the_span_and_once_for_each_span_inside_whose_end_was_lost() {
+        let mut encoder = Encoder::begin(1, "", &ClockReadings::unknown());
+        let mut packets = |kind, id, parent| {
+            let record = Record {
+                id,
+                parent,
+                ..Record::new(kind, 1)
+            };
+            encoder.bytes.0.clear();
+            assert!(encoder.record(1, &record, |_| None, Attempt::Last));
+            encoder.bytes.0.clone()
+        };
+        packets(Kind::AsyncBegin, 1, 0);
+        packets(Kind::AsyncBegin, 2, 1);
+        packets(Kind::AsyncBegin, 3, 2);
+        let ends = packets(Kind::AsyncEnd, 1, 0);
+        let mut end = Bytes::default();
+        end.number(event::TYPE, event::SLICE_END);
+        assert_eq!(ends.windows(2).filter(|bytes| *bytes == end.0).count(), 3);
+    }
+}
