@@ -60,7 +60,11 @@ impl<T> ProcessMutex<T> {
         let guard = lock_with_retries(|| match self.mutex.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::WouldBlock) if process_token() != self.process => None,
-            Err(_) => Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+            // The error has the guard.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
+            }
         });
         if guard.is_none() {
             // ORDERING: Relaxed, as above.
@@ -90,6 +94,8 @@ impl<T> ProcessMutex<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+
     use super::*;
 
     #[test]
@@ -110,5 +116,20 @@ mod tests {
             drop(first);
             assert_eq!(second.join().unwrap(), 7);
         });
+    }
+
+    /// Symptom: a thread waited for itself, after another one had panicked with the lock.
+    #[test]
+    fn a_poisoned_mutex_is_locked() {
+        let mutex = Arc::new(ProcessMutex::<u32>::default());
+        let poisoned = Arc::clone(&mutex);
+        let panics = move || {
+            let _guard = poisoned.lock().unwrap();
+            panic!("with the lock");
+        };
+        thread::spawn(panics).join().unwrap_err();
+        let (sender, locked) = mpsc::channel();
+        thread::spawn(move || sender.send(mutex.lock().is_some()));
+        assert_eq!(locked.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 }
