@@ -20,6 +20,7 @@ pub(crate) mod file;
 pub mod flight;
 pub(crate) mod held;
 pub(crate) mod json;
+pub(crate) mod keyed_hash;
 pub(crate) mod memory;
 pub(crate) mod panic_hook;
 pub(crate) mod perfetto;

@@ -6,7 +6,7 @@
 //! fork; but it would then wait for them at each fork, and deadlock if the thread that forks holds
 //! one.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
@@ -35,6 +35,9 @@ pub(crate) struct ProcessMutex<T> {
     mutex: Mutex<T>,
     /// The process that made the mutex.
     process: u64,
+    /// The last forked child that has locked it, or 0. No thread of that child's parent held it at the
+    /// fork.
+    child: AtomicU64,
     /// Whether this process, a forked child, has given the lock up.
     is_lost: AtomicBool,
 }
@@ -44,6 +47,7 @@ impl<T: Default> Default for ProcessMutex<T> {
         Self {
             mutex: Mutex::default(),
             process: process_token(),
+            child: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
         }
     }
@@ -59,14 +63,27 @@ impl<T> ProcessMutex<T> {
         }
         let guard = lock_with_retries(|| match self.mutex.try_lock() {
             Ok(guard) => Some(guard),
-            Err(TryLockError::WouldBlock) if process_token() != self.process => None,
-            Err(_) => Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+            Err(TryLockError::WouldBlock) if !self.was_here() => None,
+            // The error has the guard.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
+            }
         });
+        // ORDERING: Relaxed for both, as above.
         if guard.is_none() {
-            // ORDERING: Relaxed, as above.
             self.is_lost.store(true, Ordering::Relaxed);
+        } else if !self.was_here() {
+            self.child.store(process_token(), Ordering::Relaxed);
         }
         guard
+    }
+
+    /// Whether this process made the mutex, or has locked it.
+    fn was_here(&self) -> bool {
+        let process = process_token();
+        // ORDERING: Relaxed: the token publishes no other memory.
+        process == self.process || process == self.child.load(Ordering::Relaxed)
     }
 
     /// Fills the cell, and returns whether it was empty; `None` if the lock is lost. If each thread
@@ -90,6 +107,8 @@ impl<T> ProcessMutex<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+
     use super::*;
 
     #[test]
@@ -101,11 +120,38 @@ mod tests {
 
     #[test]
     fn a_thread_waits_for_another_thread_of_its_process() {
-        let mutex = ProcessMutex::<u32>::default();
+        waits_for_another_thread(&ProcessMutex::default());
+    }
+
+    /// Symptom: a child gave a lock up for ever, because one of its own threads was preempted for
+    /// long while it held the lock.
+    #[test]
+    fn a_thread_of_a_child_waits_for_another_one() {
+        let mut mutex = ProcessMutex::<u32>::default();
+        mutex.process ^= 1;
+        waits_for_another_thread(&mutex);
+    }
+
+    /// Symptom: a thread waited for itself, after another one had panicked with the lock.
+    #[test]
+    fn a_poisoned_mutex_is_locked() {
+        let mutex = Arc::new(ProcessMutex::<u32>::default());
+        let poisoned = Arc::clone(&mutex);
+        let panics = move || {
+            let _guard = poisoned.lock().unwrap();
+            panic!("with the lock");
+        };
+        thread::spawn(panics).join().unwrap_err();
+        let (sender, locked) = mpsc::channel();
+        thread::spawn(move || sender.send(mutex.lock().is_some()));
+        assert_eq!(locked.recv_timeout(Duration::from_secs(10)), Ok(true));
+    }
+
+    fn waits_for_another_thread(mutex: &ProcessMutex<u32>) {
         let mut first = mutex.lock().unwrap();
         thread::scope(|scope| {
             let second = scope.spawn(|| *mutex.lock().unwrap());
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(400));
             *first = 7;
             drop(first);
             assert_eq!(second.join().unwrap(), 7);

@@ -65,8 +65,9 @@
 //! # Cost
 //!
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
-//! It does not wait for other threads. The writer's thread turns the words into text or packets. Records that
-//! do not fit into the ring are dropped and counted. The file says how many are missing, and where.
+//! It does not wait for other threads. The writer's thread turns the words into text or packets.
+//! Records that do not fit into the ring are dropped and counted. The file says how many are missing,
+//! and where. The end of a span that has begun in the file is not dropped, but only its fields.
 //! With [`ChromeBuilder::wait_when_full`] the program's threads wait instead.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -496,6 +497,10 @@ impl<W: Write> Writer<'_, W> {
     /// more have probably been recorded meanwhile.
     fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
         let mut is_much = false;
+        // They are taken first: the beginnings of their spans are then in the rings or were taken.
+        for (thread, end) in self.recorder.take_kept_ends() {
+            self.held.add(thread, &end);
+        }
         let until_ns = if is_last {
             u64::MAX
         } else {

@@ -181,14 +181,11 @@ impl<'a> TextWriter<'a> {
 }
 
 impl core::fmt::Write for TextWriter<'_> {
-    /// Fails if the text is cut, so that a value's `Debug` may stop.
+    /// Never fails. An error would let a value's `Debug` stop once its text is cut; but code that
+    /// unwraps the results of its writes, as works with `format!`, would panic.
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         self.push(text);
-        if self.is_cut {
-            Err(core::fmt::Error)
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 }
 
@@ -308,6 +305,8 @@ fn longest_text(lengths: &[usize], mut room: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use core::fmt::Write as _;
+
     use proptest::collection::vec;
     use proptest::prelude::{Just, Strategy, any};
     use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -393,6 +392,18 @@ mod tests {
             let decoded = Fields { bytes: &bytes }.count();
             prop_assert!(decoded <= bytes.len() / 2);
         }
+    }
+
+    /// Symptom: a `Debug` that unwraps the results of its writes, which `format!` never fails,
+    /// panicked if its text was cut.
+    #[test]
+    fn a_write_does_not_fail_if_its_text_is_cut() {
+        let mut bytes = Vec::new();
+        let mut writer = TextWriter::begin(&mut bytes, FieldName::Index(0), 4);
+        assert_eq!(write!(writer, "{}{}", "12345", 6), Ok(()));
+        writer.end();
+        let value = Fields { bytes: &bytes }.next().map(|field| field.value);
+        assert_eq!(value, Some(Value::CutText("1234")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::{fmt, mem};
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, Thread};
@@ -41,6 +41,10 @@ pub(crate) struct Recorder {
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
     open_spans: ProcessMutex<Vec<Weak<OpenSpans>>>,
+    /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
+    /// BOUND: at most one for each span that was open at the reader's last round, or has begun since.
+    /// If the reader is slow, the rings become full, and get no more beginnings.
+    ends_without_room: ProcessMutex<Vec<(u64, Record<'static>)>>,
     /// The process that made the recorder. A forked child has no reader.
     process: u32,
     /// The file with the rings; `None` if they are only in memory.
@@ -78,6 +82,13 @@ impl Recorders {
 
     fn has(&self, number: u64) -> bool {
         self.first.contains(&number) || self.more.contains(&number)
+    }
+
+    /// Removes the number, and returns whether it was there.
+    fn take(&mut self, number: u64) -> bool {
+        let mut all = self.first.iter_mut().chain(&mut self.more);
+        let found = all.find(|known| **known == number);
+        found.map(|known| *known = 0).is_some()
     }
 }
 
@@ -256,6 +267,33 @@ impl Recorder {
         )
     }
 
+    /// Keeps the end of a request's span, without its fields, if the ring of `thread` has no room
+    /// for it. Returns false if no reader will take it.
+    #[cold]
+    pub(crate) fn keep_end(&self, thread: u64, end: &Record<'_>) -> bool {
+        let ends = if self.is_in_child() {
+            None
+        } else {
+            self.ends_without_room.lock()
+        };
+        let Some(mut ends) = ends else { return false };
+        ends.push((
+            thread,
+            Record {
+                payload: &[],
+                ..*end
+            },
+        ));
+        true
+    }
+
+    /// The ends of spans that [`keep_end`](Self::keep_end) has kept since the last call.
+    pub(crate) fn take_kept_ends(&self) -> Vec<(u64, Record<'static>)> {
+        let ends = self.ends_without_room.lock();
+        ends.map(|mut ends| mem::take(&mut *ends))
+            .unwrap_or_default()
+    }
+
     pub(crate) fn wake_reader(&self) {
         self.reader.get().into_iter().for_each(Thread::unpark);
     }
@@ -338,6 +376,10 @@ fn add_span(recorder: &Arc<Recorder>, span: &Span<'_>, fields: Option<&[u8]>, ns
         // Another recorder may have numbered the span already.
         if recorded.span == 0 {
             recorded.span = next_span();
+        }
+        // The recorder may be a sink of two layers.
+        if recorded.begun_by.has(recorder.number) {
+            return;
         }
         let parent = SpanQuery::ParentOf(span.id);
         let parent = found.extension(parent, |parent: &mut Recorded, _| parent.span);
@@ -483,7 +525,7 @@ impl<S: TraceSink> SpanSink for S {
             } else {
                 Vec::new()
             };
-            let is_begun = recorded.begun_by.has(recorder.number);
+            let is_begun = recorded.begun_by.take(recorder.number);
             is_begun.then_some((recorded.span, later))
         });
         if let Some((id, later)) = begun.flatten() {
@@ -545,6 +587,16 @@ mod tests {
         }
     }
 
+    /// The kinds of the records in a recorder.
+    fn written(recorder: &Recorder) -> Vec<Kind> {
+        let records = recorder.snapshot().unwrap().threads;
+        let records = records
+            .iter()
+            .flat_map(|thread| Records::new(&thread.words, 0));
+        let kinds = records.map(|record| record.kind);
+        kinds.filter(|kind| *kind != Kind::Block).collect()
+    }
+
     /// Symptom: with two layers, a recorder whose layer was reloaded while a span was open wrote
     /// the span's end, which the other layer has timed, without its beginning.
     #[test]
@@ -564,19 +616,23 @@ mod tests {
             let _across = tracing::info_span!("across");
             handle.reload(layer(&after)).unwrap();
         });
-        let written = |recorder: &Recorder| {
-            let records = recorder.snapshot().unwrap().threads;
-            let records = records
-                .iter()
-                .flat_map(|thread| Records::new(&thread.words, 0));
-            let kinds = records.map(|record| record.kind);
-            kinds
-                .filter(|kind| *kind != Kind::Block)
-                .collect::<Vec<_>>()
-        };
         assert_eq!(written(&other), [Kind::AsyncBegin, Kind::AsyncEnd]);
         assert_eq!(written(&before), [Kind::AsyncBegin]);
         assert_eq!(written(&after), []);
+    }
+
+    /// Symptom: a recorder that was a sink of two layers wrote each span of a request twice. The
+    /// second end found no span, and waited in the writer's memory for ever.
+    #[test]
+    fn a_recorder_of_two_layers_writes_a_span_once() {
+        let recorder = Arc::new(Recorder::new(Settings {
+            tracks: Tracks::Requests,
+            ..Settings::new(WhenFull::Overwrite)
+        }));
+        let layer = || SpanTimingLayer::new().with_sink(TestSink(Arc::clone(&recorder)));
+        let subscriber = registry().with(layer()).with(layer());
+        tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("span")));
+        assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
     }
 
     #[test]
@@ -584,5 +640,6 @@ mod tests {
         let mut recorders = Recorders::default();
         (1..=4).for_each(|number| recorders.add(number));
         assert!((1..=4).all(|number| recorders.has(number)) && !recorders.has(5));
+        assert!((1..=4).all(|number| recorders.take(number) && !recorders.take(number)));
     }
 }

@@ -16,12 +16,12 @@ pub(crate) type Callsites = HashMap<usize, Arc<str>>;
 
 /// The names of a callsite, as in [`Callsites`].
 pub(crate) fn names_of(metadata: &Metadata<'_>, location: &str) -> Arc<str> {
-    let mut names = [metadata.name(), metadata.target(), location].join("\0");
-    for field in metadata.fields() {
-        names.push('\0');
-        names.push_str(&field.name().replace('\0', "\u{FFFD}"));
-    }
-    names.into()
+    let fields = metadata.fields();
+    let names = [metadata.name(), metadata.target(), location]
+        .into_iter()
+        .chain(fields.iter().map(|field| field.name()))
+        .map(|name| name.replace('\0', "\u{FFFD}"));
+    names.collect::<Vec<_>>().join("\0").into()
 }
 
 /// The number of open spans of requests, by time of creation and address of the callsite.
@@ -76,4 +76,21 @@ pub(crate) fn program_name() -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::registry;
+
+    use super::*;
+
+    /// Symptom: the fields of a span whose name has a NUL had each other's names.
+    #[test]
+    fn a_nul_in_a_span_s_name_does_not_separate_names() {
+        let names = tracing::subscriber::with_default(registry(), || {
+            let span = tracing::info_span!(target: "tar\0get", "na\0me", field = 1);
+            names_of(span.metadata().expect("a registry enables all"), "")
+        });
+        assert_eq!(&*names, "na\u{FFFD}me\0tar\u{FFFD}get\0\0field");
+    }
 }

@@ -15,7 +15,8 @@
 //! track with a span that it may overlap. It only may need a track more.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+
+use super::keyed_hash::KeyedState;
 
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,57 +132,6 @@ impl SpanTracks {
     }
 }
 
-/// Hashes the number of a span by one multiplication with a random key. The default hasher takes
-/// several times as long, and without a key a hostile file could choose numbers that collide.
-#[derive(Debug, Clone)]
-struct KeyedState(u64);
-
-impl Default for KeyedState {
-    fn default() -> Self {
-        // Odd, so that no bit of a number is lost.
-        Self(RandomState::new().hash_one(0) | 1)
-    }
-}
-
-impl BuildHasher for KeyedState {
-    type Hasher = KeyedHasher;
-
-    fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher {
-            key: self.0,
-            hash: 0,
-        }
-    }
-}
-
-/// The lower and the upper 64 bits.
-#[expect(clippy::cast_possible_truncation, reason = "see above")]
-const fn halves(number: u128) -> [u64; 2] {
-    [number as u64, (number >> 64) as u64]
-}
-
-struct KeyedHasher {
-    key: u64,
-    hash: u64,
-}
-
-impl Hasher for KeyedHasher {
-    fn write_u64(&mut self, number: u64) {
-        // BOUND: the product of two 64-bit numbers < 2^128.
-        let product = u128::from(number) * u128::from(self.key);
-        let [low, high] = halves(product);
-        self.hash ^= low ^ high;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn finish(&self) -> u64 {
-        self.hash
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +212,7 @@ mod tests {
         assert_eq!(tracks.end(1, 30, Attempt::First).unwrap().1, 0);
     }
 
-    /// The ring of a thread may have had no room for an end.
+    /// The file of a process that was killed may lack an end.
     #[test]
     fn at_its_end_a_span_ends_those_inside_whose_ends_were_lost() {
         let mut tracks = SpanTracks::default();

@@ -11,7 +11,7 @@ use super::encoding;
 use super::fields::SpanBytes;
 use super::record::{BLOCK, Kind, Record, index};
 use super::recorder::Recorder;
-use super::ring::Ring;
+use super::ring::{ControlWord, Ring};
 use super::settings::WhenFull;
 use super::temporary::next_number;
 use crate::layer::sink::Span;
@@ -250,7 +250,8 @@ impl ThreadRecorder {
 
     /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
     /// written. An end without fields always has room, because `has_room` has kept the words free
-    /// since the span began.
+    /// since the span began. That of a request's span has none, because the span may end on another
+    /// thread; the recorder then keeps it ([`Recorder::keep_end`]).
     #[inline]
     fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
         if recorder.has_ended() {
@@ -263,6 +264,10 @@ impl ThreadRecorder {
         {
             if record.kind == Kind::End {
                 record.payload = &[];
+            } else if record.kind == Kind::AsyncEnd
+                && recorder.keep_end(self.ring.get(ControlWord::Number), &record)
+            {
+                return true;
             } else {
                 self.ring.count_dropped();
                 return false;

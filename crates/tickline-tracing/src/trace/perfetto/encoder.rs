@@ -4,9 +4,8 @@ use core::mem;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::rc::Rc;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use super::clocks::ClockReadings;
 use super::names::{Callsite, FieldNumbers, Seen, push_name};
@@ -14,6 +13,7 @@ use super::proto::{
     Begun, Bytes, annotation, clocks as clock, defaults, event, interned, packet, trace, track,
 };
 use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
+use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::{Kind, Record};
 use crate::trace::span_tracks::{Attempt, SpanTracks};
 
@@ -32,9 +32,9 @@ pub(super) struct Encoder {
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
     /// By the number of the thread; 0 for requests and the process.
-    sequences: FxHashMap<u64, Sequence>,
+    sequences: HashMap<u64, Sequence, KeyedState>,
     /// By address.
-    callsites: FxHashMap<usize, Callsite>,
+    callsites: HashMap<usize, Rc<Callsite>, KeyedState>,
     names: FieldNumbers,
     /// The numbers of counters' tracks, by name.
     counters: HashMap<Box<str>, u64>,
@@ -91,8 +91,8 @@ impl Encoder {
             bytes: Bytes::default(),
             process,
             salt: hasher.hash_one((process, name, &readings.0)) % (1 << 16),
-            sequences: FxHashMap::default(),
-            callsites: FxHashMap::default(),
+            sequences: HashMap::default(),
+            callsites: HashMap::default(),
             names: FieldNumbers::default(),
             counters: HashMap::new(),
             tracks: SpanTracks::default(),
@@ -203,18 +203,16 @@ impl Encoder {
         attempt: Attempt,
     ) -> bool {
         let new = self.callsites.len() as u64 + 1;
-        if record.callsite != 0
-            && let Entry::Vacant(entry) = self.callsites.entry(record.callsite)
-        {
-            let names = names(record.callsite);
-            let names = names.as_deref().unwrap_or("?\0?");
-            entry.insert(Callsite::new(new, names, &mut self.names));
-        }
-        // They are taken out, so that the methods can borrow the rest.
-        let callsites = mem::take(&mut self.callsites);
-        let is_written = self.record_of(thread, record, callsites.get(&record.callsite), attempt);
-        self.callsites = callsites;
-        is_written
+        // The callsite is shared, so that the methods can borrow the rest.
+        let callsite = (record.callsite != 0).then(|| {
+            let callsite = self.callsites.entry(record.callsite).or_insert_with(|| {
+                let names = names(record.callsite);
+                let names = names.as_deref().unwrap_or("?\0?");
+                Rc::new(Callsite::new(new, names, &mut self.names))
+            });
+            Rc::clone(callsite)
+        });
+        self.record_of(thread, record, callsite.as_deref(), attempt)
     }
 
     fn record_of(
@@ -533,5 +531,33 @@ fn push_value(bytes: &mut Bytes, value: Value<'_>) {
         Value::F64(value) => bytes.double(annotation::DOUBLE, value),
         Value::Text(text) => bytes.text(annotation::STRING, &[text]),
         Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Viewers end the innermost slice of a track.
+    #[test]
+    fn an_end_comes_once_for_the_span_and_once_for_each_span_inside_whose_end_was_lost() {
+        let mut encoder = Encoder::begin(1, "", &ClockReadings::unknown());
+        let mut packets = |kind, id, parent| {
+            let record = Record {
+                id,
+                parent,
+                ..Record::new(kind, 1)
+            };
+            encoder.bytes.0.clear();
+            assert!(encoder.record(1, &record, |_| None, Attempt::Last));
+            encoder.bytes.0.clone()
+        };
+        packets(Kind::AsyncBegin, 1, 0);
+        packets(Kind::AsyncBegin, 2, 1);
+        packets(Kind::AsyncBegin, 3, 2);
+        let ends = packets(Kind::AsyncEnd, 1, 0);
+        let mut end = Bytes::default();
+        end.number(event::TYPE, event::SLICE_END);
+        assert_eq!(ends.windows(2).filter(|bytes| *bytes == end.0).count(), 3);
     }
 }
