@@ -371,3 +371,125 @@ impl WaitForWriter {
         is_early
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FnClock, Step, interrupted, new_clock, steady_clock};
+
+    const BEGIN_TICKS: u64 = 1 << 40;
+
+    /// A state whose line is being replaced.
+    fn replacing() -> WindowedState {
+        let (_, clock, _) = steady_clock();
+        clock.swap_to(LineState::replacing);
+        clock.cell.snapshot()
+    }
+
+    /// A state whose first line is being published.
+    fn first_publication() -> WindowedState {
+        let (_, clock, _) = new_clock();
+        clock.swap_to(LineState::first_publication);
+        clock.cell.snapshot()
+    }
+
+    /// Whether a reader that has found `state` still waits after `waited_ticks`.
+    fn waits_after(state: &WindowedState, waited_ticks: u64) -> bool {
+        let mut wait = WaitForWriter::default();
+        assert!(wait.count_and_keep_waiting(state, &FnClock(|| BEGIN_TICKS)));
+        wait.count_and_keep_waiting(state, &FnClock(|| BEGIN_TICKS + waited_ticks))
+    }
+
+    /// The number of loads of `state` after which a reader waits no longer.
+    fn loads_until_help(
+        wait: &mut WaitForWriter,
+        state: &WindowedState,
+        counter: &impl Counter,
+    ) -> usize {
+        core::iter::repeat_with(|| wait.count_and_keep_waiting(state, counter))
+            .take(10_000)
+            .take_while(|waits| *waits)
+            .count()
+    }
+
+    #[test]
+    fn a_reader_waits_two_microseconds_for_a_replacement() {
+        let state = replacing();
+        assert!(waits_after(&state, state.slope().ticks_in(REPLACING_NS)));
+    }
+
+    #[test]
+    fn a_reader_helps_a_replacement_after_two_microseconds() {
+        let state = replacing();
+        assert!(!waits_after(
+            &state,
+            state.slope().ticks_in(REPLACING_NS) + 1
+        ));
+    }
+
+    /// The first load begins the wait.
+    #[test]
+    fn a_reader_whose_counter_stands_still_helps_a_replacement_after_1_000_loads() {
+        let counter = FnClock(|| BEGIN_TICKS);
+        let loads = loads_until_help(&mut WaitForWriter::default(), &replacing(), &counter);
+        assert_eq!(loads, 1 + 1_000);
+    }
+
+    #[test]
+    fn a_reader_helps_a_first_publication_after_2_000_loads_and_never_reads_the_counter() {
+        let counter = FnClock(|| unreachable!("the clock has no line yet"));
+        let mut wait = WaitForWriter::default();
+        let loads = loads_until_help(&mut wait, &first_publication(), &counter);
+        assert_eq!(loads, 1 + 2_000);
+    }
+
+    /// Each writer gets its time.
+    #[test]
+    fn a_reader_counts_the_loads_of_each_state_anew() {
+        let counter = FnClock(|| BEGIN_TICKS);
+        let mut wait = WaitForWriter::default();
+        loads_until_help(&mut wait, &replacing(), &counter);
+        let loads = loads_until_help(&mut wait, &first_publication(), &counter);
+        assert_eq!(loads, 1 + 2_000);
+    }
+
+    #[test]
+    fn a_reader_does_not_help_a_replacement_that_ends_while_it_waits() {
+        let (machine, clock, _) = steady_clock();
+        clock.swap_to(LineState::replacing);
+        let mut loads = 0;
+        let is_third_load = move |step| {
+            loads += u32::from(step == Step::Load);
+            loads == 3
+        };
+        interrupted(machine, is_third_load, || clock.end_line(), || clock.slow());
+        assert_eq!(clock.event_count(Event::Help), 0);
+    }
+
+    #[test]
+    fn no_bounded_reading_uses_a_line_that_is_being_replaced() {
+        let (machine, clock, _) = steady_clock();
+        clock.swap_to(LineState::replacing);
+        assert_eq!(clock.read_bounded_while_valid(machine, machine), None);
+    }
+
+    /// The bounds of a reading at tick 0, where both bounds are 0 ns.
+    fn bounds_of(ns: i64) -> (i64, i64) {
+        let reading = BoundedReading {
+            ticks: 0,
+            ns,
+            bounds: Bounds::default(),
+        };
+        reading.bounds_ns()
+    }
+
+    #[test]
+    fn bounds_below_a_reading_are_widened_up_to_it() {
+        assert_eq!(bounds_of(5), (0, 5));
+    }
+
+    #[test]
+    fn bounds_above_a_reading_are_widened_down_to_it() {
+        assert_eq!(bounds_of(-5), (-5, 0));
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::{on_thread, timed, with};
 use serde_json::{Value, json};
 use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder, TraceSummary};
+use tickline_tracing::flight::{self, FlightRecorder, TraceSummary, Tracks};
 use tickline_tracing::histogram::{Histograms, Measure};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
 use tracing::field::Empty;
@@ -252,4 +252,44 @@ fn a_close_event_keeps_its_own_fields() {
     let fields: Vec<_> = event["args"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["time.busy", "time.idle"]);
     assert_eq!(event["name"], "close");
+}
+
+/// The traces of two recorders in one layer: the first with fields, the second without. They share
+/// the span's fields, whose second is recorded later.
+fn with_and_without_fields() -> [Vec<Value>; 2] {
+    let builder = || FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests);
+    let recorders = [builder().with_fields().build(), builder().build()];
+    let layer = SpanTimingLayer::new()
+        .with_sink(recorders[0].clone())
+        .with_sink(recorders[1].clone());
+    with(layer, || {
+        let work = info_span!("work", id = 7, rows = Empty);
+        work.in_scope(|| work.record("rows", 3));
+    });
+    recorders.map(|recorder| written(&recorder).1)
+}
+
+/// The arguments of the first event in this phase, with the recorder of fields and without.
+fn arguments(phase: &str) -> [Value; 2] {
+    with_and_without_fields().map(|events| first(&events, phase)["args"].clone())
+}
+
+#[test]
+fn a_recorder_without_fields_shows_no_field_at_an_enter() {
+    assert_eq!(arguments("B"), [json!({"id": 7}), Value::Null]);
+}
+
+#[test]
+fn a_recorder_without_fields_shows_no_later_field_at_an_exit() {
+    assert_eq!(arguments("E"), [json!({"rows": 3}), Value::Null]);
+}
+
+#[test]
+fn a_recorder_without_fields_shows_no_field_at_the_start_of_a_request() {
+    assert_eq!(arguments("b"), [json!({"id": 7}), Value::Null]);
+}
+
+#[test]
+fn a_recorder_without_fields_shows_no_later_field_at_the_end_of_a_request() {
+    assert_eq!(arguments("e"), [json!({"rows": 3}), Value::Null]);
 }

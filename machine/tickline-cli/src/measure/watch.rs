@@ -127,15 +127,7 @@ impl Sampler {
         let at_s = self.start.elapsed().as_secs_f64();
         let offset = track::sample(clock, at_s);
         let status = clock.status();
-        if offset.state == ClockState::Fast {
-            self.recent.push_back((at_s, offset.offset_ns));
-        } else {
-            // A skew is measured only while the counter serves.
-            self.recent.clear();
-        }
-        while self.recent.len() > MIN_SKEW_SAMPLES && self.recent[0].0 < at_s - SKEW_S {
-            self.recent.pop_front();
-        }
+        renew_recent(&mut self.recent, &offset);
         let mut slope = LeastSquares::default();
         self.recent
             .iter()
@@ -185,6 +177,19 @@ impl Sampler {
             watched_s: self.start.elapsed().as_secs_f64(),
             ..self.summary
         }
+    }
+}
+
+/// Adds a sample to those for the skew (s, ns), and removes those that are older than [`SKEW_S`],
+/// but keeps as many as a skew needs.
+fn renew_recent(recent: &mut VecDeque<(f64, f64)>, sample: &OffsetSample) {
+    if sample.state != ClockState::Fast {
+        // A skew is measured only while the counter serves.
+        return recent.clear();
+    }
+    recent.push_back((sample.at_s, sample.offset_ns));
+    while recent.len() > MIN_SKEW_SAMPLES && recent[0].0 < sample.at_s - SKEW_S {
+        recent.pop_front();
     }
 }
 
@@ -366,9 +371,63 @@ mod tests {
         assert_eq!(watch.ended_by, Ending::Stopped);
     }
 
+    /// The times of the samples that are kept for the skew after the last of these, s. The counter
+    /// serves at each.
+    fn kept_s<const N: usize>(times_s: [f64; N]) -> Vec<f64> {
+        let mut recent = VecDeque::new();
+        for at_s in times_s {
+            renew_recent(&mut recent, &offset_sample(at_s, 0.0));
+        }
+        recent.into_iter().map(|(at_s, _)| at_s).collect()
+    }
+
     /// The skew is that of the newest samples.
     #[test]
-    fn old_samples_do_not_count_for_the_skew() {
+    fn samples_of_more_than_ten_seconds_ago_do_not_count_for_the_skew() {
+        let kept_s = kept_s([88.0, 89.0, 91.0, 92.0, 93.0, 100.0]);
+        assert_eq!(kept_s, [91.0, 92.0, 93.0, 100.0]);
+    }
+
+    #[test]
+    fn a_sample_of_ten_seconds_ago_counts_for_the_skew() {
+        let times_s = [90.0, 92.0, 94.0, 100.0];
+        assert_eq!(kept_s(times_s), times_s);
+    }
+
+    /// In the first seconds of a watch, the limit is before its start.
+    #[test]
+    fn every_sample_of_the_first_ten_seconds_counts_for_the_skew() {
+        let times_s = [0.0, 0.1, 0.2, 0.3, 5.0];
+        assert_eq!(kept_s(times_s), times_s);
+    }
+
+    /// Otherwise a watch with an interval of 10 s would never report a skew.
+    #[test]
+    fn as_many_samples_as_a_skew_needs_stay_however_old_they_are() {
+        assert_eq!(kept_s([0.0, 20.0, 40.0, 60.0]), [20.0, 40.0, 60.0]);
+    }
+
+    #[test]
+    fn a_sample_counts_for_the_skew_with_its_offset() {
+        let mut recent = VecDeque::new();
+        renew_recent(&mut recent, &offset_sample(2.0, 7.0));
+        assert_eq!(recent, [(2.0, 7.0)]);
+    }
+
+    #[test]
+    fn no_sample_counts_for_the_skew_from_before_the_counter_stopped_serving() {
+        let mut recent = VecDeque::from([(1.0, 0.0), (2.0, 0.0)]);
+        let stopped = OffsetSample {
+            state: ClockState::Calibrating,
+            ..offset_sample(3.0, 0.0)
+        };
+        renew_recent(&mut recent, &stopped);
+        assert_eq!(recent, []);
+    }
+
+    /// Whether or not the counter serves.
+    #[test]
+    fn a_sampler_keeps_no_old_sample_for_the_skew() {
         let mut sampler = Sampler::new(Vec::new(), Duration::from_secs(1));
         let old = (-2.0 * SKEW_S, 0.0);
         sampler.recent = std::iter::repeat_n(old, 2 * MIN_SKEW_SAMPLES).collect();

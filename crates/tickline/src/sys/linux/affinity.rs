@@ -14,7 +14,7 @@ const MAX_CPUS: u32 = 8192;
 const MASK_BITS: usize = MAX_CPUS as usize;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
-const MASK_BYTES: usize = MASK_BITS / 8;
+const MASK_BYTES: usize = size_of::<CpuMask>();
 
 impl CpuMask {
     /// The CPUs on which the calling thread may run: its own mask, without CPUs that are offline or
@@ -118,4 +118,128 @@ pub(crate) fn pin_this_thread(cpu: u32) -> bool {
         .ok()
         .and_then(CpuMask::single)
         .is_some_and(|mask| mask.apply())
+}
+
+// Miri does not show a program the machine's CPUs.
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn cpus_of(mask: &CpuMask) -> Vec<usize> {
+        (0..MASK_BITS).filter(|cpu| mask.contains(*cpu)).collect()
+    }
+
+    fn own_cpus() -> Vec<usize> {
+        cpus_of(&CpuMask::for_current_thread().unwrap())
+    }
+
+    /// The largest id of this thread's CPUs.
+    fn last_own_cpu() -> u32 {
+        u32::try_from(*own_cpus().last().unwrap()).unwrap()
+    }
+
+    /// Runs `run` on a thread of its own, whose mask it may change.
+    fn on_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| scope.spawn(run).join().unwrap())
+    }
+
+    #[test]
+    fn a_mask_of_one_cpu_has_only_this_cpu() {
+        for cpu in [0, 1, WORD_BITS - 1, WORD_BITS, WORD_BITS + 1, MASK_BITS - 1] {
+            assert_eq!(cpus_of(&CpuMask::single(cpu).unwrap()), [cpu]);
+        }
+    }
+
+    #[test]
+    fn no_mask_has_a_cpu_beyond_its_end() {
+        assert!(CpuMask::single(MASK_BITS).is_none());
+    }
+
+    #[test]
+    fn a_cpu_beyond_the_end_of_a_mask_is_not_in_it() {
+        assert!(!CpuMask([libc::c_ulong::MAX; MASK_WORDS]).contains(MASK_BITS));
+    }
+
+    #[test]
+    fn a_thread_that_does_not_exist_has_no_mask() {
+        assert!(CpuMask::for_thread(libc::pid_t::MAX).is_none());
+    }
+
+    #[test]
+    fn a_pinned_thread_may_run_only_on_its_cpu() {
+        let cpu = last_own_cpu();
+        let (is_pinned, cpus) = on_thread(|| (pin_this_thread(cpu), own_cpus()));
+        assert_eq!((is_pinned, cpus), (true, vec![cpu as usize]));
+    }
+
+    #[test]
+    fn no_thread_is_pinned_to_a_cpu_that_does_not_exist() {
+        assert!(!on_thread(|| pin_this_thread(MAX_CPUS - 1)));
+    }
+
+    #[test]
+    fn a_restored_mask_is_as_before() {
+        let (before, after) = on_thread(|| {
+            let before = CpuMask::for_current_thread().unwrap();
+            assert!(pin_this_thread(last_own_cpu()));
+            before.restore();
+            (cpus_of(&before), own_cpus())
+        });
+        assert_eq!(after, before);
+    }
+
+    /// Otherwise the thread would stay pinned to the CPU that it calibrated last.
+    #[test]
+    fn a_thread_that_has_lost_its_cpus_may_run_on_those_of_the_process() {
+        let (before, after) = on_thread(|| {
+            let before = own_cpus();
+            assert!(pin_this_thread(last_own_cpu()));
+            CpuMask::single(MASK_BITS - 1).unwrap().restore();
+            (before, own_cpus())
+        });
+        assert!(
+            before.iter().all(|cpu| after.contains(cpu)),
+            "{before:?} {after:?}"
+        );
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_has_no_cpus() {
+        assert_eq!(ranges_in("/proc/self/no-such-list"), []);
+    }
+
+    /// The kernel ends its list with the largest id.
+    #[test]
+    fn the_number_of_cpu_ids_is_one_more_than_the_largest_id() {
+        let Ok(possible) = std::fs::read_to_string("/sys/devices/system/cpu/possible") else {
+            return eprintln!("SKIPPED: the kernel does not list the possible CPUs");
+        };
+        let largest = possible.trim_end().rsplit([',', '-']).next().unwrap();
+        assert_eq!(cpu_ids(), Some(largest.parse::<usize>().unwrap() + 1));
+    }
+
+    #[test]
+    fn comparable_cpus_are_those_of_the_process_without_isolated_ones() {
+        let isolated = ranges_in("/sys/devices/system/cpu/isolated");
+        let is_isolated = |cpu: &usize| isolated.iter().any(|range| range.contains(cpu));
+        let mut expected = own_cpus();
+        expected.retain(|cpu| !is_isolated(cpu));
+        let comparable = comparable_cpus().into_iter().map(|cpu| cpu as usize);
+        assert_eq!(comparable.collect::<Vec<_>>(), expected);
+    }
+
+    /// Its other threads may run elsewhere.
+    #[test]
+    fn a_thread_that_is_pinned_takes_no_cpu_from_the_comparable_ones() {
+        let before = comparable_cpus();
+        let cpu = last_own_cpu();
+        let after = on_thread(|| {
+            assert!(pin_this_thread(cpu));
+            comparable_cpus()
+        });
+        assert_eq!(after, before);
+    }
 }
