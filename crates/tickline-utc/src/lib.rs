@@ -21,6 +21,9 @@
 //! # }
 //! ```
 //!
+//! For the first milliseconds after [`Utc::start`], until a source has answered, `now` fails with
+//! [`NoSource`](UtcUnknown::NoSource).
+//!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
 //! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
 //! and widens the interval by the possible drift. It makes no system call. If readings of the clock
@@ -125,8 +128,9 @@
 //! use tickline_utc::Utc;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let utc = Utc::start(Clock::global())?;
-//! let committed = utc.now()?;
+//! let utc = Utc::start(Clock::global())?; // when the program starts
+//! // ...
+//! let committed = utc.now()?; // later, when a source has answered
 //! let now = utc.wait_until_past(&committed)?;
 //! assert!(committed.definitely_before(&now));
 //! # Ok(())

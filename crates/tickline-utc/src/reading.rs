@@ -124,10 +124,12 @@ tickline_core::named! {
         /// [`Probes::Minimal`](tickline::Probes::Minimal), or on systems other than Linux), or the
         /// thread has just been started.
         NoSource => "no_source":
-            "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may \
-            not ask",
+            "no source of UTC has answered yet: no clock-bound, chronyd or synchronised kernel, or the clock \
+            may not ask",
         /// The source says that the clock is not synchronised.
-        Unsynchronised => "unsynchronised": "the source of UTC says that the clock is not synchronised",
+        Unsynchronised => "unsynchronised":
+            "clock-bound, chronyd or the kernel says that the clock is not synchronised: does an NTP \
+            daemon run? (`tickline doctor`)",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
         /// or the thread was held up.
         Expired => "expired": "the last claim of the source of UTC has ended",

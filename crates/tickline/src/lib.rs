@@ -10,9 +10,6 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! A straight line, `y = m*x + b`, converts the counter into time. `m` and `b` together are 128
-//! bits. A reader loads these bits as a unit, and the control loop swaps them as a unit.
-//!
 //! tickline needs no set-up. The first calls return the time of the OS clock. Once calls are
 //! frequent enough to pay for a calibration, some of them calibrate the counter, a few
 //! microseconds at a time. [`start`] moves that work to a thread.
@@ -135,7 +132,10 @@
 //!
 //! # How it works
 //!
-//! A control loop samples the OS clock, and publishes the next line before the present one ends.
+//! A straight line, `y = m*x + b`, converts the counter into time. `m` and `b` together are 128
+//! bits. A reader loads these bits as a unit, and the control loop swaps them as a unit.
+//!
+//! The control loop samples the OS clock, and publishes the next line before the present one ends.
 //! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
 //! line. [`tickline_core`] has the arithmetic and the protocol between the control loop and its
 //! readers.

@@ -66,7 +66,7 @@ impl fmt::Display for ClockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Calibrating => {
-                f.write_str("calibrating: readings come from the OS clock until there is a line")
+                f.write_str("calibrating: readings come from the OS clock until the counter is calibrated")
             }
             Self::Fast => f.write_str("fast: readings come from the counter"),
             Self::Disrupted => f.write_str(

@@ -103,7 +103,7 @@ pub(crate) struct Doctor {
     /// If the known offset is larger, the first line says WRONG. If the NTP daemon claims a larger error,
     /// or states no error, the line says NOT KNOWN RIGHT. The default is 128ms for the offset, and 2s for
     /// the claim.
-    #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
+    #[arg(long = "max-error", value_name = "TIME", allow_hyphen_values = true, value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
     /// Seconds to watch the offset, 1 to 3600
@@ -161,10 +161,11 @@ pub(crate) struct Report {
 
 /// Explains a finding by its code, such as tsc_skew
 ///
-/// Without a code, it lists all codes.
+/// It also explains the states, events and reasons that other commands show. Without a code, it lists
+/// the codes of findings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Explain {
-    /// The code in brackets behind a finding
+    /// The code in brackets behind a finding, or of a state, an event or a reason
     pub(crate) code: Option<String>,
 
     /// Lists all codes, each with a sentence about it
@@ -313,7 +314,7 @@ pub(crate) struct Who {
     /// The process; by default, all processes
     ///
     /// Its calls are counted with those of all its threads.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    #[arg(value_name = "PID", value_parser = process_id)]
     pub(crate) process: Option<u32>,
 
     /// Seconds to count, 1 to 3600
@@ -363,11 +364,11 @@ pub(crate) enum ServeAction {
 /// It lists the facts, findings and costs that differ between two files of --json.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compare {
-    /// The first document
+    /// The first file of `tickline doctor --json`
     #[arg(value_name = "A")]
     pub(crate) first: PathBuf,
 
-    /// The second document
+    /// The second file of `tickline doctor --json`
     #[arg(value_name = "B")]
     pub(crate) second: PathBuf,
 
@@ -375,7 +376,7 @@ pub(crate) struct Compare {
     ///
     /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0 to
     /// 10000).
-    #[arg(long, value_name = "P", default_value = "10%", value_parser = percent)]
+    #[arg(long, value_name = "P", default_value = "10%", allow_hyphen_values = true, value_parser = percent)]
     pub(crate) above: f64,
 
     #[command(flatten)]
@@ -394,9 +395,10 @@ pub(crate) struct Flight {
 
     /// Writes the trace to TRACE (`-`: standard output)
     ///
-    /// In Perfetto's format if TRACE ends in .pftrace or .perfetto-trace, and else as JSON.
-    #[arg(long, value_name = "TRACE", default_value = "-")]
-    pub(crate) out: PathBuf,
+    /// In Perfetto's format if TRACE ends in .pftrace or .perfetto-trace, and else as JSON. Without this
+    /// option the trace goes to standard output, unless that is a terminal.
+    #[arg(long, value_name = "TRACE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// The option `--json` of every command that writes JSON.
@@ -441,6 +443,11 @@ fn percent(value: &str) -> Result<f64, String> {
         .ok()
         .filter(|percent| (0.0..=10_000.0).contains(percent));
     percent.ok_or_else(|| format!("{value} is not a percentage from 0 to 10000"))
+}
+
+/// Parses the number of a process. The largest is that of Linux (`PID_MAX_LIMIT`).
+fn process_id(value: &str) -> Result<u32, String> {
+    whole(value, 4_194_304).map_err(|_| format!("{value} is not a process id from 1 to 4194304"))
 }
 
 fn whole(value: &str, limit: u32) -> Result<u32, String> {

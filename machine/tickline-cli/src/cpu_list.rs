@@ -12,7 +12,7 @@ const MAX_CPUS: usize = 8_192;
 /// Parses a list that a user has written.
 pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
     let ranges = cpu_list::ranges(value.as_bytes())
-        .ok_or_else(|| format!("{value} is not a list of CPUs such as 0-3,8"))?;
+        .ok_or_else(|| format!("{value} is not a list of CPUs such as 0-3,8 (ascending)"))?;
     if let Some(last) = ranges
         .iter()
         .map(|range| *range.end())

@@ -258,11 +258,19 @@ impl Document {
         Some(self.health.as_ref()?.sentence(self.findings(), fix_hint))
     }
 
-    /// A warning if a debug build has measured costs.
+    /// A warning if a debug build has measured costs, or the offset.
     pub(crate) fn build_note(&self) -> Option<&'static str> {
-        let applies = self.debug_build && !self.costs.is_empty();
-        applies.then_some(
-            "This is a debug build: its costs are several times those of a release build.",
+        if !self.debug_build {
+            return None;
+        }
+        if !self.costs.is_empty() {
+            return Some(
+                "This is a debug build: its costs are several times those of a release build.",
+            );
+        }
+        let is_watch = self.watch.is_some();
+        is_watch.then_some(
+            "This is a debug build: its brackets are wider than those of a release build.",
         )
     }
 
@@ -365,7 +373,7 @@ fn result(state: ClockState, document: &Document) -> String {
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
                 let times = match os_ns < now_ns {
                     // This happens in a debug build, or on a busy machine.
-                    true => "which is faster".to_owned(),
+                    true => "so clock_gettime is faster in this run".to_owned(),
                     false => format!("{:.1} times as fast", os_ns / now_ns),
                 };
                 format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
@@ -420,6 +428,21 @@ mod tests {
         ] {
             let note = document(debug_build, costs).build_note();
             assert_eq!(note.is_some(), has_note, "{debug_build} {costs}");
+        }
+    }
+
+    #[test]
+    fn a_watch_by_a_debug_build_has_a_warning_of_its_own() {
+        for debug_build in [true, false] {
+            let document = Document {
+                debug_build,
+                watch: Some(crate::measure::watch::WatchSummary::default()),
+                ..Document::default()
+            };
+            let has_note = document
+                .build_note()
+                .is_some_and(|note| note.contains("brackets"));
+            assert_eq!(has_note, debug_build);
         }
     }
 }

@@ -159,6 +159,30 @@ pub(crate) const WARP: &[Section] = &[
 pub(crate) const WATCH: &[Section] = &[
     EXIT_CODES,
     Section::new(
+        "States",
+        "  calibrating  readings come from the OS clock until the counter is calibrated
+  fast         readings come from the counter
+  disrupted    readings come from the counter, and are being brought back to the OS clock
+  fallback     readings come from the OS clock, because a gate is closed",
+    ),
+    Section::new(
+        "Events",
+        "  replacement        a line replaced a line, as happens all the time
+  first_publication  a first line was published: at start-up, or after a line had ended
+  expiry             a line has ended before the next one; readings came from the OS clock
+  counter_reset      the counter was found before the start of the line: it was reset, or differs
+                     between CPUs
+  help               a reader found the writer preempted in a publication, and completed it
+  step_forward       the clock was stepped forward to CLOCK_MONOTONIC
+  rate_change        CLOCK_MONOTONIC changed its rate by more than the samples allow
+  bound_violation    CLOCK_MONOTONIC left the stated bounds
+  disruption         CLOCK_MONOTONIC or the counter jumped
+  unix_step          Unix time was stepped
+  gate_closed        a gate was closed, or the gates had to be judged again
+  gate_opened        every gate was found open
+A line converts the counter into time: y = m*x + b. `tickline explain WORD` also explains these words.",
+    ),
+    Section::new(
         "Examples",
         "  tickline watch
   tickline watch --secs 60 --csv samples.csv
@@ -277,11 +301,12 @@ pub(crate) const EXPLAIN: &[Section] = &[
     Section::new(
         "Exit codes",
         "  0  the code was explained
-  2  no finding has this code; codes that are like it are named",
+  2  there is no such code; codes that are like it are named",
     ),
     Section::new(
         "Examples",
         "  tickline explain tsc_skew
+  tickline explain expiry
   tickline explain
   tickline explain --all",
     ),

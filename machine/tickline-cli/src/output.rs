@@ -88,6 +88,13 @@ impl Destination {
     /// Finds the destination, and checks that this process may write to it.
     pub(crate) fn find(path: &Path) -> io::Result<Self> {
         let method = WriteMethod::for_path(path).map_err(|error| with_path(path, &error))?;
+        if matches!(method, WriteMethod::Replace) && matches!(folder(path).try_exists(), Ok(false))
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("cannot write {}: its folder does not exist", path.display()),
+            ));
+        }
         let resolved = match method {
             WriteMethod::Stdout => PathBuf::from("-"),
             _ => resolve_links(path),

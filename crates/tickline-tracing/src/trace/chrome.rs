@@ -111,20 +111,21 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
 /// use tickline_tracing::chrome::Chrome;
-/// use tracing_subscriber::layer::SubscriberExt;
+/// use tracing_subscriber::prelude::*;
 ///
-/// # fn main() -> std::io::Result<()> {
-/// # let path = std::env::temp_dir().join("tickline-doc-trace.json");
-/// let (chrome, guard) = Chrome::builder().with_fields().create(&path)?;
-/// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(chrome));
-/// tracing::subscriber::with_default(subscriber, || {
+/// fn main() -> std::io::Result<()> {
+/// #   let folder = tempfile::tempdir()?;
+/// #   std::env::set_current_dir(&folder)?;
+///     let (chrome, guard) = Chrome::builder().with_fields().create("trace.json")?;
+///     tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(chrome)).init();
+///
 ///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
-/// });
-/// let summary = guard.finish()?;
-/// assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
-/// assert_eq!(summary.dropped_records, 0);
-/// # std::fs::remove_file(path)
-/// # }
+///
+///     let summary = guard.finish()?; // at the end of `main`
+///     assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
+///     assert_eq!(summary.dropped_records, 0);
+///     Ok(())
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Chrome {

@@ -11,28 +11,28 @@
 //! use std::time::Duration;
 //! use tickline_tracing::SpanTimingLayer;
 //! use tickline_tracing::flight::FlightRecorder;
-//! use tracing_subscriber::layer::SubscriberExt;
+//! use tracing_subscriber::prelude::*;
 //!
-//! # fn main() -> std::io::Result<()> {
-//! # let path = std::env::temp_dir().join("tickline-doc-flight.json");
-//! let recorder = FlightRecorder::builder().with_fields().build();
-//! # let panics = std::env::temp_dir().join("tickline-doc-panic.json");
-//! recorder.write_on_panic(panics);
-//! let slow = (recorder.clone(), path.clone());
-//! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
-//!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
-//!         // The five seconds before this slow request.
-//!         slow.0.write_last_in_background(&slow.1, Duration::from_secs(5)).ok();
-//!     }
-//! });
-//! let subscriber = tracing_subscriber::registry().with(layer);
-//! # tracing::subscriber::with_default(subscriber, || {
-//! tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
-//! # });
-//! let summary = recorder.write(&path)?; // or whenever you like
-//! assert_eq!((summary.intervals, summary.events, summary.dropped_records), (1, 1, 0));
-//! # std::fs::remove_file(path)
-//! # }
+//! fn main() -> std::io::Result<()> {
+//! #   let folder = tempfile::tempdir()?;
+//! #   std::env::set_current_dir(&folder)?;
+//!     let recorder = FlightRecorder::builder().with_fields().build();
+//!     recorder.write_on_panic("panic.json");
+//!     let of_slow = recorder.clone();
+//!     let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
+//!         if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
+//!             // The five seconds before this slow request.
+//!             of_slow.write_last_in_background("slow.json", Duration::from_secs(5)).ok();
+//!         }
+//!     });
+//!     tracing_subscriber::registry().with(layer).init();
+//!
+//!     tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
+//!
+//!     let summary = recorder.write("trace.json")?; // or whenever you like
+//!     assert_eq!((summary.intervals, summary.events, summary.dropped_records), (1, 1, 0));
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # The black box

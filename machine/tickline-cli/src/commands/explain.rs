@@ -1,18 +1,28 @@
-//! `tickline explain CODE`: prints what a finding's code means.
+//! `tickline explain CODE`: prints what the code of a finding, a state, an event or a reason means.
+
+mod glossary;
 
 use std::io;
 
 use crate::args;
 use crate::diagnose::explanations;
-use crate::document::Block;
+use crate::document::{Block, Explanation};
 use crate::exit::Exit;
-use crate::output::text_to_stdout;
+use crate::output::{line_to_stderr, text_to_stdout};
 use crate::screen::{Screen, bold};
+use crate::words::plain;
+
+/// The most codes that a message names in its line. More are in columns below it.
+const MOST_IN_LINE: usize = 3;
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     let mut screen = Screen::for_stdout();
     match &args.code {
-        Some(code) => explain(code, &mut screen)?,
+        Some(code) => {
+            if !explain(code, &mut screen) {
+                return refuse(code);
+            }
+        }
         None if args.all => {
             for explanation in explanations() {
                 screen.say(&format!("{:<25} ", explanation.code), explanation.summary);
@@ -23,7 +33,8 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
             screen.line("");
             screen.say(
                 "",
-                "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each.",
+                "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each. It also \
+                 explains the states, events and reasons that other commands show.",
             );
         }
     }
@@ -31,18 +42,35 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// The codes of findings.
 fn codes() -> Vec<&'static str> {
     explanations().iter().map(|known| known.code).collect()
 }
 
-/// The message for a word that is no code.
-fn unknown(word: &str) -> String {
+/// Refuses a word that is no code.
+fn refuse(word: &str) -> io::Result<Exit> {
     let near = near(word);
+    if near.len() <= MOST_IN_LINE {
+        return Err(io::Error::other(unknown(word, &near)));
+    }
+    let mut screen = Screen::for_stdout();
+    screen.in_columns(&near);
+    line_to_stderr(&format!(
+        "tickline: {} codes contain {}:",
+        near.len(),
+        plain(word)
+    ));
+    line_to_stderr(screen.text.trim_end());
+    Ok(Exit::Error)
+}
+
+/// The message for a word that is no code; `near` are codes that are like it.
+fn unknown(word: &str, near: &[&str]) -> String {
     if near.is_empty() {
-        format!("{word} is not the code of a finding: `tickline explain` lists all codes")
+        format!("\"{word}\" is not a code: `tickline explain` lists all codes of findings")
     } else {
         let near = near.join(" or ");
-        format!("{word} is not the code of a finding: did you mean {near}?")
+        format!("\"{word}\" is not a code: did you mean {near}?")
     }
 }
 
@@ -52,28 +80,51 @@ fn near(word: &str) -> Vec<&'static str> {
     const LEAST: f64 = 0.6;
     let word = word.to_lowercase().replace('-', "_");
     let likeness = |code: &str| strsim::normalized_damerau_levenshtein(&word, code);
-    let nearest = codes()
-        .into_iter()
+    let mut known = codes();
+    for code in glossary::all().iter().map(|entry| entry.code) {
+        if !known.contains(&code) {
+            known.push(code);
+        }
+    }
+    let nearest = known
+        .iter()
+        .copied()
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
         .filter(|code| likeness(code) >= LEAST);
     match nearest {
         Some(code) => vec![code],
         None if word.is_empty() => Vec::new(),
         None => {
-            let mut codes = codes();
-            codes.retain(|code| code.contains(&word));
-            codes
+            known.retain(|code| code.contains(&word));
+            known
         }
     }
 }
 
-fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
+/// Explains each meaning of the code. Returns whether it has one.
+fn explain(code: &str, screen: &mut Screen) -> bool {
     let explanations = explanations();
-    let Some(explanation) = explanations.iter().find(|known| known.code == code) else {
-        return Err(io::Error::other(unknown(code)));
-    };
+    let finding = explanations.iter().find(|known| known.code == code);
+    let mut others = glossary::all();
+    others.retain(|entry| entry.code == code);
+    if finding.is_none() && others.is_empty() {
+        return false;
+    }
     screen.line(&bold(code));
     screen.line("");
+    if let Some(explanation) = finding {
+        explain_finding(explanation, screen);
+        if !others.is_empty() {
+            screen.line("");
+        }
+    }
+    for entry in others {
+        screen.say("", &format!("{}: {}.", entry.kind, entry.sentence));
+    }
+    true
+}
+
+fn explain_finding(explanation: &Explanation, screen: &mut Screen) {
     screen.say("", &explanation.first());
     for block in explanation.more {
         screen.line("");
@@ -86,7 +137,6 @@ fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -154,20 +204,18 @@ mod tests {
             ("TSC-SKEW", &["tsc_skew"]),
             ("clocksource_slov", &["clocksource_slow"]),
             ("interposed", &["clock_interposed"]),
+            ("expirry", &["expiry"]),
             ("nonsense", &[]),
             ("", &[]),
         ] {
             assert_eq!(near(word), like_it, "{word}");
         }
-        let text = unknown("tsc_skwe");
+        let text = unknown("tsc_skwe", &near("tsc_skwe"));
+        assert_eq!(text, "\"tsc_skwe\" is not a code: did you mean tsc_skew?");
+        let text = unknown("nonsense", &[]);
         assert_eq!(
             text,
-            "tsc_skwe is not the code of a finding: did you mean tsc_skew?"
-        );
-        let text = unknown("nonsense");
-        assert_eq!(
-            text,
-            "nonsense is not the code of a finding: `tickline explain` lists all codes"
+            "\"nonsense\" is not a code: `tickline explain` lists all codes of findings"
         );
     }
 

@@ -1,7 +1,8 @@
 //! `tickline flight FILE`: converts the file of a process's flight recorder into a trace.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use tickline_tracing::flight::{self, TraceFormat};
 
@@ -10,15 +11,21 @@ use crate::exit::Exit;
 use crate::output::{Destination, line_to_stderr, to_stdout, with_path};
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
-    let destination = Destination::find(&args.out)?;
+    if args.out.is_none() && io::stdout().is_terminal() {
+        return Err(io::Error::other(
+            "the trace would go to this terminal: name a file, such as --out trace.json",
+        ));
+    }
+    let out = args.out.as_deref().unwrap_or(Path::new("-"));
+    let destination = Destination::find(out)?;
     if destination.is_at(&args.file) {
         let error =
             io::Error::other("the trace would replace the recorder's file: choose another --out");
-        return Err(with_path(&args.out, &error));
+        return Err(with_path(out, &error));
     }
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
-    let format = TraceFormat::from_path(&args.out);
+    let format = TraceFormat::from_path(out);
     let found = flight::convert_to(file, &mut trace, format)
         .map_err(|error| with_path(&args.file, &error))?;
     let spans = found.intervals;
@@ -29,7 +36,8 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let damaged = found.damaged_records;
     let text = format!(
         "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
-         have ended, {older} older records that were overwritten, {damaged} that are damaged"
+         have ended, {older} older records that were overwritten, {damaged} that are damaged; \
+         open it at https://ui.perfetto.dev"
     );
     destination.save(&trace)?;
     if destination.is_stdout() {

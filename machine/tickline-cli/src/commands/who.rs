@@ -27,6 +27,7 @@ mod clocks;
     path = "who/unsupported.rs"
 )]
 mod count;
+mod sudo;
 mod text;
 mod tracepoint;
 
@@ -54,13 +55,18 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
-    // Measure the costs after the count, because tracepoints make each system call costlier.
-    costs::settle();
-    let costs = costs::measure(
-        &setup.calls(),
-        costs::ROUNDS,
-        progress.part("costs", 0.8, 1.0),
-    );
+    // Measure the costs after the count, because tracepoints make each system call costlier. If no
+    // call was counted, nobody needs them.
+    let costs = if counted.is_ok() {
+        costs::settle();
+        costs::measure(
+            &setup.calls(),
+            costs::ROUNDS,
+            progress.part("costs", 0.8, 1.0),
+        )
+    } else {
+        Vec::new()
+    };
     let mut document = setup.document("who", costs, None);
     document.diagnose();
     let exit = if counted.is_ok() {
@@ -71,10 +77,12 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let who = counted
         .map(|counted| counted.into_summary(&document))
         .unwrap_or_else(|obstacle| {
-            let instead = obstacle.instead(args.process, args.time.as_secs());
+            let mend = obstacle.mend(args.process, args.time.as_secs(), &sudo::this_program());
+            let others = obstacle.other_tools(args.process, args.time.as_secs());
             WhoSummary {
                 obstacle: Some(obstacle.to_string()),
-                instead,
+                mending_commands: mend.len(),
+                instead: [mend, others].concat(),
                 ..WhoSummary::default()
             }
         });

@@ -59,11 +59,16 @@ fn cost(facts: &Document, slow: Option<&Finding>) -> String {
         return finding.what.clone();
     }
     if let Some((clock, ServedBy::Vdso)) = served_by {
+        let function = clock.split(' ').next().unwrap_or(clock);
         let cost = match facts.precise_ns() {
-            Some(ns) => format!(": {ns:.0} ns a call"),
+            Some(ns) => format!("takes {ns:.0} ns"),
+            None => "needs no system call".to_owned(),
+        };
+        let clocksource = match facts.clocksource() {
+            Some(name) => format!(", {name}"),
             None => String::new(),
         };
-        return format!("the vDSO answers {clock}{cost}{clocksource}");
+        return format!("{function} {cost} (vDSO{clocksource})");
     }
     format!("it is unknown who answers the clocks{clocksource}")
 }

@@ -26,6 +26,9 @@ pub(crate) struct WhoSummary {
     pub(crate) obstacle: Option<String>,
     /// Commands that remove the obstacle, or count by other means.
     pub(crate) instead: Vec<String>,
+    /// How many of these commands remove the obstacle. They come first, in their order.
+    #[serde(skip)]
+    pub(crate) mending_commands: usize,
 }
 
 /// The system calls of one process to one clock.

@@ -66,13 +66,24 @@ fn a_figure_outside_its_limits_is_refused_with_the_limits() {
         ("compare --above NaN x x", &["0 to 10000"]),
         ("compare --above 10%% x x", &["10%%", "0 to 10000"]),
         ("compare --above 10001% x x", &["0 to 10000"]),
+        // Symptom: "unexpected argument '-5' found".
+        (
+            "compare --above -5 x x",
+            &["-5 is not a percentage from 0 to 10000"],
+        ),
+        (
+            "--max-error -1ms",
+            &["-1ms is not a span of time above 0, such as 100ms or 2s"],
+        ),
+        ("who abc", &["abc is not a process id from 1 to 4194304"]),
+        ("who 0", &["0 is not a process id from 1 to 4194304"]),
     ]);
 }
 
 #[test]
 fn a_list_of_cpus_that_cannot_be_compared_is_refused() {
     assert_refused(&[
-        ("warp --cpus 3-1", &["3-1", "0-3,8"]),
+        ("warp --cpus 3-1", &["3-1", "such as 0-3,8 (ascending)"]),
         ("warp --cpus 9000", &["9000", "8191"]),
         (
             "warp --cpus 8191",
@@ -100,7 +111,12 @@ fn an_unknown_or_missing_word_is_refused_with_the_known_ones() {
         ("report", &["--out"]),
         ("report --out=", &["a value is required for '--out <FILE>'"]),
         ("explain tsc_skwe", &["did you mean tsc_skew?"]),
-        ("explain nonsense", &["`tickline explain` lists all codes"]),
+        (
+            "explain nonsense",
+            &["\"nonsense\" is not a code: `tickline explain` lists all codes"],
+        ),
+        // Symptom: 11 codes in one line.
+        ("explain tsc", &["codes contain tsc:\n"]),
         ("man nonsense", &["nonsense is not a command; all: doctor"]),
         ("completions nonsense", &["bash"]),
         (
@@ -115,7 +131,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_measurement() {
     assert_refused(&[
         (
             "--secs 3600 --json no/such/folder/a.json",
-            &["no/such/folder/a.json: No such file"],
+            &["cannot write no/such/folder/a.json: its folder does not exist"],
         ),
         ("--secs 3600 --json taken", &["taken: is a directory"]),
         // Symptom: each made a file called new.
@@ -123,15 +139,19 @@ fn an_output_that_cannot_be_written_is_refused_before_the_measurement() {
         ("bench --json new/.", &["new/.: not a directory"]),
         (
             "watch --csv no/such/folder/a.csv",
-            &["no/such/folder/a.csv: No such file"],
+            &["cannot write no/such/folder/a.csv: its folder does not exist"],
         ),
         (
             "bench --json no/such/folder/a.json",
-            &["no/such/folder/a.json: No such file"],
+            &["cannot write no/such/folder/a.json: its folder does not exist"],
         ),
         (
             "report --secs 3600 --out no/such/folder/a.html",
-            &["no/such/folder/a.html"],
+            &["cannot write no/such/folder/a.html: its folder does not exist"],
+        ),
+        (
+            "flight x --out no/such/folder/a.json",
+            &["cannot write no/such/folder/a.json: its folder does not exist"],
         ),
         // Symptom: the program created the missing file that the link names, which `cp` never does.
         (
@@ -349,4 +369,26 @@ fn explain_without_a_code_lists_all_codes_in_columns_that_fit() {
         assert!(codes.iter().all(|code| words.contains(code)), "{list}");
         assert!(list.lines().all(|line| line.len() <= columns), "{list}");
     }
+}
+
+/// Symptom: `explain expiry` said "is not the code of a finding", though `watch` shows the word.
+#[test]
+fn explain_knows_the_words_that_watch_and_doctor_show() {
+    for (code, says) in [
+        ("expiry", "Event: a line has ended before the next one"),
+        ("fast", "State: readings come from the counter"),
+        ("kernel_rejected", "the kernel does not accept the counter"),
+        ("no_source", "no source of UTC has answered yet"),
+    ] {
+        let output = tickline(&["explain", code]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let shown = text(&output.stdout);
+        assert!(shown.contains(says), "{code}: no {says} in {shown}");
+    }
+}
+
+#[test]
+fn an_empty_code_is_refused_in_quotes() {
+    let output = tickline(&["explain", ""]).output().unwrap();
+    assert_fails(&output, 2, "\"\" is not a code: `tickline explain` lists");
 }

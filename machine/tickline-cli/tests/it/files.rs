@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{NOBODY, assert_fails, code, entries, is_root, text};
+use crate::common::{NOBODY, assert_fails, code, entries, is_root, text, tickline};
 
 /// Runs a shell script with the program as `$0`. `$0 $BENCH` measures for some milliseconds.
 fn sh(folder: &Path, script: &str) -> Output {
@@ -251,4 +251,23 @@ fn a_table_needs_no_new_file_in_its_folder() {
         Path::new("/"),
         "\"$0\" watch --secs 1 --csv /proc/self/comm",
     ));
+}
+
+#[test]
+fn flight_says_at_its_end_what_opens_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let [recorded, trace] = ["server.flight", "trace.json"].map(|name| folder.path().join(name));
+    let recorder = tickline_tracing::flight::FlightRecorder::builder()
+        .threads_in_file(1)
+        .create(&recorded)
+        .unwrap();
+    drop(recorder);
+    let mut command = tickline(&["flight"]);
+    let output = command.arg(recorded).arg("--out").arg(&trace).output();
+    let shown = text(&output.unwrap().stdout);
+    assert!(
+        shown.ends_with("; open it at https://ui.perfetto.dev\n"),
+        "{shown}"
+    );
+    assert!(trace.exists());
 }

@@ -491,3 +491,11 @@ fn an_openmetrics_text_is_complete_and_no_temporary_file_remains() {
         );
     }
 }
+
+/// Symptom: without tracefs, `who` measured costs for seconds, and then showed none.
+#[test]
+fn who_measures_no_costs_if_it_cannot_count() {
+    let who = &measured("who").json;
+    let is_counted = who["who"]["obstacle"].is_null();
+    assert_eq!(who.get("costs").is_some(), is_counted, "{who}");
+}

@@ -18,6 +18,14 @@ const FACTS: &str = concat!(
 
 /// The output of a command on a terminal.
 fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let (shown, code) = shown_with_code(columns, arguments, variables);
+    // The code is 3 if the process may not run on some CPUs.
+    assert!([0, 1, 3].contains(&code), "{arguments:?}: exit code {code}");
+    shown
+}
+
+/// The output of a command on a terminal, and its exit code.
+fn shown_with_code(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> (String, i32) {
     let size = Winsize {
         ws_row: 30,
         ws_col: columns,
@@ -41,10 +49,7 @@ fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String
     let mut shown = Vec::new();
     // Linux reports the closed other end as an error.
     File::from(master).read_to_end(&mut shown).ok();
-    let code = ended(child);
-    // The code is 3 if the process may not run on some CPUs.
-    assert!([0, 1, 3].contains(&code), "{arguments:?}: exit code {code}");
-    text(&shown)
+    (text(&shown), ended(child))
 }
 
 const PLAIN: (&str, &str) = ("NO_COLOR", "1");
@@ -170,4 +175,13 @@ fn the_width_is_that_of_columns_or_of_the_terminal_or_80() {
             );
         }
     }
+}
+
+/// Symptom: 260 KB of JSON on the terminal.
+#[test]
+fn flight_refuses_to_write_a_trace_to_a_terminal() {
+    let (shown, code) = shown_with_code(100, &["flight", FACTS], &[]);
+    assert_eq!(code, 2, "{shown}");
+    let says = "the trace would go to this terminal: name a file, such as --out trace.json";
+    assert!(shown.contains(says), "no {says} in {shown}");
 }

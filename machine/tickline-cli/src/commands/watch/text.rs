@@ -60,7 +60,16 @@ pub(crate) fn summary(document: &Document) -> String {
         Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
-    screen.say("", &document.result);
+    let is_fast_after_samples = document.fast && all.fast_samples == 0;
+    let result = if is_fast_after_samples {
+        "tickline reads the counter now; it began to do so after the last sample."
+    } else {
+        &document.result
+    };
+    screen.say("", result);
+    if let Some(note) = document.build_note() {
+        screen.say("", note);
+    }
     let samples = if all.samples == 1 {
         "sample"
     } else {
@@ -269,6 +278,28 @@ mod tests {
             });
             let text = format!("Watched for 2.5 s, {text}");
             assert!(summary.contains(&text), "no {text} in {summary}");
+        }
+    }
+
+    /// Symptom: "tickline reads the counter here." above "1 sample, 0 by the counter".
+    #[test]
+    fn the_summary_does_not_say_that_samples_were_by_the_counter_if_none_was() {
+        for (fast_samples, says) in [
+            (
+                0,
+                "reads the counter now; it began to do so after the last sample.",
+            ),
+            (1, "tickline reads the counter here."),
+        ] {
+            let mut watch = WatchSummary::default();
+            (watch.all.samples, watch.all.fast_samples) = (1, fast_samples);
+            let summary = summary(&Document {
+                fast: true,
+                result: "tickline reads the counter here.".to_owned(),
+                watch: Some(watch),
+                ..Document::default()
+            });
+            assert!(summary.contains(says), "no {says} in {summary}");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::words::figure;
 const ROWS: usize = 20;
 
 /// The note about the other programs that can count calls.
-const OTHER_TOOLS_NOTE: &str = "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that \
+const OTHER_TOOLS_NOTE: &str = "A tracepoint slows a call a little; strace stops the program twice at each call. None of them sees the calls that \
                          the vDSO answers.";
 
 /// The document as text.
@@ -22,11 +22,26 @@ pub(super) fn text(document: &Document) -> String {
     };
     if let Some(obstacle) = &who.obstacle {
         screen.say("", &format!("Calls were not counted: {obstacle}."));
-        screen.line("\nRun instead:");
+        let (mend, others) = who.instead.split_at(who.mending_commands);
         // Commands are not wrapped, so that users can copy them.
-        who.instead
-            .iter()
-            .for_each(|command| screen.line(&format!("  {command}")));
+        match mend {
+            [] => screen.line("\nCount with another tool:"),
+            [again] => {
+                screen.line("\nCount as root:");
+                screen.line(&format!("  {again}"));
+                screen.line("\nOr count with another tool:");
+            }
+            steps => {
+                screen.line("\nMount it, and count again:");
+                for (number, step) in (1..).zip(steps) {
+                    screen.line(&format!("  {number}. {step}"));
+                }
+                screen.line("\nOr count with another tool:");
+            }
+        }
+        for command in others {
+            screen.line(&format!("  {command}"));
+        }
         screen.line("");
         screen.say("", OTHER_TOOLS_NOTE);
         return screen.text;
@@ -268,18 +283,30 @@ mod tests {
         assert!(text.contains("`tickline doctor` names the fix."), "{text}");
     }
 
+    /// Symptom: the commands that remove the obstacle, and the other tools, were one list.
     #[test]
-    fn who_follows_an_obstacle_by_commands() {
-        let obstacle = Some("no".to_owned());
-        let instead = vec!["sudo it".to_owned()];
-        let text = lines(WhoSummary {
-            obstacle,
-            instead,
-            ..WhoSummary::default()
-        });
-        assert!(
-            text.starts_with("Calls were not counted: no. Run instead: sudo it "),
-            "{text}"
-        );
+    fn who_follows_an_obstacle_by_its_mend_and_then_by_other_tools() {
+        for (mending_commands, instead, says) in [
+            (0, &["perf"][..], "Count with another tool: perf A"),
+            (
+                1,
+                &["sudo it", "perf"],
+                "Count as root: sudo it Or count with another tool: perf A",
+            ),
+            (
+                2,
+                &["mount", "sudo it", "perf"],
+                "Mount it, and count again: 1. mount 2. sudo it Or count with another tool: perf A",
+            ),
+        ] {
+            let text = lines(WhoSummary {
+                obstacle: Some("no".to_owned()),
+                instead: instead.iter().map(|&command| command.to_owned()).collect(),
+                mending_commands,
+                ..WhoSummary::default()
+            });
+            let says = format!("Calls were not counted: no. {says}");
+            assert!(text.starts_with(&says), "no {says} in {text}");
+        }
     }
 }

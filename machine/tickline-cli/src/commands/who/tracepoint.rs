@@ -104,16 +104,23 @@ pub(super) enum Obstacle {
 }
 
 impl Obstacle {
-    /// The commands to run instead, the most useful first. `seconds` is the time to count.
-    pub(super) fn instead(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
+    /// The commands that remove the obstacle, and count again by `program`, in their order.
+    /// `seconds` is the time to count.
+    pub(super) fn mend(&self, process: Option<u32>, seconds: u64, program: &str) -> Vec<String> {
         let mut commands = Vec::new();
         if *self == Self::NotMounted {
             commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
         }
         if matches!(self, Self::NotMounted | Self::Denied) {
             let target = process.map_or_else(String::new, |pid| format!(" {pid}"));
-            commands.push(format!("sudo tickline who{target} --secs {seconds}"));
+            commands.push(format!("sudo {program} who{target} --secs {seconds}"));
         }
+        commands
+    }
+
+    /// The commands that count by other tools, the most useful first.
+    pub(super) fn other_tools(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
+        let mut commands = Vec::new();
         if !matches!(self, Self::NotBuilt) {
             let target = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
             commands.push(format!(
@@ -221,14 +228,17 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             (
                 denied,
                 Some(71),
-                &["sudo tickline who 71 --secs 5", "sudo perf trace -s -e "][..],
+                &[
+                    "sudo /opt/tickline who 71 --secs 5",
+                    "sudo perf trace -s -e ",
+                ][..],
             ),
             (
                 Obstacle::NotMounted,
                 None,
                 &[
                     "sudo mount -t tracefs ",
-                    "sudo tickline who --secs 5",
+                    "sudo /opt/tickline who --secs 5",
                     "sudo perf ",
                 ],
             ),
@@ -236,7 +246,8 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             (Obstacle::NotBuilt, None, &[]),
             (other, None, &["sudo perf "]),
         ] {
-            let commands = obstacle.instead(process, 5);
+            let mend = obstacle.mend(process, 5, "/opt/tickline");
+            let commands = [mend, obstacle.other_tools(process, 5)].concat();
             let begins: Vec<_> = begins.iter().chain(&["sudo timeout -s INT "]).collect();
             assert_eq!(commands.len(), begins.len(), "{commands:?}");
             for (command, begin) in commands.iter().zip(begins) {

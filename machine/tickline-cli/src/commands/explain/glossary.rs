@@ -1,0 +1,111 @@
+//! The codes of states, events and reasons, which other commands show, each with a sentence.
+
+use tickline::{ClockState, Event, Reason};
+use tickline_utc::UtcUnknown;
+
+/// A meaning of a code.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) code: &'static str,
+    /// What has this code.
+    pub(super) kind: &'static str,
+    /// The sentence, without a full stop.
+    pub(super) sentence: String,
+}
+
+/// All meanings. A code may have two.
+pub(super) fn all() -> Vec<Entry> {
+    let events = Event::ALL.iter().map(|event| Entry {
+        code: event.code(),
+        kind: "Event",
+        sentence: of_event(*event).to_owned(),
+    });
+    let states = [
+        ClockState::Calibrating,
+        ClockState::Fast,
+        ClockState::Disrupted,
+        ClockState::Unavailable,
+    ];
+    let states = states.into_iter().map(|state| Entry {
+        code: state.code(),
+        kind: "State",
+        sentence: of_state(state),
+    });
+    let fallback = Entry {
+        code: "fallback",
+        kind: "State",
+        sentence: "readings come from the OS clock, because a gate is closed".to_owned(),
+    };
+    let reasons = Reason::ALL.iter().map(|reason| Entry {
+        code: reason.code(),
+        kind: "Reason for the OS clock",
+        sentence: reason.to_string(),
+    });
+    let unknown = UtcUnknown::ALL.iter().map(|why| Entry {
+        code: why.code(),
+        kind: "Reason why UTC is not known",
+        sentence: why.to_string(),
+    });
+    states
+        .chain([fallback])
+        .chain(events)
+        .chain(reasons)
+        .chain(unknown)
+        .collect()
+}
+
+/// The library's text about a state, without the code at its head.
+fn of_state(state: ClockState) -> String {
+    let text = state.to_string();
+    text.strip_prefix(state.code())
+        .and_then(|text| text.strip_prefix(": "))
+        .unwrap_or(&text)
+        .to_owned()
+}
+
+fn of_event(event: Event) -> &'static str {
+    match event {
+        Event::Replacement => "a line replaced a line, as happens all the time",
+        Event::FirstPublication => {
+            "a first line was published: at start-up, or after a line had ended"
+        }
+        Event::Expiry => "a line has ended before the next one; readings came from the OS clock",
+        Event::CounterReset => {
+            "the counter was found before the start of the line: it was reset, or differs between CPUs"
+        }
+        Event::Help => "a reader found the writer preempted in a publication, and completed it",
+        Event::StepForward => "the clock was stepped forward to CLOCK_MONOTONIC",
+        Event::RateChange => "CLOCK_MONOTONIC changed its rate by more than the samples allow",
+        Event::BoundViolation => "CLOCK_MONOTONIC left the stated bounds",
+        Event::Disruption => "CLOCK_MONOTONIC or the counter jumped",
+        Event::UnixStep => "Unix time was stepped",
+        Event::GateClosed => "a gate was closed, or the gates had to be judged again",
+        Event::GateOpened => "every gate was found open",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::help;
+
+    #[test]
+    fn each_code_has_a_sentence() {
+        for entry in all() {
+            assert!(!entry.sentence.is_empty(), "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_watch_says_the_same_of_states_and_events() {
+        let help = help::text(help::WATCH);
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_in_help = |entry: &Entry| ["State", "Event"].contains(&entry.kind);
+        // A machine that can run this program has a clock.
+        for entry in all().into_iter().filter(is_in_help) {
+            let is_shown = help.contains(&format!("{} {}", entry.code, entry.sentence));
+            assert_eq!(is_shown, entry.code != "unavailable", "{entry:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The name by which `sudo` finds this program. `sudo` searches a path of its own (`secure_path`,
+//! sudoers(5)), on which a program in a user's folder is not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "tickline";
+
+/// The usual path of `sudo`.
+const FOLDERS: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+/// This program's name, if `sudo` finds it by its name, or else its path.
+pub(super) fn this_program() -> String {
+    let program = std::env::current_exe().and_then(fs::canonicalize);
+    program.map_or_else(
+        |_| NAME.to_owned(),
+        |program| name(&program, &FOLDERS.map(PathBuf::from)),
+    )
+}
+
+/// The name of `program`, if the first program of this name in `folders` is this one; else the
+/// path, quoted for a shell if necessary.
+fn name(program: &Path, folders: &[PathBuf]) -> String {
+    let found = folders
+        .iter()
+        .find_map(|folder| fs::canonicalize(folder.join(NAME)).ok());
+    if found.as_deref() == Some(program) {
+        return NAME.to_owned();
+    }
+    let path = program.to_string_lossy();
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "/._-+".contains(character);
+    if path.chars().all(is_plain) {
+        path.into_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Symptom: `sudo tickline who` said "command not found" after `cargo install`.
+    #[test]
+    fn a_program_that_is_not_on_the_path_of_sudo_is_named_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = fs::canonicalize(folder.path()).unwrap();
+        let program = folder.join("tickline");
+        fs::write(&program, "").unwrap();
+        let on_path = folder.join("bin");
+        fs::create_dir(&on_path).unwrap();
+        let folders = [folder.join("missing"), on_path.clone()];
+        assert_eq!(name(&program, &folders), program.to_string_lossy());
+        symlink(&program, on_path.join("tickline")).unwrap();
+        assert_eq!(name(&program, &folders), "tickline");
+    }
+
+    #[test]
+    fn a_path_is_quoted_for_a_shell() {
+        assert_eq!(name(Path::new("/a/it's b"), &[]), r"'/a/it'\''s b'");
+    }
+}
