@@ -287,7 +287,7 @@ impl Group {
                 |phase| is("clocksource", phase.clocksource.as_deref(), "tsc"),
             )],
             Self::WhoNeedsTracefs => program::who_says("mount -t tracefs"),
-            Self::WhoNeedsRoot => program::who_says("sudo tickline who"),
+            Self::WhoNeedsRoot => program::who_says("sudo /tickline who"),
             Self::WhoLeavesOutOthers => vec![rule("other processes are left out", |phase| {
                 equals("rows", phase.rows, 1)
             })],
