@@ -82,6 +82,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
+use super::cpu_times::CpuTimes;
 use super::held::Held;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
@@ -163,6 +164,34 @@ impl ChromeBuilder {
     /// once, or 2,000 with the smallest ring.
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
+        self
+    }
+
+    /// Adds the CPU time of each thread, as a counter of nanoseconds below the thread's track. This
+    /// is the time for which a CPU has executed the thread since its beginning. In the counter's
+    /// mode "rate", Perfetto's viewer shows the share of a CPU.
+    ///
+    /// The writer's thread reads the CPU times at each flush ([`flush_every`](Self::flush_every)),
+    /// by one system call for each thread that has recorded something, so the program's threads do
+    /// nothing for it. A value belongs to its time to within 50 us. A value that did not change is
+    /// left out, so an idle thread adds nothing to the file; another takes about 30 bytes in
+    /// Perfetto's format, 110 in JSON. A thread that has ended gets no further value, and one that
+    /// ends before the first flush gets none.
+    ///
+    /// Only Linux and Android have such clocks. On other systems the trace has no such counter. Nor
+    /// has that of a flight recorder, which has no writer.
+    ///
+    /// ```
+    /// # use tickline_tracing::chrome::Chrome;
+    /// # fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("tickline-doc-cpu-{}", std::process::id()));
+    /// let (chrome, guard) = Chrome::builder().with_cpu_time().create(&path)?;
+    /// # drop((chrome, guard));
+    /// # std::fs::remove_file(path)
+    /// # }
+    /// ```
+    pub fn with_cpu_time(mut self) -> Self {
+        self.settings.has_cpu_time = true;
         self
     }
 
@@ -449,6 +478,7 @@ fn write(
             recorder,
             words: Vec::new(),
             held: Held::default(),
+            cpu_times: CpuTimes::default(),
         }
         .write_all(requests, flush_every)
     }));
@@ -464,6 +494,7 @@ struct Writer<'a, W: Write> {
     recorder: &'a Recorder,
     words: Vec<Word>,
     held: Held,
+    cpu_times: CpuTimes,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -479,6 +510,7 @@ impl<W: Write> Writer<'_, W> {
             let took_much = self.take_records(finish)?;
             if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
+                self.write_cpu_times()?;
                 self.trace.flush()?;
                 flushed = Instant::now();
                 requests.set_done(requested);
@@ -533,6 +565,21 @@ impl<W: Write> Writer<'_, W> {
             self.trace.write(thread, record, names, attempt)
         })?;
         Ok(is_much)
+    }
+
+    /// Writes the CPU times of the threads that have records in the trace.
+    fn write_cpu_times(&mut self) -> io::Result<()> {
+        if !self.recorder.settings.has_cpu_time {
+            return Ok(());
+        }
+        let mut rings = self.recorder.rings().unwrap_or_default();
+        rings.retain(|ring| ring.taken() > 0);
+        let Self {
+            trace, cpu_times, ..
+        } = self;
+        cpu_times.read(&rings, |ring, time| {
+            trace.write_cpu_time(ring.get(ControlWord::Number), time)
+        })
     }
 
     /// Says in a trace without spans why there are none: the program may have dropped the guard at

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::cpu_times::{CPU_TIME, CpuTime};
 use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::record::{Kind, Record};
 use super::span_tracks::{Attempt, Place, SpanTracks};
@@ -177,6 +178,14 @@ impl<W: Write> Trace<W> {
         let mut text = format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"i\",\"s\":\"{scope}\",");
         push_place(&mut text, &self.process, thread, ns);
         text.push_str(&format!(",\"args\":{{\"{key}\":{count}}}}}"));
+        self.output.write_all(text.as_bytes())
+    }
+
+    /// Writes a value of a thread's CPU time. Viewers tell the counters of the threads apart by `id`.
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+        let mut text = format!(",\n{{\"name\":\"{CPU_TIME}\",\"ph\":\"C\",\"id\":\"{thread}\",");
+        push_place(&mut text, &self.process, thread, time.ns);
+        text.push_str(&format!(",\"args\":{{\"ns\":{}}}}}", time.cpu_ns));
         self.output.write_all(text.as_bytes())
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
     pub(crate) has_locations: bool,
+    /// Whether the writer of the trace reads the threads' CPU times.
+    pub(crate) has_cpu_time: bool,
     /// The format of the trace; `None` if the name of the file decides.
     pub(crate) format: Option<TraceFormat>,
     pub(crate) is_compressed: bool,

@@ -12,6 +12,7 @@ use super::names::{Callsite, FieldNumbers, Seen, push_name};
 use super::proto::{
     Begun, Bytes, annotation, clocks as clock, defaults, event, interned, packet, trace, track,
 };
+use crate::trace::cpu_times::{CPU_TIME, CpuTime};
 use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::{Kind, Record};
@@ -25,19 +26,25 @@ const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
 /// The field whose value is the name of an event.
 const MESSAGE: &str = "message";
 
+/// The sequence of the threads' CPU times. They are read after the records were taken, so in the
+/// sequence of a thread they would be ahead of its next records. No thread has this number.
+const OF_CPU_TIMES: u64 = u64::MAX;
+
 /// Encodes records as packets.
 pub(super) struct Encoder {
     pub(super) bytes: Bytes,
     process: u32,
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
-    /// By the number of the thread; 0 for requests and the process.
+    /// By the number of the thread; 0 for requests and the process, [`OF_CPU_TIMES`].
     sequences: HashMap<u64, Sequence, KeyedState>,
     /// By address.
     callsites: HashMap<usize, Rc<Callsite>, KeyedState>,
     names: FieldNumbers,
     /// The numbers of counters' tracks, by name.
     counters: HashMap<Box<str>, u64>,
+    /// The numbers of the tracks of the threads' CPU times, by the number of the thread.
+    cpu_times: HashMap<u64, u64, KeyedState>,
     tracks: SpanTracks,
     flows: u64,
 }
@@ -95,6 +102,7 @@ impl Encoder {
             callsites: HashMap::default(),
             names: FieldNumbers::default(),
             counters: HashMap::new(),
+            cpu_times: HashMap::default(),
             tracks: SpanTracks::default(),
             flows: 0,
         };
@@ -139,7 +147,7 @@ impl Encoder {
         bytes.number(packet::FIRST_PACKET_ON_SEQUENCE, 1);
         let defaults = bytes.begin(packet::DEFAULTS);
         bytes.number(defaults::TIMESTAMP_CLOCK_ID, clock::OF_SEQUENCE);
-        if thread != 0 {
+        if thread != 0 && thread != OF_CPU_TIMES {
             let of_events = bytes.begin(defaults::TRACK_EVENT);
             bytes.number(event::TRACK_UUID, default_track);
             bytes.end(of_events);
@@ -177,8 +185,8 @@ impl Encoder {
         bytes.end(packet);
     }
 
-    /// Adds a track below another.
-    fn add_track(&mut self, uuid: u64, above: u64, name: &str, is_counter: bool) {
+    /// Adds a track below another: for a counter, if it has a `unit`.
+    fn add_track(&mut self, uuid: u64, above: u64, name: &str, unit: Option<u64>) {
         let bytes = &mut self.bytes;
         let packet = bytes.begin(trace::PACKET);
         bytes.number(packet::SEQUENCE_ID, 1);
@@ -186,8 +194,11 @@ impl Encoder {
         bytes.number(track::UUID, uuid);
         bytes.number(track::PARENT_UUID, above);
         bytes.text(track::NAME, &[name]);
-        if is_counter {
+        if let Some(unit) = unit {
             let counter = bytes.begin(track::COUNTER);
+            if unit != track::NO_UNIT {
+                bytes.number(track::UNIT, unit);
+            }
             bytes.end(counter);
         }
         bytes.end(descriptor);
@@ -246,7 +257,7 @@ impl Encoder {
                         TrackKind::Span
                     };
                     let name = callsite.map_or("?", |callsite| &callsite.name);
-                    self.add_track(uuid, self.track(kind, above), name, false);
+                    self.add_track(uuid, self.track(kind, above), name, None);
                 }
                 event.track = Some(uuid);
                 self.event(0, &event);
@@ -373,13 +384,39 @@ impl Encoder {
         let number = match self.counters.get(name) {
             Some(number) => *number,
             None => {
-                let number = self.counters.len() as u64 + 1;
-                self.counters.insert(name.into(), number);
                 let above = self.track(TrackKind::Process, 0);
-                self.add_track(self.track(TrackKind::Counter, number), above, name, true);
+                let number = self.add_counter(above, name, track::NO_UNIT);
+                self.counters.insert(name.into(), number);
                 number
             }
         };
+        self.counter_value(sequence, ns, number, value);
+    }
+
+    /// Adds a value of a thread's CPU time, and the counter's track below that of the thread if it
+    /// is new.
+    pub(super) fn cpu_time(&mut self, thread: u64, time: CpuTime) {
+        let number = match self.cpu_times.get(&thread) {
+            Some(number) => *number,
+            None => {
+                self.sequence(thread);
+                let above = self.track(TrackKind::Thread, self.sequences[&thread].id);
+                let number = self.add_counter(above, CPU_TIME, track::NANOSECONDS);
+                self.cpu_times.insert(thread, number);
+                number
+            }
+        };
+        self.counter_value(OF_CPU_TIMES, time.ns, number, Value::U64(time.cpu_ns));
+    }
+
+    /// Adds the track of a new counter, and returns the counter's number.
+    fn add_counter(&mut self, above: u64, name: &str, unit: u64) -> u64 {
+        let number = (self.counters.len() + self.cpu_times.len()) as u64 + 1;
+        self.add_track(self.track(TrackKind::Counter, number), above, name, Some(unit));
+        number
+    }
+
+    fn counter_value(&mut self, sequence: u64, ns: u64, number: u64, value: Value<'_>) {
         let track = self.track(TrackKind::Counter, number);
         self.sequence(sequence);
         let Some(sequence) = self.sequences.get_mut(&sequence) else {
