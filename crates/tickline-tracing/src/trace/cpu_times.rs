@@ -62,8 +62,7 @@ impl CpuTimes {
         rings: &[Arc<Ring>],
         mut write: impl FnMut(&Ring, CpuTime) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.threads
-            .retain(|_, last| last.ring.strong_count() > 0);
+        self.threads.retain(|_, last| last.ring.strong_count() > 0);
         for ring in rings {
             let Some(time) = ring.cpu_clock.and_then(CpuTime::read) else {
                 continue;
@@ -105,7 +104,11 @@ impl CpuTimes {
         }
         last.time = time;
         last.is_left_out = !is_changed;
-        if is_changed { write(ring, time) } else { Ok(()) }
+        if is_changed {
+            write(ring, time)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl<W: Write> TraceFile<W> {
         &mut self,
         thread: u64,
         record: &Record<'_>,
-        names: impl FnOnce(usize) -> Option<Arc<str>>,
+        names: impl Fn(usize) -> Option<Arc<str>>,
         attempt: Attempt,
     ) -> io::Result<bool> {
         let cut_values = match &mut self.text {

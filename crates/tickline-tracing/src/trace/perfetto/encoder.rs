@@ -248,7 +248,7 @@ impl Encoder {
                 self.event(thread, &event);
             }
             Kind::AsyncBegin => {
-                let (place, above) = self.tracks.begin(record.id, record.parent, record.ns);
+                let (place, above) = self.tracks.begin(record);
                 let uuid = self.track(TrackKind::Span, place.track);
                 if let Some(above) = above {
                     let kind = if above == 0 {
@@ -271,7 +271,7 @@ impl Encoder {
                 event.track = Some(self.track(TrackKind::Span, place.track));
                 let fields = mem::replace(&mut event.fields, Fields { bytes: &[] });
                 // A viewer ends the innermost slice of the track.
-                for _ in 0..lost {
+                for _ in lost {
                     self.event(0, &event);
                 }
                 event.fields = fields;
@@ -412,7 +412,12 @@ impl Encoder {
     /// Adds the track of a new counter, and returns the counter's number.
     fn add_counter(&mut self, above: u64, name: &str, unit: u64) -> u64 {
         let number = (self.counters.len() + self.cpu_times.len()) as u64 + 1;
-        self.add_track(self.track(TrackKind::Counter, number), above, name, Some(unit));
+        self.add_track(
+            self.track(TrackKind::Counter, number),
+            above,
+            name,
+            Some(unit),
+        );
         number
     }
 
