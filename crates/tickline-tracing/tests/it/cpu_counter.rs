@@ -1,4 +1,5 @@
 //! The CPU times of threads as counters of a trace.
+#![allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
 
 use std::fs;
 use std::sync::mpsc;
@@ -124,7 +125,10 @@ fn a_busy_thread_s_cpu_time_grows_no_faster_than_time() {
         panic!("{busy:?}")
     };
     // Each end is exact to within 50 us.
-    assert!(last.1 - first.1 <= (last.0 - first.0) as f64 * 1.01 + 1e5, "{busy:?}");
+    assert!(
+        last.1 - first.1 <= (last.0 - first.0) as f64 * 1.01 + 1e5,
+        "{busy:?}"
+    );
 }
 
 #[test]
@@ -142,7 +146,11 @@ fn the_counter_is_in_nanoseconds_below_the_thread() {
     let view = view_of(Chrome::builder().with_cpu_time(), |flusher| {
         busy_and_idle(flusher);
     });
-    let counters: Vec<_> = view.tracks.iter().filter(|(_, track)| track.is_counter).collect();
+    let counters: Vec<_> = view
+        .tracks
+        .iter()
+        .filter(|(_, track)| track.is_counter)
+        .collect();
     assert_eq!(counters.len(), 2, "{counters:?}");
     for (uuid, track) in counters {
         assert_eq!(track.unit, Some(Unit::TimeNs));
@@ -159,7 +167,7 @@ fn a_thread_that_has_ended_gets_no_value() {
         thread::scope(|scope| {
             let thread = spawn(scope, "ends", || {
                 info_span!("span").in_scope(|| ());
-                flush(flusher);
+                (0..3).for_each(|_| flush(flusher));
             });
             thread.join().unwrap();
         });
@@ -169,8 +177,8 @@ fn a_thread_that_has_ended_gets_no_value() {
         flush(flusher);
     });
     let values = values(&view, "ends");
-    assert_eq!(values.len(), 1, "{values:?}");
-    assert!(values[0].0 <= end_ns);
+    assert!(!values.is_empty());
+    assert!(values.iter().all(|(ns, _)| *ns <= end_ns), "{values:?}");
 }
 
 #[test]
@@ -195,10 +203,16 @@ fn json_has_counters_by_thread() {
     let busy = names.iter().find(|event| event["args"]["name"] == "busy");
     let busy = &busy.unwrap()["tid"];
     let counters = with("ph", "C");
-    let of_busy: Vec<_> = counters.iter().filter(|event| event["tid"] == *busy).collect();
+    let of_busy: Vec<_> = counters
+        .iter()
+        .filter(|event| event["tid"] == *busy)
+        .collect();
     assert!(of_busy.len() >= 4 && counters.len() > of_busy.len());
     for event in &of_busy {
-        assert_eq!((&event["name"], &event["id"]), (&"CPU time".into(), &busy.to_string().into()));
+        assert_eq!(
+            (&event["name"], &event["id"]),
+            (&"CPU time".into(), &busy.to_string().into())
+        );
     }
     let ns = |event: &serde_json::Value| event["args"]["ns"].as_u64().unwrap();
     assert!(of_busy.is_sorted_by(|first, second| ns(first) < ns(second)));
