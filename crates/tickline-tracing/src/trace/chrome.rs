@@ -10,9 +10,10 @@
 //! |---|---|---|
 //! | name | any other | `.pftrace`, `.perfetto-trace` |
 //! | viewers | ui.perfetto.dev, `chrome://tracing`, speedscope, scripts | ui.perfetto.dev, Perfetto's trace processor |
-//! | a record in the [bench](https://github.com/tickline/tickline/blob/main/benches/README.md), on threads' and on requests' tracks | 153, 201 bytes | 33, 57 bytes |
+//! | size ([measured](https://github.com/tickline/tickline/blob/main/benches/README.md)) | | about a quarter |
 //! | spans of a request that overlap | on tracks of their own | on tracks below the request's |
 //! | events with a field such as `counter.queue = 3` | counters | counters |
+//! | the CPU time of each thread ([`ChromeBuilder::with_cpu_time`]) | counters, told apart by the thread's number | counters below the threads |
 //! | `follows_from`, with [`Tracks::Requests`] | no | an arrow |
 //! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
 //! | compression | no | `ChromeBuilder::compressed` (feature `compression`) |
@@ -42,13 +43,14 @@
 //! | leaks its guard, or calls `exit` on the thread that made the trace | if the system then runs the thread's destructors: Linux with glibc, macOS |
 //! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
 //! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
-//! | is killed | no, up to 100 ms are missing; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
+//! | is killed | no, the records since the last write are missing: those of 100 ms, and more if the writer gets no CPU; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
 //!
 //! Viewers open an incomplete file. In Perfetto's format it ends with a whole packet or, after a
-//! `SIGKILL` during a write, with a truncated one. In JSON, "the `]` at the end of the JSON Array
-//! Format is optional" (ibid.). The file begins with `[` and an event, and a comma comes before
-//! each further event. Each write ends with a whole event. A `SIGKILL` during a write may truncate
-//! the last event, which Perfetto then leaves out. A loss of power may damage the file.
+//! `SIGKILL` during a write, with a truncated one. In a compressed file this packet is a block; each
+//! write ends a block. In JSON, "the `]` at the end of the JSON Array Format is optional" (ibid.).
+//! The file begins with `[` and an event, and a comma comes before each further event. Each write
+//! ends with a whole event. A `SIGKILL` during a write may truncate the last event, which Perfetto
+//! then leaves out. A loss of power may damage the file.
 //!
 //! # In a forked child
 //!
@@ -60,7 +62,8 @@
 //!
 //! The busy intervals of a thread are in order of time, and each `E` belongs to the last open `B` of
 //! its thread. The spans of requests come in groups, each in order of time. Each `e` comes after its
-//! `b`, and belongs to the last open `b` of its track (`id2`). Viewers sort the events.
+//! `b`, and belongs to the last open `b` of its track (`id2`). CPU times come at the end of a write.
+//! Viewers sort the events.
 //!
 //! # Cost
 //!

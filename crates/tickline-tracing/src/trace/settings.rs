@@ -96,8 +96,10 @@ macro_rules! settings {
             self
         }
 
-        /// Compresses the trace, in Perfetto's format. The file can be read up to the last flush, or
-        /// the last 256 KiB before their compression. The feature `compression` has the method.
+        /// Compresses the trace, in Perfetto's format, in blocks of at most about 256 KiB. Each flush
+        /// ends a block, so the file of a killed program has the same records as without compression,
+        /// but for the last block if the kill came during its write. The feature `compression` has
+        /// the method.
         #[cfg(feature = "compression")]
         pub fn compressed(mut self) -> Self {
             self.settings.is_compressed = true;
