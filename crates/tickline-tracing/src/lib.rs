@@ -97,9 +97,9 @@
 //! # Examples
 //!
 //! In [`examples/`](https://github.com/tickline/tickline/tree/main/crates/tickline-tracing/examples):
-//! `flight_recorder` (the trace of a killed server), `tokio_histograms` (tasks that move between
-//! threads), `beside_fmt` (close events, times, and a custom layer that reads the spans' times),
-//! `opentelemetry` (exported spans).
+//! `trace_file` (a trace for Perfetto), `flight_recorder` (the trace of a killed server),
+//! `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a
+//! custom layer that reads the spans' times), `opentelemetry` (exported spans).
 #![deny(unsafe_code)] // Exceptions: the memory of rings, and the views of it (`trace`).
 
 // The folders, in order: each uses only those above it.

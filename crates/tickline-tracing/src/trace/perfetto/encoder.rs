@@ -30,6 +30,11 @@ const MESSAGE: &str = "message";
 /// sequence of a thread they would be ahead of its next records. No thread has this number.
 const OF_CPU_TIMES: u64 = u64::MAX;
 
+/// The time at which the clock of a sequence begins. By the readings of the clocks, the zero of
+/// `CLOCK_MONOTONIC` may be some us before that of the time since the boot, and Perfetto's viewer fails
+/// at a time below zero. Earlier records have a time of another clock.
+const FIRST_NS: u64 = 1_000_000_000;
+
 /// Encodes records as packets.
 pub(super) struct Encoder {
     pub(super) bytes: Bytes,
@@ -136,7 +141,7 @@ impl Encoder {
         };
         entry.insert(Sequence {
             id,
-            last_ns: 0,
+            last_ns: FIRST_NS,
             callsites: Seen::default(),
             names: Seen::default(),
         });
@@ -157,7 +162,7 @@ impl Encoder {
         for (id, is_incremental) in [(clock::OF_SEQUENCE, true), (clock::MONOTONIC, false)] {
             let reading = bytes.begin(clock::CLOCKS);
             bytes.number(clock::ID, id);
-            bytes.number(clock::TIMESTAMP, 0);
+            bytes.number(clock::TIMESTAMP, FIRST_NS);
             if is_incremental {
                 bytes.number(clock::IS_INCREMENTAL, 1);
             }
