@@ -59,7 +59,7 @@ macro_rules! settings {
     () => {
         /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB, rounded up to a
         /// power of two. The system commits the memory when it is first used. An entered span takes
-        /// 40 bytes, a span of a request 64, an event 32. A field with a number adds 10 bytes; one
+        /// 40 bytes, a span of a request 72, an event 32. A field with a number adds 10 bytes; one
         /// with a text adds 4, and the text.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
