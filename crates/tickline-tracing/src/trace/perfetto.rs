@@ -4,7 +4,7 @@
 //! The packets of a thread are a sequence. A sequence has a clock of its own, whose times are
 //! differences to the packet before; a default track, that of the thread; and the names that its
 //! packets refer to by number. All packets of requests are one more sequence, whose events name
-//! their tracks:
+//! their tracks. So are the CPU times:
 //!
 //! ```text
 //! process --+-- thread --+-- CPU time   (a track for each thread; a counter, on request)
