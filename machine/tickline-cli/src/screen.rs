@@ -251,7 +251,7 @@ mod tests {
             vec!["rdtsc".to_owned(), "9.00".to_owned()],
             vec!["\u{1b}x".to_owned(), "-".to_owned()],
         ];
-        let [wide, narrow] = [20, 15].map(|columns| {
+        let [wide, narrow] = [16, 15].map(|columns| {
             let mut screen = screen(columns);
             screen.table(&["clock", "cost ns"], &rows);
             screen.text
@@ -261,5 +261,23 @@ mod tests {
             "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n"
         );
         assert_eq!(narrow.lines().next(), Some("  clock rdtsc:"));
+    }
+
+    #[test]
+    fn a_table_as_paragraphs_leaves_empty_cells_out() {
+        let row = ["0 and 1", "", "9"].map(str::to_owned).to_vec();
+        let mut screen = screen(20);
+        screen.table(&["CPUs", "found here", "ns"], &[row]);
+        assert_eq!(screen.text, "  CPUs 0 and 1: ns 9\n");
+    }
+
+    #[test]
+    fn lines_under_a_label_are_indented_to_its_end_from_60_columns_on() {
+        let second_line = |columns| {
+            let text = screen(columns).wrap("  fix: ", &"word ".repeat(20));
+            text.lines().nth(1).unwrap().to_owned()
+        };
+        assert!(second_line(60).starts_with("       word"));
+        assert!(second_line(59).starts_with("    word"));
     }
 }

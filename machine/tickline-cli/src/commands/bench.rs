@@ -164,4 +164,58 @@ mod tests {
         assert!(text.contains("it had a CPU for 66 % of the time"), "{text}");
         assert_eq!(disturbed(&[row(10.0)], None), None);
     }
+
+    #[test]
+    fn a_round_of_twice_the_time_has_not_lost_its_cpu() {
+        let row = |p90_ns| CostRow {
+            cost_ns: Some(10.0),
+            p90_ns: Some(p90_ns),
+            ..CostRow::default()
+        };
+        assert_eq!(disturbed(&[row(20.0)], None), None);
+        assert!(disturbed(&[row(20.1)], None).is_some());
+    }
+
+    #[test]
+    fn nine_tenths_of_a_cpu_are_enough() {
+        assert_eq!(disturbed(&[], Some(90.0)), None);
+        assert!(disturbed(&[], Some(89.9)).is_some());
+    }
+
+    #[test]
+    fn the_text_has_the_costs_and_the_long_run_of_each_clock() {
+        let document = Document {
+            costs: vec![CostRow {
+                clock: "rdtsc".to_owned(),
+                cost_ns: Some(9.0),
+                median_ns: Some(9.25),
+                p90_ns: Some(9.5),
+                ratio_to_counter: Some(1.0),
+                ..CostRow::default()
+            }],
+            bench: Some(BenchSummary {
+                rounds: 31,
+                calls: 1_000_000,
+                long_run: vec![LongRun {
+                    clock: "rdtsc",
+                    mean_ns: Some(10.5),
+                    total_s: Some(0.25),
+                }],
+                cpu_percent: Some(50.0),
+            }),
+            ..Document::default()
+        };
+        let text = text(&document);
+        let words: Vec<_> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        for part in [
+            "31 rounds over all clocks",
+            "rdtsc 9.00 9.25 9.50 1.00",
+            "1000000 calls of each clock",
+            "rdtsc 10.50 0.25",
+            "it had a CPU for 50 % of the time",
+        ] {
+            assert!(words.contains(part), "no {part} in {text}");
+        }
+    }
 }

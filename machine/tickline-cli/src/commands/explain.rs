@@ -205,6 +205,7 @@ mod tests {
             ("clocksource_slov", &["clocksource_slow"]),
             ("interposed", &["clock_interposed"]),
             ("expirry", &["expiry"]),
+            ("interp", &["clock_interposed"]),
             ("nonsense", &[]),
             ("", &[]),
         ] {
