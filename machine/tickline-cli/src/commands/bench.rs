@@ -1,7 +1,7 @@
 //! `tickline bench`: measures the costs of the clocks.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::args;
 use crate::document::Document;
@@ -27,9 +27,10 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let before_ns = cpu_ns();
     let costs = costs::measure(&calls, args.rounds, progress.part("costs", 0.0, 0.5));
     let long_run = costs::long_run(&calls, args.calls, progress.part("the long run", 0.5, 1.0));
-    let percent =
-        |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
-    let cpu_percent = before_ns.zip(cpu_ns()).map(percent);
+    let after_ns = cpu_ns();
+    let cpu_percent = before_ns
+        .zip(after_ns)
+        .map(|(before_ns, after_ns)| percent(before_ns, after_ns, start.elapsed()));
     let mut document = setup.document("bench", costs, None);
     progress.finish();
     document.bench = Some(BenchSummary {
@@ -40,6 +41,12 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     });
     output.emit(&document, &text(&document))?;
     Ok(document.exit())
+}
+
+/// The CPU time between two readings as a share of the elapsed time, percent.
+fn percent(before_ns: u64, after_ns: u64, elapsed: Duration) -> f64 {
+    let used_s = as_f64(after_ns.saturating_sub(before_ns)) / 1e9;
+    100.0 * used_s / elapsed.as_secs_f64()
 }
 
 /// The document as text.
@@ -174,6 +181,12 @@ mod tests {
         };
         assert_eq!(disturbed(&[row(20.0)], None), None);
         assert!(disturbed(&[row(20.1)], None).is_some());
+    }
+
+    #[test]
+    fn a_thread_that_ran_half_the_time_had_half_a_cpu() {
+        let found = percent(3_000_000_000, 4_000_000_000, Duration::from_secs(2));
+        assert!((found - 50.0).abs() < 1e-9, "{found}");
     }
 
     #[test]
