@@ -179,16 +179,20 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) fn columns() -> usize {
     const CONSOLE: usize = 80;
     const NO_TERMINAL: usize = 100;
-    let chosen = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
+    let chosen = std::env::var("COLUMNS").ok();
     chosen
-        .filter(|columns| *columns > 0)
+        .as_deref()
+        .and_then(chosen_columns)
         .unwrap_or_else(|| match terminal_size_of(io::stdout()) {
             Some((Width(columns), _)) => usize::from(columns),
             None if io::stdout().is_terminal() => CONSOLE,
             None => NO_TERMINAL,
         })
+}
+
+/// The width that the variable COLUMNS states; `None` if it is no width.
+fn chosen_columns(value: &str) -> Option<usize> {
+    value.parse().ok().filter(|columns| *columns != 0)
 }
 
 #[cfg(test)]
@@ -279,5 +283,19 @@ mod tests {
         };
         assert!(second_line(60).starts_with("       word"));
         assert!(second_line(59).starts_with("    word"));
+    }
+
+    #[test]
+    fn the_variable_states_a_width_above_0() {
+        for (value, expected) in [
+            ("72", Some(72)),
+            ("1", Some(1)),
+            ("0", None),
+            ("-1", None),
+            ("", None),
+            ("wide", None),
+        ] {
+            assert_eq!(chosen_columns(value), expected, "{value}");
+        }
     }
 }
