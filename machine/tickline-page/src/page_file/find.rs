@@ -96,7 +96,12 @@ pub(super) fn is_on_tmpfs(file: impl AsFd) -> bool {
 
 /// Reads the beginning of a file into `buffer`. Returns the bytes that were read.
 pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8]> {
-    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = openat(
+        CWD,
+        path,
+        OFlags::RDONLY.union(OFlags::CLOEXEC),
+        Mode::empty(),
+    )?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())
 }

@@ -142,3 +142,13 @@ fn a_negative_time_is_0() {
     assert_eq!(saturating_unsigned(-1), 0);
     assert_eq!(saturating_unsigned(7), 7);
 }
+
+#[test]
+fn a_reading_keeps_the_programs_error_number() {
+    set_errno(Errno(7));
+    {
+        let _preserved = PreserveErrno(Errno(7));
+        set_errno(Errno(9));
+    }
+    assert_eq!(errno::errno(), Errno(7));
+}
