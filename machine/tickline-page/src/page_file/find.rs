@@ -114,7 +114,7 @@ fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
     let mut id = [0; 16];
     for byte in &mut id {
         let (high, low) = (digits.next()?, digits.next()?);
-        *byte = u8::try_from(high * 16 + low).ok()?;
+        *byte = u8::try_from(high << 4 | low).ok()?;
     }
     digits.next().is_none().then_some(id)
 }

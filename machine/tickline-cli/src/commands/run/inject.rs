@@ -50,7 +50,7 @@ const TEXT_BYTES: u64 = 8 * 1024;
     reason = "the kernel reads the bits, not the sign"
 )]
 const fn bits(number: libc::c_int) -> u64 {
-    number as u64
+    number.cast_unsigned()
 }
 
 /// Arguments of mmap and mprotect (mmap(2)).
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(result(7), Ok(7));
         assert_eq!(result(-1), Err(Some(1)));
         assert_eq!(result(-4_095), Err(Some(4_095)));
-        assert_eq!(result(-4_096), Ok((-4_096_i64) as u64));
+        assert_eq!(result(-4_096), Ok((-4_096_i64).cast_unsigned()));
     }
 
     #[test]
