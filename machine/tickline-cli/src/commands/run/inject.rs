@@ -50,7 +50,7 @@ const TEXT_BYTES: u64 = 8 * 1024;
     reason = "the kernel reads the bits, not the sign"
 )]
 const fn bits(number: libc::c_int) -> u64 {
-    number.cast_unsigned()
+    number as u64
 }
 
 /// Arguments of mmap and mprotect (mmap(2)).
@@ -359,8 +359,9 @@ mod tests {
     /// Linux returns errors as -1 to -4095.
     #[test]
     fn a_system_call_returns_a_value_or_an_error() {
-        let result =
-            |number: i64| syscall_result(number as u64).map_err(|error| error.raw_os_error());
+        let result = |number: i64| {
+            syscall_result(number.cast_unsigned()).map_err(|error| error.raw_os_error())
+        };
         assert_eq!(result(0), Ok(0));
         assert_eq!(result(7), Ok(7));
         assert_eq!(result(-1), Err(Some(1)));
