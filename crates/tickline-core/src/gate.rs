@@ -44,8 +44,8 @@ mod tests;
 
 pub use facts::{Cost, Facts, Trust};
 
-pub use crate::clocksource::Clocksource;
-pub use crate::comparison::{CounterComparison, CounterDifference};
+use crate::clocksource::Clocksource;
+use crate::comparison::CounterComparison;
 use crate::shared::Figures;
 
 crate::named! {
@@ -274,10 +274,11 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// checks. If an earlier comparison found that they differ, only another one can open the gate: the
 /// kernel may have switched to the counter since.
 ///
-/// [`CounterDifference`] computes a comparison; its result belongs into [`Facts::comparison`].
+/// [`CounterDifference`](crate::comparison::CounterDifference) computes a comparison; its result belongs into [`Facts::comparison`].
 ///
 /// ```
-/// use tickline_core::gate::{Clocksource, Facts, needs_comparison};
+/// use tickline_core::clocksource::Clocksource;
+/// use tickline_core::gate::{Facts, needs_comparison};
 ///
 /// let mut facts = Facts::UNKNOWN;
 /// facts.matching_clocksource = Clocksource::Tsc;
@@ -387,7 +388,8 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 ///
 /// ```
 /// use tickline_core::gate::judge_missing_line;
-/// use tickline_core::{LineCell, SharedClock};
+/// use tickline_core::cell::LineCell;
+/// use tickline_core::shared::SharedClock;
 ///
 /// let clock: SharedClock = SharedClock::new(LineCell::new());
 /// let verdict = judge_missing_line(&clock.figures());

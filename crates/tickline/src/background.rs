@@ -10,7 +10,7 @@
 //!   resumed;
 //! - ends when its handle is dropped. In a forked child, which has no such thread, the drop does
 //!   not wait for it;
-//! - is known to run, or not to: [`BackgroundThread::is_running`].
+//! - has a handle that says whether it still runs: [`BackgroundThread::is_running`].
 //!
 //! Starting and dropping are not for signal handlers. On Linux a start uses the system calls of a
 //! start of the clock's thread with [`Probes::Full`](crate::Probes::Full). So don't start one for a

@@ -189,8 +189,11 @@ pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
 pub use reading::Reading;
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use sys::reference::OsClock;
-pub use tickline_core::cell::{Bounds, Line, Slope};
-pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
+pub use tickline_core::cell::Bounds;
+pub use tickline_core::comparison::{CounterComparison, CounterDifference};
+pub use tickline_core::gate::{Gate, Reason, Trust, Verdict};
+pub use tickline_core::line::{Line, Slope};
+pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 

@@ -35,13 +35,14 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Driver {
     /// The readers, without a thread. A call that finds the line's window passed recalibrates in
     /// place, if calls are frequent enough to pay for it. The global clock starts like this.
     Reader,
     /// A background thread. No reader recalibrates.
+    #[default]
     Thread,
     /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock with a
     /// [`Backend`](crate::Backend) has this driver, too. It has no control loop, so these calls do
@@ -62,10 +63,11 @@ pub enum Driver {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Probes {
     /// All that are of use: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
+    #[default]
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id. If a clock with full probes
     /// ran in the process before, then not even the process id. Minimal probes are for processes

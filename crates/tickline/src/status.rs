@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use tickline_core::gate::{CounterComparison, Gate, Reason, Verdict, first_closed};
+use tickline_core::comparison::CounterComparison;
+use tickline_core::gate::{Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::options::{Driver, EnvironmentSwitch};

@@ -16,8 +16,8 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
+use tickline_core::comparison::CounterComparison;
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
-use tickline_core::gate::CounterComparison;
 use tickline_core::reference::Reference;
 
 use crate::background::SleepingThread;

@@ -65,7 +65,7 @@ pub struct Facts {
     /// Whether the target has a counter.
     pub has_counter: bool,
     /// Whether the processor can swap the state of a clock:
-    /// [`has_atomics`](crate::cell::has_atomics).
+    /// [`has_atomics`](crate::state::has_atomics).
     pub has_atomics: bool,
     /// Whether the process may read the counter.
     pub may_read_counter: bool,

@@ -10,10 +10,11 @@ use super::{
     Clock, Coverage, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn,
 };
 use crate::cell::{StateCell, WindowedState};
+use crate::control::{Control, Outcome};
+use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, ReadingSource};
 use crate::state::Phase;
-use crate::{Control, Counter, Outcome};
 
 /// A kind of reading, ns.
 type Read = fn(&Clock, &View<'_>) -> i64;

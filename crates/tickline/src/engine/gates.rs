@@ -12,10 +12,11 @@
 
 use core::sync::atomic::Ordering;
 
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{Step, Ticket};
 use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
-use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
+use tickline_core::gate::{Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
 use super::Engine;

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use tickline_core::gate::Clocksource;
+use tickline_core::clocksource::Clocksource;
 use tickline_core::try_lock::LockToken;
 
 use super::{STACK_BYTES, WakeCause};

@@ -46,7 +46,7 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tickline_core::gate::Clocksource;
+    use tickline_core::clocksource::Clocksource;
 
     use super::*;
     use crate::options::Probes;

@@ -1,7 +1,9 @@
 //! The verdicts on whole machines: who may use the counter, by which trust, and after what.
 
 use super::machines::*;
-use crate::gate::{Clocksource, CounterComparison, Gate, Reason, Trust};
+use crate::clocksource::Clocksource;
+use crate::comparison::CounterComparison;
+use crate::gate::{Gate, Reason, Trust};
 
 /// The kernel keeps time with the counter.
 #[test]

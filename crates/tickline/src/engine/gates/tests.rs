@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tickline_core::cell::{StateCell, WindowedState};
+use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
-use tickline_core::gate::{Cost, CounterComparison};
+use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 

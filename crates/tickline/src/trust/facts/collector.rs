@@ -9,8 +9,10 @@
 //!
 //! The collector makes no decision, does not allocate, and may run in a signal handler.
 
+use tickline_core::clocksource::Clocksource;
+use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
+use tickline_core::gate::{Cost, Facts, Reason};
 use tickline_core::reference::Reference;
 
 use super::cost::measure_cost;
@@ -177,7 +179,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| may_measure && facts.may_read_counter);
         facts.has_counter = COUNTER.is_some();
-        facts.has_atomics = tickline_core::cell::has_atomics();
+        facts.has_atomics = tickline_core::state::has_atomics();
         facts.is_invariant = is_counter_invariant();
         facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
