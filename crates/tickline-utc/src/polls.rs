@@ -173,7 +173,7 @@ fn read_clocksource() -> Clocksource {
 /// A reading without the counter, which does not serve, or by which the claim has ended.
 #[cold]
 pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
-    latch.by_raw(|| {
+    latch.read_by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.
         Some(RawMoment {
@@ -195,5 +195,5 @@ fn a_claim_ends_if_the_clock_is_set() {
         })
     };
     Polls::default().record_clock_set(&shared);
-    assert_eq!(shared.latch.by_raw(now), Err(UtcUnknown::Disrupted));
+    assert_eq!(shared.latch.read_by_raw(now), Err(UtcUnknown::Disrupted));
 }

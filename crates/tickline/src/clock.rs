@@ -208,10 +208,8 @@ impl Clock {
     /// impl Backend for Stopped {
     ///     fn now(&self) -> Instant { Instant::from_nanos(1_000) }
     ///     fn unix_now(&self) -> UnixTime { UnixTime::from_secs(1_893_456_000) }
-    ///     fn reading(&self) -> Reading<Instant> { Reading::new(self.now(), self.now(), self.now()) }
-    ///     fn unix_reading(&self) -> Reading<UnixTime> {
-    ///         Reading::new(self.unix_now(), self.unix_now(), self.unix_now())
-    ///     }
+    ///     fn reading(&self) -> Reading<Instant> { Reading::exact(self.now()) }
+    ///     fn unix_reading(&self) -> Reading<UnixTime> { Reading::exact(self.unix_now()) }
     ///     fn state(&self) -> ClockState { ClockState::Mock }
     /// }
     ///

@@ -42,13 +42,13 @@ impl Backend for Own {
     fn reading(&self) -> Reading<Instant> {
         let ns = self.now().as_nanos();
         let [earliest, latest] = [ns - 2, ns + 3].map(Instant::from_nanos);
-        Reading::new(earliest, self.now(), latest)
+        Reading::new(self.now(), earliest..=latest)
     }
 
     fn unix_reading(&self) -> Reading<UnixTime> {
         let ns = self.unix_now().as_nanos();
         let [earliest, latest] = [ns - 20, ns + 30].map(UnixTime::from_nanos);
-        Reading::new(earliest, self.unix_now(), latest).by_counter()
+        Reading::from_counter(self.unix_now(), earliest..=latest)
     }
 
     fn state(&self) -> ClockState {
@@ -168,11 +168,10 @@ impl Backend for Panics {
         UnixTime::UNIX_EPOCH
     }
     fn reading(&self) -> Reading<Instant> {
-        Reading::new(Instant::ZERO, Instant::ZERO, Instant::ZERO)
+        Reading::exact(Instant::ZERO)
     }
     fn unix_reading(&self) -> Reading<UnixTime> {
-        let time = self.unix_now();
-        Reading::new(time, time, time)
+        Reading::exact(self.unix_now())
     }
     fn state(&self) -> ClockState {
         ClockState::Unavailable

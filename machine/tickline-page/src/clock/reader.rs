@@ -282,10 +282,9 @@ fn bounded<T: Copy + Ord>(
 ) -> Reading<T> {
     let [earliest, time, latest] =
         [before_ns, ns, after_ns.saturating_add(1)].map(|ns| from_nanos(saturating_unsigned(ns)));
-    let reading = Reading::new(earliest, time, latest);
     match source {
-        PageSource::Line => reading.by_counter(),
-        PageSource::Os => reading,
+        PageSource::Line => Reading::from_counter(time, earliest..=latest),
+        PageSource::Os => Reading::new(time, earliest..=latest),
     }
 }
 
