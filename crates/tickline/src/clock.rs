@@ -17,8 +17,8 @@ use crate::backend::Backend;
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
+use crate::settings::{Driver, Probes, Settings};
 use crate::status::Status;
 use crate::thread::ClockThread;
 use crate::unix_time::UnixTime;
@@ -376,13 +376,7 @@ impl Clock {
     /// nothing with a line for each CPU either: only the clock's thread can calibrate these. With a
     /// [`Backend`] there is no control loop, and the call does nothing.
     pub fn maintain(&self) -> Duration {
-        if self.engine().backend.is_some() {
-            return Duration::from_nanos(self.engine().interval_ns());
-        }
-        let iteration = self.engine().iterate_for_program();
-        Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| {
-            iteration.next_in_ns
-        }))
+        Duration::from_nanos(self.engine().iterate_for_program())
     }
 
     /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop

@@ -29,7 +29,7 @@ use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
 
-use crate::options::LinePerCpu;
+use crate::settings::LinePerCpu;
 use crate::status::{ClockState, CpuStatus};
 use crate::sys;
 use crate::sys::reference::OsClock;

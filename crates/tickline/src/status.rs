@@ -6,7 +6,8 @@ use tickline_core::comparison::CounterComparison;
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
-use crate::options::{Driver, EnvironmentSwitch};
+use crate::environment::EnvironmentSwitch;
+use crate::settings::Driver;
 
 /// The clock that readings come from, and why.
 ///

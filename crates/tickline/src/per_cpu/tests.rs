@@ -13,7 +13,7 @@ use tickline_core::try_lock::LockToken;
 use super::calibrations::CpuCalibrations;
 use super::*;
 use crate::engine::Engine;
-use crate::options::{Driver, Settings};
+use crate::settings::{Driver, Settings};
 use crate::sys::{CpuMask, StoppableSleep};
 use crate::thread::ClockThread;
 

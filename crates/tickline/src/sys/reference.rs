@@ -2,7 +2,7 @@
 
 use tickline_core::reference::Reference;
 
-use crate::options::Probes;
+use crate::settings::Probes;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]

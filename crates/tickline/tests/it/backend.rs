@@ -204,3 +204,42 @@ fn a_panic_of_a_backend_ends_the_process() {
     assert!(!text.contains("the panic was caught"), "{text}");
     assert!(error.contains("a backend's bug"), "{error}");
 }
+
+/// Its counter is switched off and on at each question.
+#[derive(Debug, Default)]
+struct Alternates(AtomicU64);
+
+impl Backend for Alternates {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::UNIX_EPOCH
+    }
+    fn reading(&self) -> Reading<Instant> {
+        Reading::exact(self.now())
+    }
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        Reading::exact(self.unix_now())
+    }
+    fn state(&self) -> ClockState {
+        if self.0.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+            ClockState::Fallback(Reason::DisabledByProgram)
+        } else {
+            ClockState::Fast
+        }
+    }
+}
+
+#[test]
+fn a_statuss_state_follows_from_its_verdicts() {
+    let clock = Clock::from_backend(Arc::new(Alternates::default()));
+    for _ in 0..4 {
+        let status = clock.status();
+        let by_verdicts = match status.reason() {
+            Some(reason) => ClockState::Fallback(reason),
+            None => ClockState::Fast,
+        };
+        assert_eq!(status.state, by_verdicts);
+    }
+}

@@ -10,7 +10,7 @@ use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 
 use super::*;
-use crate::options::{Driver, Settings};
+use crate::settings::{Driver, Settings};
 use crate::status::{ClockState, Status};
 use crate::trust::facts::injected;
 
@@ -144,7 +144,7 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             assume_invariant: true,
             ..Settings::DEFAULT
         });
-        let found = Conclusion {
+        let found = Judged {
             closed_by: None,
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,

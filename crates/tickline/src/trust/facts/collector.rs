@@ -17,8 +17,8 @@ use tickline_core::reference::Reference;
 
 use super::cost::measure_cost;
 use super::cpu::{is_counter_invariant, is_virtual};
-use super::environment::environment_switch;
-use crate::options::{EnvironmentSwitch, Probes};
+use crate::environment::{EnvironmentSwitch, environment_switch};
+use crate::settings::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
 
