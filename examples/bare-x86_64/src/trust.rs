@@ -37,7 +37,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         say!(
             "gate {}: {}",
             verdict.gate.code(),
-            verdict.closed_by.map_or("open", Reason::code)
+            verdict.closed_by().map_or("open", Reason::code)
         );
     }
     gate::first_closed(verdicts)

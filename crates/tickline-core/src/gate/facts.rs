@@ -48,9 +48,9 @@ pub struct Cost {
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let mut facts = Facts::UNKNOWN;
-/// assert_eq!(judge(Gate::Supported, &facts).closed_by, Some(Reason::NoCounter));
+/// assert_eq!(judge(Gate::Supported, &facts).closed_by(), Some(Reason::NoCounter));
 /// facts.has_counter = true;
-/// assert_ne!(judge(Gate::Supported, &facts).closed_by, Some(Reason::NoCounter));
+/// assert_ne!(judge(Gate::Supported, &facts).closed_by(), Some(Reason::NoCounter));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -162,7 +162,7 @@ impl Engine {
             .for_each(|verdict| self.record_verdict(*verdict));
         Judged {
             closed_by: first_closed(verdicts),
-            unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
+            unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by(),
             clocksource: facts.clocksource,
         }
     }
@@ -200,8 +200,8 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn record_verdict(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
-        let code = match verdict.warning {
-            None => code(verdict.closed_by),
+        let code = match verdict.warning() {
+            None => code(verdict.closed_by()),
             warning => code(warning) | WARNING,
         };
         // ORDERING: Relaxed, a single value. The keeper's word, which the judge exchanges
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {
-        self.recorded_verdict(gate).closed_by
+        self.recorded_verdict(gate).closed_by()
     }
 
     /// Whether Unix time comes from the OS clock, by the last judgement.

@@ -271,7 +271,7 @@ fn a_reason_names_the_gate_that_it_closes() {
     for (machine, trust) in every_machine_and_trust() {
         for comparison in [CounterComparison::Pending, machine.comparison] {
             for verdict in machine.verdicts(trust, comparison) {
-                let named = verdict.closed_by.map(Reason::gate);
+                let named = verdict.closed_by().map(Reason::gate);
                 if verdict.gate != Gate::UnixCost && named.is_some() {
                     assert_eq!(named, Some(verdict.gate), "{machine:?}");
                 }
@@ -285,7 +285,7 @@ fn a_reason_names_the_gate_that_it_closes() {
 fn no_machine_warns_without_a_cost_that_does() {
     for machine in all() {
         for gate in Gate::ALL {
-            assert_eq!(machine.verdict(*gate).warning, None, "{machine:?}");
+            assert_eq!(machine.verdict(*gate).warning(), None, "{machine:?}");
         }
     }
 }

@@ -111,7 +111,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (40, 39, 300)) else {
         return;
     };
-    let warning = status.verdict(Gate::Cost).warning;
+    let warning = status.verdict(Gate::Cost).warning();
     assert_eq!(
         (status.state, status.unix_reason(), warning),
         (ClockState::Fast, None, SLOW)
