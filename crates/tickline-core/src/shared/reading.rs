@@ -31,9 +31,8 @@ const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACIN
 /// must not read the counter to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
-/// The source of a reading.
+/// The source of a reading. A third one would be a breaking change: a reading has no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ReadingSource {
     /// The line.
     Line {
