@@ -223,7 +223,7 @@ impl Backend for Alternates {
         Reading::exact(self.unix_now())
     }
     fn state(&self) -> ClockState {
-        if self.0.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+        if self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
             ClockState::Fallback(Reason::DisabledByProgram)
         } else {
             ClockState::Fast
