@@ -87,7 +87,7 @@ mod tests {
         Clock::global().maintain();
         let status = status_when(|status| status.is_judged, Duration::from_secs(10));
         let closed_by =
-            [Gate::Supported, Gate::Readable].map(|gate| status.verdict(gate).closed_by);
+            [Gate::Supported, Gate::Readable].map(|gate| status.verdict(gate).closed_by());
         assert_eq!(admitted_counter().is_ok(), closed_by == [None, None]);
     }
 
