@@ -1,7 +1,7 @@
 //! The measurement for criterion.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
@@ -11,7 +11,9 @@ use crate::backend::error::Error;
 use crate::backend::incidents::Incidents;
 use crate::backend::readings::{Elapsed, PairClock, Start};
 use crate::backend::session::Session;
-use crate::backend::settings::Settings;
+use crate::backend::settings::{Counting, Settings};
+use crate::backend::taken::NotSubtracted;
+use crate::backend::thread_meter::ThreadMeter;
 
 /// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
 /// than the cost of its readings gets this time, because criterion refuses a benchmark with a
@@ -72,6 +74,8 @@ struct Shared {
     pair_clock: PairClock,
     /// The running clock, or the reason why the OS clock measures instead.
     session: Result<Session, Error>,
+    /// What measures the time that the kernel takes from samples.
+    meter: Result<ThreadMeter, NotSubtracted>,
     settings: Settings,
 }
 
@@ -119,12 +123,32 @@ impl CounterTime {
         session: Result<Session, Error>,
         settings: Settings,
     ) -> Self {
+        let meter = match &session {
+            Err(_) => Err(NotSubtracted::WallTime),
+            Ok(_) if settings.counting == Counting::All => Err(NotSubtracted::Included),
+            Ok(session) => ThreadMeter::calibrate(clock, session.observations().scale.ns_per_tick),
+        };
         Self {
             shared: Arc::new(Shared {
                 pair_clock: clock,
                 session,
+                meter,
                 settings,
             }),
+        }
+    }
+
+    /// Prints, once in a process, why nothing is subtracted, unless the program has chosen that.
+    pub(crate) fn print_not_subtracted(&self) {
+        static FIRST: Once = Once::new();
+        match self.not_subtracted() {
+            None | Some(NotSubtracted::Included | NotSubtracted::WallTime) => {}
+            Some(reason) => self.settings().messages.print_once(
+                &FIRST,
+                &format_args!(
+                    "time that the kernel takes from samples is not subtracted: {reason}"
+                ),
+            ),
         }
     }
 
@@ -169,6 +193,13 @@ impl CounterTime {
         self.shared.session.as_ref().err()
     }
 
+    /// The reason why nothing is subtracted from samples that lost the CPU; `None` if it is
+    /// subtracted. [`Incidents`] says how much.
+    #[must_use]
+    pub fn not_subtracted(&self) -> Option<NotSubtracted> {
+        self.shared.meter.as_ref().err().copied()
+    }
+
     /// The incidents so far; empty if the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
@@ -182,12 +213,24 @@ impl Measurement for CounterTime {
 
     #[inline]
     fn start(&self) -> Start {
-        self.pair_clock().start()
+        let before = self
+            .shared
+            .meter
+            .as_ref()
+            .ok()
+            .and_then(ThreadMeter::before);
+        self.pair_clock().start_after(before)
     }
 
     #[inline]
     fn end(&self, start: Start) -> Elapsed {
-        start.end()
+        let before = start.before;
+        let reads = start.reads();
+        let mut elapsed = Elapsed::from_pair(reads);
+        if let Ok(meter) = &self.shared.meter {
+            elapsed.taken = meter.after(before.as_ref(), &reads);
+        }
+        elapsed
     }
 
     #[inline]
@@ -204,7 +247,8 @@ impl Measurement for CounterTime {
         Elapsed::default()
     }
 
-    /// The sample in ns, minus the cost of its readings; at least an attosecond. criterion calls
+    /// The sample in ns, minus the cost of its readings, and minus the time that the kernel took
+    /// from the thread; at least an attosecond. criterion calls
     /// this once for each sample, after it has taken the sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));

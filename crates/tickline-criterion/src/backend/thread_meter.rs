@@ -1,0 +1,252 @@
+//! Reads what the kernel says about a thread before and after its samples.
+//!
+//! # Which pairs are measured
+//!
+//! criterion does not say whether a sample is one pair (`iter`), or many (`iter_batched`,
+//! `iter_custom`). A reading is three system calls, which is little beside a sample of
+//! milliseconds, but longer than many a batch. So the length of the last pair decides, on each
+//! thread:
+//!
+//! - After a long pair ([`LONG_NS`]), the next one is expected to be long. The thread's times are
+//!   read before its start and after its end.
+//! - After a short pair, nothing is read before a start. After the end of a pair, they are read if
+//!   the pair was long, or if the last reading is as old as a long pair. What was taken from a long
+//!   pair is then known except for the gap since that reading, and `taken.rs` takes this into
+//!   account.
+//!
+//! All of these readings are outside of the pair. Nothing is taken off a short pair: a loss of the
+//! CPU makes a pair long, unless the loss is short itself.
+//!
+//! A file of `/proc` is about the thread that opened it, so each thread has its own, and a forked
+//! child opens it anew. A pair that began on another thread, or before a fork, is not measured.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickline::background::process_token;
+
+use crate::backend::readings::{PairClock, PairReads};
+use crate::backend::taken::{MeterScale, NotSubtracted, Reading, Taken, ThreadTimes};
+use crate::number::{as_f64, round};
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+use other as system;
+
+/// The shortest long pair. Two readings take about 2 us (AMD EPYC under KVM), 4 % of it, and are
+/// not in its time. A scheduler lets a thread wait for milliseconds.
+const LONG_NS: f64 = 50_000.0;
+
+/// The number of readings that calibrate the meter.
+const TRIALS: usize = 33;
+
+/// A CPU clock whose calls seem to take longer is not used: its steps are too long, or a tracer
+/// stops the thread at each call.
+const MAX_CALLS_NS: f64 = 25_000.0;
+
+thread_local! {
+    static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
+}
+
+/// Measures what the kernel takes from the calling thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadMeter {
+    clock: PairClock,
+    scale: MeterScale,
+    long_ticks: u64,
+}
+
+impl ThreadMeter {
+    /// Measures the cost of the calls.
+    pub(crate) fn calibrate(clock: PairClock, ns_per_tick: f64) -> Result<Self, NotSubtracted> {
+        let mut meter = Self {
+            clock,
+            scale: MeterScale {
+                ns_per_tick,
+                calls_ns: 0,
+            },
+            long_ticks: round(LONG_NS / ns_per_tick),
+        };
+        let mut costs_ns = [0.0; TRIALS];
+        for cost_ns in &mut costs_ns {
+            *cost_ns = with_thread(|thread| thread.calls_ns(&meter))
+                .flatten()
+                .ok_or(system::MISSING)?;
+        }
+        meter.scale.calls_ns = usual_calls_ns(costs_ns).ok_or(NotSubtracted::CpuClock)?;
+        Ok(meter)
+    }
+
+    /// The thread's times before a pair that is about to start; `None` if they are unknown.
+    pub(crate) fn before(&self) -> Option<Reading> {
+        with_thread(|thread| {
+            let Thread {
+                file,
+                history,
+                number,
+                ..
+            } = thread;
+            history.before(|| read_before(*number, file.as_ref()?, self.clock))
+        })
+        .flatten()
+    }
+
+    /// What was taken from a pair that has ended, and before which the times were `before`.
+    pub(crate) fn after(&self, before: Option<&Reading>, pair: &PairReads) -> Taken {
+        let taken = with_thread(|thread| {
+            let Thread {
+                file,
+                history,
+                number,
+                ..
+            } = thread;
+            let read = || read_after(*number, file.as_ref()?, self.clock);
+            let times = history.after(pair, self.long_ticks, read)?;
+            let before = before.filter(|before| before.thread == *number)?;
+            Some(Taken::between(before, pair, &times, &self.scale))
+        });
+        match taken.flatten() {
+            Some(taken) => taken,
+            None if pair.ticks() < self.long_ticks => Taken::default(),
+            None => Taken::unknown(self.scale.ns(pair.ticks())),
+        }
+    }
+}
+
+/// The median cost, if the CPU clock has steps that are short enough.
+fn usual_calls_ns(mut costs_ns: [f64; TRIALS]) -> Option<u64> {
+    costs_ns.sort_unstable_by(f64::total_cmp);
+    let usual_ns = crate::number::middle(&costs_ns);
+    // A clock with long steps shows no progress, so its calls seem to cost less than nothing.
+    (0.0..=MAX_CALLS_NS)
+        .contains(&usual_ns)
+        .then(|| round(usual_ns))
+}
+
+/// What is known about a thread.
+#[derive(Debug)]
+struct Thread {
+    /// A number that no other thread has.
+    number: u64,
+    /// The process in which the thread was met. A forked child inherits this value.
+    process: u64,
+    /// `None` if the file can't be read.
+    file: Option<system::ThreadFile>,
+    history: History,
+}
+
+impl Thread {
+    fn new(process: u64) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            // ORDERING: Relaxed, because only the number itself matters: each call gets another
+            // one. It pairs with no other access.
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            process,
+            file: system::ThreadFile::open(system::SCHEDSTAT),
+            history: History::default(),
+        }
+    }
+
+    /// The progress of the CPU clock around an empty pair, less the window. It may be negative.
+    /// `None` if the times are unknown.
+    fn calls_ns(&self, meter: &ThreadMeter) -> Option<f64> {
+        let file = self.file.as_ref()?;
+        let before = read_before(self.number, file, meter.clock)?;
+        let pair = meter.clock.start().reads();
+        let after = read_after(self.number, file, meter.clock)?;
+        let window_ns = meter.scale.ns(pair.end_ticks.saturating_sub(before.ticks));
+        let progress_ns = after.times.cpu_ns.saturating_sub(before.times.cpu_ns);
+        Some(as_f64(progress_ns) - as_f64(window_ns))
+    }
+}
+
+/// Calls `action` with what is known about this thread; `None` if the thread is ending.
+fn with_thread<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
+    THREAD
+        .try_with(|slot| {
+            let mut slot = slot.try_borrow_mut().ok()?;
+            let process = process_token();
+            if slot.as_ref().is_none_or(|thread| thread.process != process) {
+                *slot = Some(Thread::new(process));
+            }
+            slot.as_mut().map(action)
+        })
+        .ok()
+        .flatten()
+}
+
+/// Reads a thread's times before a pair: the CPU clock last, so that the gap is short.
+fn read_before(thread: u64, file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+    let (run_delay_ns, blocked) = (file.run_delay_ns()?, system::blocked()?);
+    let cpu_ns = system::cpu_ns()?;
+    Some(Reading {
+        thread,
+        ticks: clock.ticks(),
+        times: ThreadTimes {
+            cpu_ns,
+            run_delay_ns,
+            blocked,
+        },
+    })
+}
+
+/// Reads a thread's times after a pair: the CPU clock first.
+fn read_after(thread: u64, file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+    let cpu_ns = system::cpu_ns()?;
+    let ticks = clock.ticks();
+    Some(Reading {
+        thread,
+        ticks,
+        times: ThreadTimes {
+            cpu_ns,
+            run_delay_ns: file.run_delay_ns()?,
+            blocked: system::blocked()?,
+        },
+    })
+}
+
+/// The last reading and the last pair of a thread.
+#[derive(Debug, Default)]
+struct History {
+    last: Option<Reading>,
+    /// Whether the last pair was short.
+    is_short: bool,
+}
+
+impl History {
+    /// The times before a pair: read now, unless a short pair is expected.
+    fn before(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<Reading> {
+        if !self.is_short || self.last.is_none() {
+            self.last = read();
+        }
+        self.last
+    }
+
+    /// The times after a long pair; `None` after a short one.
+    fn after(
+        &mut self,
+        pair: &PairReads,
+        long_ticks: u64,
+        read: impl FnOnce() -> Option<Reading>,
+    ) -> Option<ThreadTimes> {
+        self.is_short = pair.ticks() < long_ticks;
+        let is_recent = self
+            .last
+            .is_some_and(|last| pair.end_ticks.saturating_sub(last.ticks) < long_ticks);
+        if !self.is_short || !is_recent {
+            self.last = read();
+        }
+        let long = self.last.filter(|_| !self.is_short)?;
+        Some(long.times)
+    }
+}
+
+#[cfg(test)]
+mod tests;
