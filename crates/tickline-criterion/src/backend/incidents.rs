@@ -129,6 +129,13 @@ impl Subtracted {
     }
 }
 
+/// The time, in ms.
+impl fmt::Display for Subtracted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} ms", self.time.as_secs_f64() * 1e3)
+    }
+}
+
 /// The incidents while samples were taken, since the [`CounterTime`](crate::CounterTime) was made.
 /// The text is printed when the last clone of the `CounterTime` is dropped: a line for each kind of
 /// incident that happened.
@@ -194,9 +201,17 @@ impl fmt::Display for Incidents {
         } = self;
         let mut lines = Vec::new();
         if *subtracted > 0 {
+            let causes: Vec<String> = [
+                (waited, "of waiting for a CPU"),
+                (interrupted, "of the hypervisor, interrupts or a CPU quota"),
+            ]
+            .into_iter()
+            .filter(|(part, _)| part.samples > 0)
+            .map(|(part, cause)| format!("{part} {cause} (in {})", part.samples))
+            .collect();
             lines.push(format!(
-                "{subtracted} of {samples} samples lost the CPU, and this time was subtracted: {:.1?} of waiting for a CPU (in {}), {:.1?} of the hypervisor, interrupts or a CPU quota (in {})",
-                waited.time, waited.samples, interrupted.time, interrupted.samples
+                "{subtracted} of {samples} samples lost the CPU, and this time was subtracted: {}",
+                causes.join(", ")
             ));
         }
         if *unmeasured > 0 {
@@ -365,8 +380,19 @@ mod tests {
         }
         assert_eq!(
             observations.incidents(&open.events).to_string(),
-            "2 of 3 samples lost the CPU, and this time was subtracted: 3.5ms of waiting for a CPU (in 2), \
-             30.0\u{b5}s of the hypervisor, interrupts or a CPU quota (in 1)"
+            "2 of 3 samples lost the CPU, and this time was subtracted: 3.500 ms of waiting for a CPU (in 2), \
+             0.030 ms of the hypervisor, interrupts or a CPU quota (in 1)"
+        );
+    }
+
+    #[test]
+    fn a_cause_for_which_nothing_was_subtracted_is_not_named() {
+        let mut observations = observations(&status());
+        observations.count_taken(&taken(0, 1_000_000, 0), 1e6);
+        let incidents = observations.incidents.to_string();
+        assert!(
+            !incidents.contains("waiting") && incidents.contains("1.000 ms of the hypervisor"),
+            "{incidents}"
         );
     }
 

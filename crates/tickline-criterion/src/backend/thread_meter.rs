@@ -4,15 +4,15 @@
 //!
 //! criterion does not say whether a sample is one pair (`iter`), or many (`iter_batched`,
 //! `iter_custom`). A reading is three system calls, which is little beside a sample of
-//! milliseconds, but longer than many a batch. So the length of the last pair decides, on each
+//! milliseconds, but longer than many a batch. So the lengths of the last pairs decide, on each
 //! thread:
 //!
-//! - After a long pair ([`LONG_NS`]), the next one is expected to be long. The thread's times are
-//!   read before its start and after its end.
-//! - After a short pair, nothing is read before a start. After the end of a pair, they are read if
-//!   the pair was long, or if the last reading is as old as a long pair. What was taken from a long
-//!   pair is then known except for the gap since that reading, and `taken.rs` takes this into
-//!   account.
+//! - Usually the next pair is expected to be long ([`LONG_NS`]). The thread's times are read before
+//!   its start and after its end.
+//! - After some short pairs ([`SHORT_PAIRS`]), nothing is read before a start. After the end of a
+//!   pair, the times are read if the pair was long, or if the last reading is as old as a long pair.
+//!   What was taken from a long pair is then known except for the gap since that reading, and
+//!   `taken.rs` takes this into account.
 //!
 //! All of these readings are outside of the pair. Nothing is taken off a short pair: a loss of the
 //! CPU makes a pair long, unless the loss is short itself.
@@ -42,6 +42,11 @@ use other as system;
 /// The shortest long pair. Two readings take about 2 us (AMD EPYC under KVM), 4 % of it, and are
 /// not in its time. A scheduler lets a thread wait for milliseconds.
 const LONG_NS: f64 = 50_000.0;
+
+/// After so many short pairs in a row, further ones are expected. The first samples of a short
+/// benchmark with `iter` may be short, although they are one pair each: criterion makes each sample
+/// longer than the one before by the length of the first.
+const SHORT_PAIRS: u32 = 3;
 
 /// The number of readings that calibrate the meter.
 const TRIALS: usize = 33;
@@ -212,18 +217,22 @@ fn read_after(thread: u64, file: &system::ThreadFile, clock: PairClock) -> Optio
     })
 }
 
-/// The last reading and the last pair of a thread.
+/// The last reading and the last pairs of a thread.
 #[derive(Debug, Default)]
 struct History {
     last: Option<Reading>,
-    /// Whether the last pair was short.
-    is_short: bool,
+    /// The number of short pairs since the last long one.
+    short_pairs: u32,
 }
 
 impl History {
+    fn expects_short(&self) -> bool {
+        self.short_pairs >= SHORT_PAIRS
+    }
+
     /// The times before a pair: read now, unless a short pair is expected.
     fn before(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<Reading> {
-        if !self.is_short || self.last.is_none() {
+        if !self.expects_short() || self.last.is_none() {
             self.last = read();
         }
         self.last
@@ -236,15 +245,19 @@ impl History {
         long_ticks: u64,
         read: impl FnOnce() -> Option<Reading>,
     ) -> Option<ThreadTimes> {
-        self.is_short = pair.ticks() < long_ticks;
         let is_recent = self
             .last
             .is_some_and(|last| pair.end_ticks.saturating_sub(last.ticks) < long_ticks);
-        if !self.is_short || !is_recent {
+        if pair.ticks() >= long_ticks {
+            self.short_pairs = 0;
+            self.last = read();
+            return self.last.map(|last| last.times);
+        }
+        self.short_pairs = self.short_pairs.saturating_add(1);
+        if self.expects_short() && !is_recent {
             self.last = read();
         }
-        let long = self.last.filter(|_| !self.is_short)?;
-        Some(long.times)
+        None
     }
 }
 
