@@ -41,6 +41,7 @@
 
 use std::ffi::c_long;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Add;
 
 use crate::backend::readings::PairReads;
@@ -66,8 +67,8 @@ pub(crate) struct ThreadTimes {
 /// A reading of a thread's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The number of the thread that it is about.
-    pub(crate) thread: u64,
+    /// A number that no other reading has.
+    pub(crate) id: NonZeroU64,
     /// The counter after the CPU clock was read.
     pub(crate) ticks: u64,
     pub(crate) times: ThreadTimes,
@@ -202,7 +203,7 @@ mod tests {
     /// blocked as `during` says.
     fn taken_after_gap(gap_ns: u64, during: ThreadTimes) -> Taken {
         let before = Reading {
-            thread: 1,
+            id: NonZeroU64::MIN,
             ticks: 1_000_000,
             times: ThreadTimes {
                 cpu_ns: 5_000_000_000,
@@ -339,7 +340,7 @@ mod tests {
     #[test]
     fn times_that_step_back_do_not_overflow() {
         let before = Reading {
-            thread: 1,
+            id: NonZeroU64::MIN,
             ticks: 500,
             times: ThreadTimes {
                 cpu_ns: 9,

@@ -18,9 +18,11 @@
 //! CPU makes a pair long, unless the loss is short itself.
 //!
 //! A file of `/proc` is about the thread that opened it, so each thread has its own, and a forked
-//! child opens it anew. A pair that began on another thread, or before a fork, is not measured.
+//! child opens it anew. A pair that began on another thread or before a fork is not measured, nor is
+//! a pair around other pairs.
 
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickline::background::process_token;
@@ -88,39 +90,33 @@ impl ThreadMeter {
         Ok(meter)
     }
 
-    /// The thread's times before a pair that is about to start; `None` if they are unknown.
-    pub(crate) fn before(&self) -> Option<Reading> {
+    /// Reads the thread's times before a pair that is about to start. `None` if they are unknown.
+    pub(crate) fn before(&self) -> Option<NonZeroU64> {
         with_thread(|thread| {
-            let Thread {
-                file,
-                history,
-                number,
-                ..
-            } = thread;
-            history.before(|| read_before(*number, file.as_ref()?, self.clock))
+            let Thread { file, history, .. } = thread;
+            history.before(|| read_before(file.as_ref()?, self.clock))
         })
         .flatten()
     }
 
-    /// What was taken from a pair that has ended, and before which the times were `before`.
-    pub(crate) fn after(&self, before: Option<&Reading>, pair: &PairReads) -> Taken {
-        let taken = with_thread(|thread| {
-            let Thread {
-                file,
-                history,
-                number,
-                ..
-            } = thread;
-            let read = || read_after(*number, file.as_ref()?, self.clock);
-            let times = history.after(pair, self.long_ticks, read)?;
-            let before = before.filter(|before| before.thread == *number)?;
-            Some(Taken::between(before, pair, &times, &self.scale))
-        });
-        match taken.flatten() {
-            Some(taken) => taken,
-            None if pair.ticks() < self.long_ticks => Taken::default(),
+    /// What was taken from a pair that has ended, and for which [`before`](Self::before) returned
+    /// this.
+    pub(crate) fn after(&self, before: Option<NonZeroU64>, pair: &PairReads) -> Taken {
+        match self.readings(before, pair) {
+            _ if pair.ticks() < self.long_ticks => Taken::default(),
+            Some((before, after)) => Taken::between(&before, pair, &after.times, &self.scale),
             None => Taken::unknown(self.scale.ns(pair.ticks())),
         }
+    }
+
+    /// The readings before and after a long pair that has just ended; `None` if they are unknown.
+    fn readings(&self, before: Option<NonZeroU64>, pair: &PairReads) -> Option<(Reading, Reading)> {
+        with_thread(|thread| {
+            let Thread { file, history, .. } = thread;
+            let read = || read_after(file.as_ref()?, self.clock);
+            history.after(before, pair, self.long_ticks, read)
+        })
+        .flatten()
     }
 }
 
@@ -137,8 +133,6 @@ fn usual_calls_ns(mut costs_ns: [f64; TRIALS]) -> Option<u64> {
 /// What is known about a thread.
 #[derive(Debug)]
 struct Thread {
-    /// A number that no other thread has.
-    number: u64,
     /// The process in which the thread was met. A forked child inherits this value.
     process: u64,
     /// `None` if the file can't be read.
@@ -148,11 +142,7 @@ struct Thread {
 
 impl Thread {
     fn new(process: u64) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
-            // ORDERING: Relaxed, because only the number itself matters: each call gets another
-            // one. It pairs with no other access.
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             process,
             file: system::ThreadFile::open(system::SCHEDSTAT),
             history: History::default(),
@@ -163,9 +153,9 @@ impl Thread {
     /// `None` if the times are unknown.
     fn calls_ns(&self, meter: &ThreadMeter) -> Option<f64> {
         let file = self.file.as_ref()?;
-        let before = read_before(self.number, file, meter.clock)?;
+        let before = read_before(file, meter.clock)?;
         let pair = meter.clock.start().reads();
-        let after = read_after(self.number, file, meter.clock)?;
+        let after = read_after(file, meter.clock)?;
         let window_ns = meter.scale.ns(pair.end_ticks.saturating_sub(before.ticks));
         let progress_ns = after.times.cpu_ns.saturating_sub(before.times.cpu_ns);
         Some(as_f64(progress_ns) - as_f64(window_ns))
@@ -187,34 +177,41 @@ fn with_thread<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
         .flatten()
 }
 
-/// Reads a thread's times before a pair: the CPU clock last, so that the gap is short.
-fn read_before(thread: u64, file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+/// Reads this thread's times before a pair: the CPU clock last, so that the gap is short.
+fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
     let (run_delay_ns, blocked) = (file.run_delay_ns()?, system::blocked()?);
     let cpu_ns = system::cpu_ns()?;
-    Some(Reading {
-        thread,
-        ticks: clock.ticks(),
-        times: ThreadTimes {
-            cpu_ns,
-            run_delay_ns,
-            blocked,
-        },
-    })
+    let times = ThreadTimes {
+        cpu_ns,
+        run_delay_ns,
+        blocked,
+    };
+    Some(reading(clock.ticks(), times))
 }
 
-/// Reads a thread's times after a pair: the CPU clock first.
-fn read_after(thread: u64, file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+/// Reads this thread's times after a pair: the CPU clock first.
+fn read_after(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
     let cpu_ns = system::cpu_ns()?;
     let ticks = clock.ticks();
-    Some(Reading {
-        thread,
+    let times = ThreadTimes {
+        cpu_ns,
+        run_delay_ns: file.run_delay_ns()?,
+        blocked: system::blocked()?,
+    };
+    Some(reading(ticks, times))
+}
+
+/// A reading with a number of its own.
+fn reading(ticks: u64, times: ThreadTimes) -> Reading {
+    static READINGS: AtomicU64 = AtomicU64::new(0);
+    // ORDERING: Relaxed, because only the number itself matters: each call gets another one. It
+    // pairs with no other access.
+    let readings = READINGS.fetch_add(1, Ordering::Relaxed);
+    Reading {
+        id: NonZeroU64::MIN.saturating_add(readings),
         ticks,
-        times: ThreadTimes {
-            cpu_ns,
-            run_delay_ns: file.run_delay_ns()?,
-            blocked: system::blocked()?,
-        },
-    })
+        times,
+    }
 }
 
 /// The last reading and the last pairs of a thread.
@@ -230,31 +227,33 @@ impl History {
         self.short_pairs >= SHORT_PAIRS
     }
 
-    /// The times before a pair: read now, unless a short pair is expected.
-    fn before(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<Reading> {
+    /// The reading before a pair: made now, unless a short pair is expected.
+    fn before(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<NonZeroU64> {
         if !self.expects_short() || self.last.is_none() {
             self.last = read();
         }
-        self.last
+        self.last.map(|last| last.id)
     }
 
-    /// The times after a long pair; `None` after a short one.
+    /// The readings before and after a long pair. `None` after a short one, or if the reading
+    /// `before` was not the last one: the pair began on another thread, or was around other pairs.
     fn after(
         &mut self,
+        before: Option<NonZeroU64>,
         pair: &PairReads,
         long_ticks: u64,
         read: impl FnOnce() -> Option<Reading>,
-    ) -> Option<ThreadTimes> {
-        let is_recent = self
-            .last
-            .is_some_and(|last| pair.end_ticks.saturating_sub(last.ticks) < long_ticks);
+    ) -> Option<(Reading, Reading)> {
+        let last = self.last;
         if pair.ticks() >= long_ticks {
             self.short_pairs = 0;
             self.last = read();
-            return self.last.map(|last| last.times);
+            let before = last.filter(|last| Some(last.id) == before);
+            return before.zip(self.last);
         }
         self.short_pairs = self.short_pairs.saturating_add(1);
-        if self.expects_short() && !is_recent {
+        let is_old = |last: Reading| pair.end_ticks.saturating_sub(last.ticks) >= long_ticks;
+        if self.expects_short() && last.is_none_or(is_old) {
             self.last = read();
         }
         None

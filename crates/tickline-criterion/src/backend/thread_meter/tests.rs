@@ -23,13 +23,23 @@ fn pair(start_ticks: u64, ticks: u64) -> PairReads {
 
 fn reading(ticks: u64) -> Option<Reading> {
     Some(Reading {
-        thread: 1,
+        id: id(ticks)?,
         ticks,
         times: ThreadTimes {
             cpu_ns: ticks,
             ..ThreadTimes::default()
         },
     })
+}
+
+/// The number of the reading at this time.
+fn id(ticks: u64) -> Option<NonZeroU64> {
+    NonZeroU64::new(ticks)
+}
+
+/// The readings at two times.
+fn readings(before: u64, after: u64) -> Option<(Reading, Reading)> {
+    reading(before).zip(reading(after))
 }
 
 fn must_not_read() -> Option<Reading> {
@@ -44,28 +54,25 @@ fn history(short_pairs: u32, last_ticks: u64) -> History {
     }
 }
 
-fn times(ticks: u64) -> Option<ThreadTimes> {
-    reading(ticks).map(|reading| reading.times)
-}
-
 #[test]
 fn a_pair_after_a_long_one_has_readings_of_its_own() {
     let mut history = history(0, 500);
-    assert_eq!(history.before(|| reading(700)), reading(700));
-    let after = history.after(&pair(710, LONG_TICKS), LONG_TICKS, || reading(1_800));
-    assert_eq!(after, times(1_800));
+    assert_eq!(history.before(|| reading(700)), id(700));
+    let pair = pair(710, LONG_TICKS);
+    let after = history.after(id(700), &pair, LONG_TICKS, || reading(1_800));
+    assert_eq!(after, readings(700, 1_800));
 }
 
 #[test]
 fn the_first_pair_of_a_thread_has_a_reading_before_its_start() {
-    assert_eq!(History::default().before(|| reading(700)), reading(700));
+    assert_eq!(History::default().before(|| reading(700)), id(700));
 }
 
 #[test]
 fn nothing_is_read_around_short_pairs_that_follow_each_other() {
     let mut history = history(SHORT_PAIRS, 500);
-    assert_eq!(history.before(must_not_read), reading(500));
-    let after = history.after(&pair(710, 10), LONG_TICKS, must_not_read);
+    assert_eq!(history.before(must_not_read), id(500));
+    let after = history.after(id(500), &pair(710, 10), LONG_TICKS, must_not_read);
     assert_eq!(after, None);
 }
 
@@ -74,8 +81,9 @@ fn nothing_is_read_around_short_pairs_that_follow_each_other() {
 fn among_short_pairs_the_last_reading_is_renewed() {
     let mut history = history(SHORT_PAIRS, 500);
     let late = pair(500 + LONG_TICKS, 10);
-    assert_eq!(history.after(&late, LONG_TICKS, || reading(1_600)), None);
-    assert_eq!(history.before(must_not_read), reading(1_600));
+    let after = history.after(id(500), &late, LONG_TICKS, || reading(1_600));
+    assert_eq!(after, None);
+    assert_eq!(history.before(must_not_read), id(1_600));
 }
 
 /// Symptom: in a short benchmark, the sample after the first one was unsure, because that one was
@@ -84,29 +92,41 @@ fn among_short_pairs_the_last_reading_is_renewed() {
 fn a_few_short_pairs_do_not_change_what_is_expected() {
     let mut history = History::default();
     for at in 1..SHORT_PAIRS.into() {
-        assert_eq!(history.before(|| reading(at)), reading(at));
-        history.after(&pair(at, 10), LONG_TICKS, must_not_read);
+        assert_eq!(history.before(|| reading(at)), id(at));
+        history.after(id(at), &pair(at, 10), LONG_TICKS, must_not_read);
     }
-    assert_eq!(history.before(|| reading(700)), reading(700));
-    history.after(&pair(710, 10), LONG_TICKS, must_not_read);
-    assert_eq!(history.before(must_not_read), reading(700));
+    assert_eq!(history.before(|| reading(700)), id(700));
+    history.after(id(700), &pair(710, 10), LONG_TICKS, must_not_read);
+    assert_eq!(history.before(must_not_read), id(700));
 }
 
 #[test]
 fn a_long_pair_after_short_ones_is_compared_with_the_last_reading() {
     let mut history = history(SHORT_PAIRS, 500);
-    assert_eq!(history.before(must_not_read), reading(500));
-    let after = history.after(&pair(600, LONG_TICKS), LONG_TICKS, || reading(1_700));
-    assert_eq!(after, times(1_700));
-    assert_eq!(history.before(|| reading(1_800)), reading(1_800));
+    assert_eq!(history.before(must_not_read), id(500));
+    let pair = pair(600, LONG_TICKS);
+    let after = history.after(id(500), &pair, LONG_TICKS, || reading(1_700));
+    assert_eq!(after, readings(500, 1_700));
+    assert_eq!(history.before(|| reading(1_800)), id(1_800));
 }
 
 #[test]
 fn times_that_can_no_longer_be_read_are_unknown() {
     let mut history = history(0, 500);
     assert_eq!(history.before(|| None), None);
-    let after = history.after(&pair(600, LONG_TICKS), LONG_TICKS, || None);
+    let after = history.after(None, &pair(600, LONG_TICKS), LONG_TICKS, || reading(1_700));
     assert_eq!(after, None);
+}
+
+#[test]
+fn a_pair_around_other_pairs_is_unknown() {
+    let mut history = history(0, 500);
+    let outer = history.before(|| reading(700));
+    let inner = history.before(|| reading(800));
+    let of_inner = history.after(inner, &pair(810, LONG_TICKS), LONG_TICKS, || reading(1_900));
+    assert_eq!(of_inner, readings(800, 1_900));
+    let of_outer = history.after(outer, &pair(710, 1_300), LONG_TICKS, || reading(2_100));
+    assert_eq!(of_outer, None);
 }
 
 #[test]
@@ -142,12 +162,11 @@ fn meter() -> Option<ThreadMeter> {
     })
 }
 
-/// Whether nothing at all is known about a long pair that began with this reading and ends on this
-/// thread.
-fn is_unknown(meter: &ThreadMeter, before: Option<&Reading>) -> bool {
+/// Whether nothing is known about a long pair that began with this reading and ends on this thread.
+fn is_unknown(meter: &ThreadMeter, before: Option<NonZeroU64>) -> bool {
     let start_ticks = meter.clock.ticks();
     let pair = pair(start_ticks, LONG_TICKS);
-    meter.after(before, &pair) == Taken::unknown(LONG_TICKS)
+    meter.readings(before, &pair).is_none()
 }
 
 /// A file of `/proc` would show the other thread's times.
@@ -156,20 +175,24 @@ fn a_pair_that_began_on_another_thread_is_unknown() {
     let Some(meter) = meter() else { return };
     let elsewhere = std::thread::spawn(move || meter.before()).join();
     let elsewhere = elsewhere.expect("a thread").expect("a reading");
-    let here = meter.before().expect("a reading");
-    assert_ne!(here.thread, elsewhere.thread);
-    assert!(is_unknown(&meter, Some(&elsewhere)));
+    meter.before().expect("a reading");
+    assert!(is_unknown(&meter, Some(elsewhere)));
 }
 
 /// In the child of a fork, the inherited file is the parent's.
 #[test]
 fn a_pair_that_began_before_a_fork_is_unknown() {
     let Some(meter) = meter() else { return };
-    let before = meter.before().expect("a reading");
-    with_thread(|thread| thread.process = 0).expect("this thread");
-    assert!(is_unknown(&meter, Some(&before)));
-    let after = meter.before().expect("a reading");
-    assert_ne!(before.thread, after.thread, "the file was opened anew");
+    let before = meter.before();
+    assert!(!is_unknown(&meter, before), "the same process");
+    let before = meter.before();
+    with_thread(|thread| {
+        thread.process = 0;
+        thread.file = None;
+    })
+    .expect("this thread");
+    assert!(is_unknown(&meter, before));
+    assert!(!is_unknown(&meter, meter.before()), "a file of its own");
 }
 
 #[test]
@@ -178,11 +201,10 @@ fn a_pair_is_unknown_if_the_file_can_t_be_read() {
     with_thread(|thread| thread.file = None).expect("this thread");
     assert_eq!(meter.before(), None);
     assert!(is_unknown(&meter, None));
-    assert_eq!(
-        meter.after(None, &pair(meter.clock.ticks(), 1)),
-        Taken::default(),
-        "a short pair"
-    );
+    let long = pair(meter.clock.ticks(), LONG_TICKS);
+    assert_eq!(meter.after(None, &long), Taken::unknown(LONG_TICKS));
+    let short = pair(meter.clock.ticks(), 1);
+    assert_eq!(meter.after(None, &short), Taken::default());
     assert_eq!(
         ThreadMeter::calibrate(meter.clock, 1.0).err(),
         Some(system::MISSING)
