@@ -47,7 +47,8 @@
 //! Browsers, compilers and other tests use the CPU, too. Meanwhile the benchmark waits, and
 //! `WallTime` counts this time. On Linux, `CounterTime` subtracts from each sample the time in
 //! which the thread did not run. All benchmarks get this with the two lines above: a plain `iter`
-//! needs no other change. At the end the crate prints how much it subtracted:
+//! needs no other change. At the end the crate prints how much it subtracted, here in `under_load`
+//! of [`benches`](https://github.com/tickline/tickline/blob/main/benches/README.md):
 //!
 //! ```text
 //! tickline: 79 of 1000 samples lost the CPU, and this time was subtracted: 711.104 ms of waiting for a CPU (in 79)
@@ -62,9 +63,9 @@
 //! | a move to another CPU | the CPU's id, which comes with the counter | no; it is counted, and printed |
 //!
 //! - The kernel is asked before the start and after the end, outside of the measured interval. Both
-//!   together take about 3 us a sample.
-//! - The subtracted time is a difference of the counter and of the thread's CPU clock. A sample of
-//!   which the kernel took less than 0.1 % and 1 us stays as the counter measured it. More than the
+//!   together take about 4 us a sample.
+//! - The subtracted time is a difference of the counter and of the thread's CPU clock. If it is at
+//!   most 0.1 % of the sample and 1 us, the sample stays as the counter measured it. More than the
 //!   sample's interval is never subtracted.
 //! - **Waits of the routine itself count**: a sleep, a lock, I/O. If the thread blocked in a sample,
 //!   nothing is subtracted from that sample. If such a sample may have lost 1 % of its time or more
@@ -74,9 +75,8 @@
 //!   longer than 50 us, the lost time is known except for the time since the last reading, which is
 //!   usually at most 50 us. [`BenchPairs`] excludes such iterations instead.
 //! - What other programs leave behind stays in the sample: after a wait the caches and branch
-//!   predictors are cold. `under_load` in
-//!   [`benches`](https://github.com/tickline/tickline/blob/main/benches/README.md) measures this
-//!   remaining error, for other programs that only compute and for those that empty the caches.
+//!   predictors are cold. `under_load` measures this remaining error, beside programs that only
+//!   compute, and beside programs that empty the caches.
 //! - Only the thread that measures is watched. If a routine waits for threads of its own, the time
 //!   that others took from those threads counts.
 //! - A routine that sends packets to itself has the kernel do a part of its work in interrupts. If
@@ -236,7 +236,7 @@
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
 //! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
 //! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. A sample of 50 us
-//! or longer costs about 3 us more than with `WallTime`, outside of its time. As long as the
+//! or longer costs about 4 us more than with `WallTime`, outside of its time. As long as the
 //! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
 //! Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a

@@ -216,7 +216,7 @@ impl fmt::Display for Incidents {
         }
         if *unmeasured > 0 {
             lines.push(format!(
-                "{unmeasured} of {samples} samples may have lost the CPU for 1 % of their time or more, and it could not be told from the routine's own waits"
+                "{unmeasured} of {samples} samples may contain 1 % or more of others' time, which could not be told from the routine's own: the thread blocked, or the batches were short"
             ));
         }
         if *moved > 0 {
@@ -411,7 +411,7 @@ mod tests {
         }
         let text = observations.incidents(&open.events).to_string();
         assert!(
-            text.contains("\n2 of 3 samples may have lost the CPU for 1 % of their time or more"),
+            text.contains("\n2 of 3 samples may contain 1 % or more of others' time"),
             "{text}"
         );
     }
