@@ -510,18 +510,20 @@ impl<W: Write> Writer<'_, W> {
         for ring in self.recorder.rings().unwrap_or_default() {
             // This is loaded before the records are taken, so no record can follow after the end.
             let has_ended = ring.has_ended();
-            let from = ring.take(&mut self.words);
-            is_much |= self.words.len() as u64 > ring.capacity() / 4;
-            let thread = ring.get(ControlWord::Number);
-            if from == 0 && !self.words.is_empty() {
-                self.trace.write_name(thread, &ring.name())?;
-            }
-            for record in Records::new(&self.words, from) {
-                if Held::wants(&record) {
-                    self.held.add(thread, &record);
-                } else {
-                    let names = |address| self.recorder.callsite(address);
-                    self.trace.write(thread, &record, names, Attempt::Last)?;
+            let (thread, end) = (ring.get(ControlWord::Number), ring.end());
+            is_much |= end - ring.taken() > ring.capacity() / 4;
+            while ring.taken() < end {
+                let from = ring.take(end, &mut self.words);
+                if from == 0 {
+                    self.trace.write_name(thread, &ring.name())?;
+                }
+                for record in Records::new(&self.words, from) {
+                    if Held::wants(&record) {
+                        self.held.add(thread, &record);
+                    } else {
+                        let names = |address| self.recorder.callsite(address);
+                        self.trace.write(thread, &record, names, Attempt::Last)?;
+                    }
                 }
             }
             if has_ended {

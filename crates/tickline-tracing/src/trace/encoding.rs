@@ -38,7 +38,7 @@ impl Type {
     fn from_number(number: u8) -> Option<Self> {
         use Type::{CutText, F64, False, I64, Text, True, U64};
         let types = [False, True, I64, U64, F64, Text, CutText];
-        types.into_iter().find(|known| *known as u8 == number)
+        types.get(usize::from(number)).copied()
     }
 }
 
@@ -199,6 +199,7 @@ pub(crate) struct Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Field<'a>> {
         let ([kind, name], mut rest) = self.bytes.split_first_chunk()?;
         let name = if kind & NAME_FOLLOWS == 0 {

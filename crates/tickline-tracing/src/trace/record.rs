@@ -68,10 +68,7 @@ impl Kind {
             Unrepeated,
             Follows,
         ];
-        kinds
-            .into_iter()
-            .find(|kind| *kind as u64 == number)
-            .unwrap_or(Rest)
+        kinds.get(index(number)).copied().unwrap_or(Rest)
     }
 
     /// The number of words before the payload, the record's head: kind and length, the time, the
@@ -166,6 +163,7 @@ impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     /// The next record. Skips the unused rest of a block.
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         loop {
             let kind_and_length = u64::from_le_bytes(*self.words.first()?);

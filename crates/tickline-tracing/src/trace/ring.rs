@@ -86,6 +86,9 @@ const NAME: Range<usize> = ControlWord::Taken as usize + 1..CONTROL_WORDS;
 /// The number of words before the blocks.
 pub(crate) const CONTROL_WORDS: usize = 32;
 
+/// The limit of words that a reader takes at once, 64 KiB: the copies stay in the CPU's cache.
+const TAKEN_AT_ONCE: u64 = 2 * BLOCK;
+
 /// The words for a ring of at least `bytes` bytes: at least four blocks, and a power of two.
 pub(crate) fn capacity(bytes: usize) -> usize {
     let block = index(BLOCK) * 8;
@@ -376,16 +379,19 @@ impl Ring {
     }
 
     /// The position of the end of the records.
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `publish`.
         self.control_word(ControlWord::WritePosition)
             .load(Ordering::Acquire)
     }
 
-    /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
-    /// position of the first record.
-    pub(crate) fn take(&self, words: &mut Vec<Word>) -> u64 {
-        let (from, end) = (self.taken(), self.end());
+    /// Copies the records before the position `until` that were not taken yet, but at most
+    /// [`TAKEN_AT_ONCE`] words, and lets the thread overwrite them. Returns the position of the
+    /// first record.
+    pub(crate) fn take(&self, until: u64, words: &mut Vec<Word>) -> u64 {
+        let from = self.taken();
+        // No record crosses the end of a block.
+        let end = until.min((from & !(BLOCK - 1)) + TAKEN_AT_ONCE);
         words.clear();
         words.extend((from..end).map(|position| copy(self.word(position))));
         self.set_taken(end);

@@ -413,7 +413,7 @@ mod tests {
         let reader = Woken::new();
         reader.write(BLOCK / 2);
         for ring in reader.recorder.rings().unwrap() {
-            ring.take(&mut Vec::new());
+            ring.take(ring.end(), &mut Vec::new());
         }
         reader.write(BLOCK);
         assert!(!reader.is_woken_soon());

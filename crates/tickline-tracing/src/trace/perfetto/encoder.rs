@@ -2,10 +2,7 @@
 
 use core::mem;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use super::clocks::ClockReadings;
 use super::names::{Callsite, FieldNumbers, Seen, push_name};
@@ -31,11 +28,14 @@ pub(super) struct Encoder {
     process: u32,
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
-    /// By the number of the thread; 0 for requests and the process.
-    sequences: HashMap<u64, Sequence, KeyedState>,
-    /// By address.
-    callsites: HashMap<usize, Rc<Callsite>, KeyedState>,
-    names: FieldNumbers,
+    sequences: Vec<Sequence>,
+    /// The indices of the sequences, by the number of the thread; 0 for requests and the process.
+    indices: HashMap<u64, usize, KeyedState>,
+    /// The thread and the index of the sequence that was asked for last.
+    last: (u64, usize),
+    pub(super) names: FieldNumbers,
+    /// The number of values so far that were cut.
+    pub(super) cut_values: u64,
     /// The numbers of counters' tracks, by name.
     counters: HashMap<Box<str>, u64>,
     tracks: SpanTracks,
@@ -91,9 +91,11 @@ impl Encoder {
             bytes: Bytes::default(),
             process,
             salt: hasher.hash_one((process, name, &readings.0)) % (1 << 16),
-            sequences: HashMap::default(),
-            callsites: HashMap::default(),
+            sequences: Vec::new(),
+            indices: HashMap::default(),
+            last: (0, 0),
             names: FieldNumbers::default(),
+            cut_values: 0,
             counters: HashMap::new(),
             tracks: SpanTracks::default(),
             flows: 0,
@@ -119,14 +121,24 @@ impl Encoder {
         (number << 2 | kind as u64) << 16 | self.salt | u64::from(number == 0)
     }
 
-    /// Adds the sequence of this thread, if it is new: its clock and its default track.
-    fn sequence(&mut self, thread: u64) {
-        let id = self.sequences.len() as u64 + 1;
+    /// The index of this thread's sequence. Most records are of the same thread as the one before.
+    #[inline]
+    fn sequence(&mut self, thread: u64) -> usize {
+        if self.last.0 != thread || self.sequences.is_empty() {
+            let index = self.indices.get(&thread).copied();
+            self.last = (thread, index.unwrap_or_else(|| self.add_sequence(thread)));
+        }
+        self.last.1
+    }
+
+    /// Adds the sequence of this thread: its clock and its default track. Returns its index.
+    #[cold]
+    fn add_sequence(&mut self, thread: u64) -> usize {
+        let index = self.sequences.len();
+        let id = index as u64 + 1;
         let default_track = self.track(TrackKind::Thread, id);
-        let Entry::Vacant(entry) = self.sequences.entry(thread) else {
-            return;
-        };
-        entry.insert(Sequence {
+        self.indices.insert(thread, index);
+        self.sequences.push(Sequence {
             id,
             last_ns: 0,
             callsites: Seen::default(),
@@ -157,11 +169,11 @@ impl Encoder {
         }
         bytes.end(snapshot);
         bytes.end(packet);
+        index
     }
 
     pub(super) fn name_thread(&mut self, thread: u64, name: &str) {
-        self.sequence(thread);
-        let id = self.sequences[&thread].id;
+        let id = self.sequence(thread) as u64 + 1;
         let uuid = self.track(TrackKind::Thread, id);
         let bytes = &mut self.bytes;
         let packet = bytes.begin(trace::PACKET);
@@ -196,26 +208,6 @@ impl Encoder {
 
     /// Adds a record. Returns false for the end of a span that must wait for another record.
     pub(super) fn record(
-        &mut self,
-        thread: u64,
-        record: &Record<'_>,
-        names: impl FnOnce(usize) -> Option<Arc<str>>,
-        attempt: Attempt,
-    ) -> bool {
-        let new = self.callsites.len() as u64 + 1;
-        // The callsite is shared, so that the methods can borrow the rest.
-        let callsite = (record.callsite != 0).then(|| {
-            let callsite = self.callsites.entry(record.callsite).or_insert_with(|| {
-                let names = names(record.callsite);
-                let names = names.as_deref().unwrap_or("?\0?");
-                Rc::new(Callsite::new(new, names, &mut self.names))
-            });
-            Rc::clone(callsite)
-        });
-        self.record_of(thread, record, callsite.as_deref(), attempt)
-    }
-
-    fn record_of(
         &mut self,
         thread: u64,
         record: &Record<'_>,
@@ -279,17 +271,16 @@ impl Encoder {
     }
 
     /// Adds an event, without its counters, and the names that its sequence does not have yet.
-    fn event(&mut self, sequence: u64, event: &TrackEvent<'_>) {
-        self.sequence(sequence);
+    fn event(&mut self, thread: u64, event: &TrackEvent<'_>) {
+        let index = self.sequence(thread);
         let Self {
             bytes,
             sequences,
             names,
+            cut_values,
             ..
         } = self;
-        let Some(sequence) = sequences.get_mut(&sequence) else {
-            return;
-        };
+        let sequence = &mut sequences[index];
         let packet = begin_packet(bytes, sequence, event.ns);
         let mut new_names = Vec::new();
         let begun = bytes.begin(packet::TRACK_EVENT);
@@ -303,7 +294,7 @@ impl Encoder {
         let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
         if let Some(callsite) = callsite {
             let mut fields = event.fields.clone();
-            if !fields.any(|field| is_message(event.name(&field).0)) {
+            if !is_instant || !fields.any(|field| is_message(event.name(&field).0)) {
                 bytes.number(event::NAME_IID, callsite.number());
             }
             bytes.number(event::CATEGORY_IIDS, callsite.number());
@@ -313,6 +304,7 @@ impl Encoder {
         }
         for field in event.fields.clone() {
             let (name, number) = event.name(&field);
+            *cut_values += u64::from(matches!(field.value, Value::CutText(_)));
             if is_message(name) {
                 push_event_name(bytes, field.value);
                 continue;
@@ -381,10 +373,8 @@ impl Encoder {
             }
         };
         let track = self.track(TrackKind::Counter, number);
-        self.sequence(sequence);
-        let Some(sequence) = self.sequences.get_mut(&sequence) else {
-            return;
-        };
+        let index = self.sequence(sequence);
+        let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
         let packet = begin_packet(bytes, sequence, ns);
         let begun = bytes.begin(packet::TRACK_EVENT);
@@ -435,7 +425,7 @@ impl Encoder {
     fn flow(&mut self, span: u64, follows_from: u64, ns: u64) {
         let places = self.tracks.get(follows_from).zip(self.tracks.get(span));
         let Some((from, to)) = places else { return };
-        self.sequence(0);
+        let index = self.sequence(0);
         self.flows += 1;
         let flow = self.flows << 16 | self.salt;
         let ends = [
@@ -444,9 +434,7 @@ impl Encoder {
         ];
         for (place, field, name) in ends {
             let uuid = self.track(TrackKind::Span, place);
-            let Some(sequence) = self.sequences.get_mut(&0) else {
-                return;
-            };
+            let sequence = &mut self.sequences[index];
             let bytes = &mut self.bytes;
             let packet = begin_packet(bytes, sequence, ns);
             let begun = bytes.begin(packet::TRACK_EVENT);
@@ -462,11 +450,9 @@ impl Encoder {
     /// Adds a mark with a count, to the track of a thread, or of the process if the thread is 0.
     pub(super) fn mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) {
         let [label, key] = text;
-        self.sequence(thread);
+        let index = self.sequence(thread);
         let process = self.track(TrackKind::Process, 0);
-        let Some(sequence) = self.sequences.get_mut(&thread) else {
-            return;
-        };
+        let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
         let packet = begin_packet(bytes, sequence, ns);
         let begun = bytes.begin(packet::TRACK_EVENT);
@@ -485,6 +471,7 @@ impl Encoder {
 }
 
 /// Begins a packet of a sequence, with its time.
+#[inline]
 fn begin_packet(bytes: &mut Bytes, sequence: &mut Sequence, ns: u64) -> Begun {
     let packet = bytes.begin(trace::PACKET);
     match ns.checked_sub(sequence.last_ns) {
@@ -531,33 +518,5 @@ fn push_value(bytes: &mut Bytes, value: Value<'_>) {
         Value::F64(value) => bytes.double(annotation::DOUBLE, value),
         Value::Text(text) => bytes.text(annotation::STRING, &[text]),
         Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Viewers end the innermost slice of a track.
-    #[test]
-    fn an_end_comes_once_for_the_span_and_once_for_each_span_inside_whose_end_was_lost() {
-        let mut encoder = Encoder::begin(1, "", &ClockReadings::unknown());
-        let mut packets = |kind, id, parent| {
-            let record = Record {
-                id,
-                parent,
-                ..Record::new(kind, 1)
-            };
-            encoder.bytes.0.clear();
-            assert!(encoder.record(1, &record, |_| None, Attempt::Last));
-            encoder.bytes.0.clone()
-        };
-        packets(Kind::AsyncBegin, 1, 0);
-        packets(Kind::AsyncBegin, 2, 1);
-        packets(Kind::AsyncBegin, 3, 2);
-        let ends = packets(Kind::AsyncEnd, 1, 0);
-        let mut end = Bytes::default();
-        end.number(event::TYPE, event::SLICE_END);
-        assert_eq!(ends.windows(2).filter(|bytes| *bytes == end.0).count(), 3);
     }
 }

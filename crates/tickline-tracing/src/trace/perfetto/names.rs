@@ -1,8 +1,11 @@
 //! The names in a trace. A sequence has each name once, and packets refer to it by number.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use super::proto::{Bytes, interned};
+use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::index;
 
 /// The names of a callsite. Its number is that of its name, of its target and of its location.
@@ -62,6 +65,33 @@ impl Callsite {
             bytes.number(interned::LINE, *line);
             bytes.end(entry);
         }
+    }
+}
+
+/// The callsites so far, by address.
+#[derive(Debug, Default)]
+pub(super) struct Callsites(HashMap<usize, Callsite, KeyedState>);
+
+impl Callsites {
+    /// The callsite at this address; `None` for the address 0. `names` finds the names of a new one.
+    pub(super) fn get(
+        &mut self,
+        address: usize,
+        names: impl FnOnce(usize) -> Option<Arc<str>>,
+        fields: &mut FieldNumbers,
+    ) -> Option<&Callsite> {
+        if address == 0 {
+            return None;
+        }
+        let number = self.0.len() as u64 + 1;
+        Some(match self.0.entry(address) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let names = names(address);
+                let names = names.as_deref().unwrap_or("?\0?");
+                entry.insert(Callsite::new(number, names, fields))
+            }
+        })
     }
 }
 

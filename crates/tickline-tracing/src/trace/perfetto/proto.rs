@@ -22,6 +22,7 @@ const LENGTH_AND_BYTES: u64 = 2;
 const SHORT: u8 = 0x80;
 
 impl Bytes {
+    #[inline]
     fn varint(&mut self, mut value: u64) {
         while value >= u64::from(SHORT) {
             // The low seven bits, and the mark that more follow.
@@ -31,11 +32,13 @@ impl Bytes {
         self.0.push((value & 0x7F) as u8);
     }
 
+    #[inline]
     fn tag(&mut self, field: u32, wire_type: u64) {
         self.varint(u64::from(field) << 3 | wire_type);
     }
 
     /// A field of type `uint32`, `uint64`, `bool` or an enumeration.
+    #[inline]
     pub(super) fn number(&mut self, field: u32, value: u64) {
         self.tag(field, VARINT);
         self.varint(value);
@@ -72,6 +75,7 @@ impl Bytes {
 
     /// Begins a message in this message. The fields that are added until [`end`](Self::end) belong
     /// to it.
+    #[inline]
     pub(super) fn begin(&mut self, field: u32) -> Begun {
         self.tag(field, LENGTH_AND_BYTES);
         self.0.push(0);
@@ -80,16 +84,20 @@ impl Bytes {
 
     /// Ends the message, and puts its length before it. Most messages are short; the bytes of a long
     /// one are moved.
+    #[inline]
     pub(super) fn end(&mut self, begun: Begun) {
         let len = self.0.len() - begun.0 - 1;
         match u8::try_from(len) {
-            Ok(len) if len < SHORT => self.0[begun.0] = len,
-            _ => {
-                let mut length = Self::default();
-                length.varint(len as u64);
-                self.0.splice(begun.0..=begun.0, length.0);
-            }
+            Ok(short) if short < SHORT => self.0[begun.0] = short,
+            _ => self.end_long(begun, len as u64),
         }
+    }
+
+    #[cold]
+    fn end_long(&mut self, begun: Begun, len: u64) {
+        let mut length = Self::default();
+        length.varint(len);
+        self.0.splice(begun.0..=begun.0, length.0);
     }
 }
 
