@@ -232,7 +232,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = tickline::now_ns();
-        let close = |open_span: &OpenSpan| {
+        let close = |open_span: OpenSpan| {
             open_span.close(now_ns, || self.unix_offset.get(now_ns, unix_offset_ns))
         };
         let kept = self.open_spans.remove(id.into_u64(), close);

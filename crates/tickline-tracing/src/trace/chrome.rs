@@ -86,13 +86,15 @@ use super::held::Held;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
 use super::record::{Records, Word};
-use super::recorder::{Recorder, TraceSink};
+use super::recorded_spans::RecordedSpans;
+use super::recorder::Recorder;
 use super::ring::ControlWord;
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
 use super::span_tracks::Attempt;
 use super::thread_recorder;
 use super::trace_file::{TraceFile, TraceStyle};
+use super::trace_sink::TraceSink;
 use super::writer_thread::WriterThread;
 
 pub use super::settings::Tracks;
@@ -130,11 +132,20 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Chrome {
     recorder: Arc<Recorder>,
+    spans: Option<Arc<RecordedSpans>>,
 }
 
 impl TraceSink for Chrome {
     fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    fn spans(&self) -> Option<&RecordedSpans> {
+        self.spans.as_deref()
+    }
+
+    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
+        self.spans = Some(spans);
     }
 }
 
@@ -221,6 +232,7 @@ impl ChromeBuilder {
         let (chrome, thread) = (
             Chrome {
                 recorder: Arc::clone(&recorder),
+                spans: None,
             },
             Some(thread),
         );

@@ -1,9 +1,8 @@
 //! The fields of spans and events, as bytes for records ([`encoding`]).
 
 use core::cell::Cell;
+use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::{fmt, mem};
-use std::sync::Arc;
 
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
@@ -149,18 +148,22 @@ enum Bytes {
     Many(Box<[u8]>),
 }
 
-/// The fields of a span for records.
+/// The fields of an open span. They do not change: further values make new fields.
 #[derive(Debug)]
-pub(crate) struct SpanBytes {
-    bytes: Bytes,
+pub(crate) struct SpanFields {
+    all: Bytes,
+    /// The fields that were recorded after the span's creation. Viewers merge the members of an end
+    /// with the members of its beginning. The names are texts, because the end of an interval has
+    /// no callsite.
+    pub(crate) later: Vec<u8>,
     /// Set once any thread has recorded further values.
     is_old: AtomicBool,
 }
 
-impl SpanBytes {
-    fn new(fields: &[u8]) -> Self {
+impl SpanFields {
+    pub(crate) fn new(fields: &[u8]) -> Self {
         let mut bytes = [0; FEW];
-        let bytes = match bytes.get_mut(..fields.len()) {
+        let all = match bytes.get_mut(..fields.len()) {
             Some(few) => {
                 few.copy_from_slice(fields);
                 let len = fields.len();
@@ -169,51 +172,34 @@ impl SpanBytes {
             None => Bytes::Many(fields.into()),
         };
         Self {
-            bytes,
+            all,
+            later: Vec::new(),
             is_old: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        match &self.bytes {
+        match &self.all {
             Bytes::Few { bytes, len } => &bytes[..*len],
             Bytes::Many(bytes) => bytes,
         }
     }
 
+    /// Marks that a thread has recorded further values. The caller has locked the table.
+    pub(crate) fn set_old(&self) {
+        // ORDERING: Relaxed: the lock of the table orders the values.
+        self.is_old.store(true, Ordering::Relaxed);
+    }
+
     /// Whether any thread has recorded further values.
     pub(crate) fn is_old(&self) -> bool {
-        // ORDERING: Relaxed: whoever sees it gets the values under the lock of the extensions.
+        // ORDERING: Relaxed: whoever sees it gets the values under the lock of the table.
         self.is_old.load(Ordering::Relaxed)
     }
-}
 
-/// The fields of a span.
-#[derive(Debug, Default)]
-pub(crate) struct SpanFields {
-    /// All fields; `None` if the span has no fields.
-    pub(crate) all: Option<Arc<SpanBytes>>,
-    /// The fields that were recorded after the span's creation. Viewers merge the members of an end
-    /// with the members of its beginning. The names are texts, because the end of an interval has
-    /// no callsite.
-    pub(crate) later: Vec<u8>,
-}
-
-impl SpanFields {
-    pub(crate) fn new(fields: &[u8]) -> Self {
-        Self {
-            all: Some(Arc::new(SpanBytes::new(fields))),
-            later: Vec::new(),
-        }
-    }
-
-    /// Adds values that were recorded after the span was created.
-    pub(crate) fn add(&mut self, metadata: &Metadata<'_>, values: &[u8]) {
-        let before = self.all.take();
-        let mut all = before
-            .as_ref()
-            .map_or_else(Vec::new, |before| before.bytes().to_vec());
-        let mut later = mem::take(&mut self.later);
+    /// The fields with values that were recorded after the span was created.
+    pub(crate) fn with(&self, metadata: &Metadata<'_>, values: &[u8]) -> Self {
+        let (mut all, mut later) = (self.bytes().to_vec(), self.later.clone());
         for mut field in (Fields { bytes: values }) {
             let name = name_text(metadata, field.name);
             remove(&mut all, metadata, name);
@@ -222,11 +208,9 @@ impl SpanFields {
             field.name = FieldName::Text(name);
             encoding::push(&mut later, field);
         }
-        self.all = Some(Arc::new(SpanBytes::new(&within_limit(&all))));
-        self.later = within_limit(&later);
-        // ORDERING: Relaxed: the lock of the span's extensions orders the values.
-        before
-            .iter()
-            .for_each(|before| before.is_old.store(true, Ordering::Relaxed));
+        Self {
+            later: within_limit(&later),
+            ..Self::new(&within_limit(&all))
+        }
     }
 }
