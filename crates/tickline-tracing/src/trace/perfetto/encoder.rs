@@ -69,6 +69,8 @@ struct TrackEvent<'a> {
     track: Option<u64>,
     callsite: Option<&'a Callsite>,
     fields: Fields<'a>,
+    /// Whether one of the fields is the message.
+    has_message: bool,
 }
 
 impl<'a> TrackEvent<'a> {
@@ -220,6 +222,7 @@ impl Encoder {
             track: None,
             callsite,
             fields: record.fields(),
+            has_message: false,
         };
         match record.kind {
             Kind::Rest | Kind::Block | Kind::Name | Kind::Unrepeated => {}
@@ -263,7 +266,7 @@ impl Encoder {
                 let place = self.tracks.get(record.id);
                 event.track = place.map(|place| self.track(TrackKind::Span, place.track));
                 let sequence = if place.is_some() { 0 } else { thread };
-                self.instant(sequence, &event);
+                self.instant(sequence, &mut event);
             }
             Kind::Follows => self.flow(record.id, record.parent, record.ns),
         }
@@ -293,8 +296,7 @@ impl Encoder {
         // An end has the name of its beginning, and an event that of its message.
         let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
         if let Some(callsite) = callsite {
-            let mut fields = event.fields.clone();
-            if !is_instant || !fields.any(|field| is_message(event.name(&field).0)) {
+            if !event.has_message {
                 bytes.number(event::NAME_IID, callsite.number());
             }
             bytes.number(event::CATEGORY_IIDS, callsite.number());
@@ -338,10 +340,12 @@ impl Encoder {
 
     /// Adds an event of `tracing`, and the values of its counters. An event that has only counters
     /// is not shown itself.
-    fn instant(&mut self, sequence: u64, event: &TrackEvent<'_>) {
+    fn instant(&mut self, sequence: u64, event: &mut TrackEvent<'_>) {
         let (mut has_counters, mut has_others) = (false, false);
         for field in event.fields.clone() {
-            match counter(event.name(&field).0, field.value) {
+            let name = event.name(&field).0;
+            event.has_message |= name == MESSAGE;
+            match counter(name, field.value) {
                 Some(name) => {
                     self.counter(sequence, event.ns, name, field.value);
                     has_counters = true;

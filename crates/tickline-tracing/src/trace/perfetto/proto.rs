@@ -40,8 +40,16 @@ impl Bytes {
     /// A field of type `uint32`, `uint64`, `bool` or an enumeration.
     #[inline]
     pub(super) fn number(&mut self, field: u32, value: u64) {
-        self.tag(field, VARINT);
-        self.varint(value);
+        // Most take two bytes, which are added at once.
+        match (u8::try_from(field << 3), u8::try_from(value)) {
+            (Ok(tag), Ok(value)) if tag < SHORT && value < SHORT => {
+                self.0.extend_from_slice(&[tag, value]);
+            }
+            _ => {
+                self.tag(field, VARINT);
+                self.varint(value);
+            }
+        }
     }
 
     /// A field of type `int64`.
