@@ -435,9 +435,12 @@ fn a_request_s_end_without_room_in_the_ring_is_not_lost() {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
         inner.record("late", "x".repeat(12_000));
-        // The writer may take some of them, until it waits for the pipe.
-        for _ in 0..200 {
-            info!(text = "x".repeat(3_000));
+        // The writer takes some of them, until it waits for the pipe. The last ones fill the ring.
+        for _ in 0..4 {
+            for _ in 0..200 {
+                info!(text = "x".repeat(3_000));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(250));
         }
         hand.advance_ns(100);
         drop(inner);
