@@ -72,6 +72,12 @@ pub(crate) enum Value<'a> {
     CutText(&'a str),
 }
 
+impl Value<'_> {
+    pub(crate) const fn is_cut(&self) -> bool {
+        matches!(self, Self::CutText(_))
+    }
+}
+
 /// A field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Field<'a> {

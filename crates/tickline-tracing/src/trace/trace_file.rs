@@ -102,6 +102,7 @@ impl<W: Write> TraceFile<W> {
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     /// Returns false for the end of a span that must wait for another record: see
     /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
+    #[inline]
     pub(crate) fn write(
         &mut self,
         thread: u64,

@@ -210,6 +210,20 @@ fn numbers_with_the_prefix_are_counters() {
     assert_eq!((summary.events, &instants[..]), (2, &["balanced"][..]));
 }
 
+/// The names of a callsite come with its first event that is shown.
+#[test]
+fn an_event_has_its_names_after_events_with_counters_alone() {
+    let (_, view) = traced(Chrome::builder(), |_| {
+        for other in [None, Some(7)] {
+            info!(counter.queue = 3, other);
+        }
+    });
+    let [event] = &view.instants[..] else {
+        panic!("{:?}", view.instants);
+    };
+    assert!(event.name.starts_with("event "), "{}", event.name);
+}
+
 #[test]
 fn a_span_that_follows_from_another_is_connected_with_it() {
     let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {

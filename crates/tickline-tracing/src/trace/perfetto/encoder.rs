@@ -5,22 +5,19 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use super::clocks::ClockReadings;
-use super::names::{Callsite, FieldNumbers, Seen, push_name};
+use super::names::{Callsite, FieldNumbers, Role, Seen, push_name};
 use super::proto::{
-    Begun, Bytes, annotation, clocks as clock, defaults, event, interned, packet, trace, track,
+    Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
+    packet, trace, track,
 };
 use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::{Kind, Record};
 use crate::trace::span_tracks::{Attempt, SpanTracks};
 
-/// The name of the events of the module `utc`, and the fields with the bounds of UTC.
-const UTC_SNAPSHOT: &str = "clock snapshot";
+/// The fields with the bounds of UTC.
 const UTC_LEAST: &str = "utc_minus_monotonic_least_ns";
 const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
-
-/// The field whose value is the name of an event.
-const MESSAGE: &str = "message";
 
 /// Encodes records as packets.
 pub(super) struct Encoder {
@@ -53,13 +50,33 @@ enum TrackKind {
 
 /// A thread's packets, or those of requests.
 struct Sequence {
-    id: u64,
+    head: SequenceHead,
     /// The time of the last packet.
     last_ns: u64,
     /// The callsites and the names of fields that the sequence has.
     callsites: Seen,
     names: Seen,
 }
+
+impl Sequence {
+    /// Begins a packet with an event. Returns the packet and the event.
+    #[inline]
+    fn begin_event(&mut self, bytes: &mut Bytes, ns: u64, event: &EventHead) -> [Begun; 2] {
+        match ns.checked_sub(self.last_ns) {
+            Some(since_ns) => {
+                self.last_ns = ns;
+                bytes.begin_event(since_ns, &self.head, event)
+            }
+            None => bytes.begin_earlier_event(ns, &self.head, event),
+        }
+    }
+}
+
+// The heads of events without a callsite.
+const BEGIN: EventHead = EventHead::of_type(event::SLICE_BEGIN);
+const END: EventHead = EventHead::of_type(event::SLICE_END);
+const INSTANT: EventHead = EventHead::of_type(event::INSTANT);
+const COUNTER: EventHead = EventHead::of_type(event::COUNTER);
 
 /// An event of a sequence.
 struct TrackEvent<'a> {
@@ -69,19 +86,40 @@ struct TrackEvent<'a> {
     track: Option<u64>,
     callsite: Option<&'a Callsite>,
     fields: Fields<'a>,
-    /// Whether one of the fields is the message.
-    has_message: bool,
 }
 
 impl<'a> TrackEvent<'a> {
-    /// The name of a field, and its number if it is one of the callsite's. A file may lack the name.
-    fn name(&self, field: &Field<'a>) -> (&'a str, Option<u64>) {
+    /// An end has the name of its beginning.
+    #[inline]
+    fn head(&self) -> &'a EventHead {
+        match (self.kind, self.callsite) {
+            (event::SLICE_END, _) => &END,
+            (event::SLICE_BEGIN, None) => &BEGIN,
+            (event::SLICE_BEGIN, Some(callsite)) => &callsite.begin,
+            (_, None) => &INSTANT,
+            (_, Some(callsite)) => &callsite.instant,
+        }
+    }
+
+    /// Whether the callsite's names are among these.
+    #[inline]
+    fn has_names(&self, seen: &Seen) -> bool {
+        let has = |callsite: &Callsite| seen.has(callsite.number());
+        self.kind == event::SLICE_END || self.callsite.is_none_or(has)
+    }
+
+    /// The name of a field, its number if it is one of the callsite's, and its role in an event of
+    /// `tracing`. A file may lack the name.
+    #[inline]
+    fn name(&self, field: &Field<'a>) -> (&'a str, Option<u64>, Role) {
         match field.name {
-            FieldName::Text(name) => (name, None),
+            FieldName::Text(name) => (name, None, Role::of(name)),
             FieldName::Index(index) => self
                 .callsite
                 .and_then(|callsite| callsite.fields.get(usize::from(index)))
-                .map_or(("?", None), |field| (&field.name, Some(field.number))),
+                .map_or(("?", None, Role::Argument), |field| {
+                    (&field.name, Some(field.number), field.role)
+                }),
         }
     }
 }
@@ -141,7 +179,7 @@ impl Encoder {
         let default_track = self.track(TrackKind::Thread, id);
         self.indices.insert(thread, index);
         self.sequences.push(Sequence {
-            id,
+            head: SequenceHead::new(id),
             last_ns: 0,
             callsites: Seen::default(),
             names: Seen::default(),
@@ -194,11 +232,7 @@ impl Encoder {
     /// Adds a track below another.
     fn add_track(&mut self, uuid: u64, above: u64, name: &str, is_counter: bool) {
         let bytes = &mut self.bytes;
-        let packet = bytes.begin(trace::PACKET);
-        bytes.number(packet::SEQUENCE_ID, 1);
-        let descriptor = bytes.begin(packet::TRACK_DESCRIPTOR);
-        bytes.number(track::UUID, uuid);
-        bytes.number(track::PARENT_UUID, above);
+        let [packet, descriptor] = bytes.begin_track(uuid, above);
         bytes.text(track::NAME, &[name]);
         if is_counter {
             let counter = bytes.begin(track::COUNTER);
@@ -209,6 +243,7 @@ impl Encoder {
     }
 
     /// Adds a record. Returns false for the end of a span that must wait for another record.
+    #[inline]
     pub(super) fn record(
         &mut self,
         thread: u64,
@@ -222,7 +257,6 @@ impl Encoder {
             track: None,
             callsite,
             fields: record.fields(),
-            has_message: false,
         };
         match record.kind {
             Kind::Rest | Kind::Block | Kind::Name | Kind::Unrepeated => {}
@@ -266,16 +300,40 @@ impl Encoder {
                 let place = self.tracks.get(record.id);
                 event.track = place.map(|place| self.track(TrackKind::Span, place.track));
                 let sequence = if place.is_some() { 0 } else { thread };
-                self.instant(sequence, &mut event);
+                self.event(sequence, &event);
+                if callsite.is_some_and(|callsite| callsite.is_utc_snapshot) {
+                    self.utc(&event);
+                }
             }
             Kind::Follows => self.flow(record.id, record.parent, record.ns),
         }
         true
     }
 
-    /// Adds an event, without its counters, and the names that its sequence does not have yet.
+    /// Adds an event.
+    #[inline]
     fn event(&mut self, thread: u64, event: &TrackEvent<'_>) {
         let index = self.sequence(thread);
+        let Self {
+            sequences, bytes, ..
+        } = self;
+        let sequence = &mut sequences[index];
+        // Most events are the beginning or the end of a span without fields.
+        if event.kind != event::INSTANT
+            && event.fields.bytes.is_empty()
+            && event.has_names(&sequence.callsites)
+            && let Some(since_ns) = event.ns.checked_sub(sequence.last_ns)
+        {
+            sequence.last_ns = event.ns;
+            bytes.event(since_ns, &sequence.head, event.head(), event.track);
+        } else {
+            self.event_of(index, thread, event);
+        }
+    }
+
+    /// Adds an event, the names that its sequence does not have yet, and the values of the counters
+    /// of an event of `tracing`. An event that has only counters is not shown itself.
+    fn event_of(&mut self, index: usize, thread: u64, event: &TrackEvent<'_>) {
         let Self {
             bytes,
             sequences,
@@ -284,83 +342,58 @@ impl Encoder {
             ..
         } = self;
         let sequence = &mut sequences[index];
-        let packet = begin_packet(bytes, sequence, event.ns);
-        let mut new_names = Vec::new();
-        let begun = bytes.begin(packet::TRACK_EVENT);
-        bytes.number(event::TYPE, event.kind);
+        let before = (bytes.0.len(), sequence.last_ns);
+        let [packet, begun] = sequence.begin_event(bytes, event.ns, event.head());
         if let Some(track) = event.track {
             bytes.number(event::TRACK_UUID, track);
         }
         let is_instant = event.kind == event::INSTANT;
-        let is_message = |name: &str| is_instant && name == MESSAGE;
-        // An end has the name of its beginning, and an event that of its message.
-        let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
-        if let Some(callsite) = callsite {
-            if !event.has_message {
-                bytes.number(event::NAME_IID, callsite.number());
-            }
-            bytes.number(event::CATEGORY_IIDS, callsite.number());
-            if callsite.has_location() {
-                bytes.number(event::SOURCE_LOCATION_IID, callsite.number());
-            }
-        }
+        let (mut has_message, mut has_arguments) = (false, false);
+        let (mut counters, mut new_names) = (Vec::new(), Vec::new());
         for field in event.fields.clone() {
-            let (name, number) = event.name(&field);
-            *cut_values += u64::from(matches!(field.value, Value::CutText(_)));
-            if is_message(name) {
+            let (name, number, role) = event.name(&field);
+            if is_instant && role == Role::Message {
+                *cut_values += u64::from(field.value.is_cut());
                 push_event_name(bytes, field.value);
+                has_message = true;
                 continue;
             }
-            if is_instant && counter(name, field.value).is_some() {
+            if is_instant
+                && role == Role::Counter
+                && let Some(name) = counter(name, field.value)
+            {
+                counters.push((name, field.value));
                 continue;
             }
+            has_arguments = true;
             let number = number.unwrap_or_else(|| names.number(name));
             if sequence.names.add(number) {
                 new_names.push((number, name));
             }
-            let annotation = bytes.begin(event::DEBUG_ANNOTATIONS);
-            bytes.number(annotation::NAME_IID, number);
-            push_value(bytes, field.value);
-            bytes.end(annotation);
+            *cut_values += u64::from(field.value.is_cut());
+            push_annotation(bytes, number, field.value);
         }
-        bytes.end(begun);
-        let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
-        if callsite.is_some() || !new_names.is_empty() {
-            let data = bytes.begin(packet::INTERNED_DATA);
-            if let Some(callsite) = callsite {
-                callsite.push(bytes);
+        if !counters.is_empty() && !has_message && !has_arguments {
+            (_, sequence.last_ns) = before;
+            bytes.0.truncate(before.0);
+        } else {
+            if let Some(callsite) = event.callsite
+                && is_instant
+                && !has_message
+            {
+                bytes.number(event::NAME_IID, callsite.number());
             }
-            for (number, name) in new_names {
-                push_name(bytes, interned::ANNOTATION_NAMES, number, name);
+            bytes.end(begun);
+            // An end refers to no callsite.
+            let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
+            let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
+            if callsite.is_some() || !new_names.is_empty() {
+                push_names(bytes, callsite, &new_names);
             }
-            bytes.end(data);
+            bytes.end(packet);
         }
-        bytes.end(packet);
-    }
-
-    /// Adds an event of `tracing`, and the values of its counters. An event that has only counters
-    /// is not shown itself.
-    fn instant(&mut self, sequence: u64, event: &mut TrackEvent<'_>) {
-        let (mut has_counters, mut has_others) = (false, false);
-        for field in event.fields.clone() {
-            let name = event.name(&field).0;
-            event.has_message |= name == MESSAGE;
-            match counter(name, field.value) {
-                Some(name) => {
-                    self.counter(sequence, event.ns, name, field.value);
-                    has_counters = true;
-                }
-                None => has_others = true,
-            }
-        }
-        if has_others || !has_counters {
-            self.event(sequence, event);
-        }
-        if event
-            .callsite
-            .is_some_and(|callsite| *callsite.name == *UTC_SNAPSHOT)
-        {
-            self.utc(event);
+        for (name, value) in counters {
+            self.counter(thread, event.ns, name, value);
         }
     }
 
@@ -380,9 +413,7 @@ impl Encoder {
         let index = self.sequence(sequence);
         let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
-        let packet = begin_packet(bytes, sequence, ns);
-        let begun = bytes.begin(packet::TRACK_EVENT);
-        bytes.number(event::TYPE, event::COUNTER);
+        let [packet, begun] = sequence.begin_event(bytes, ns, &COUNTER);
         bytes.number(event::TRACK_UUID, track);
         match value {
             Value::I64(value) => bytes.signed(event::COUNTER_VALUE, value),
@@ -440,9 +471,7 @@ impl Encoder {
             let uuid = self.track(TrackKind::Span, place);
             let sequence = &mut self.sequences[index];
             let bytes = &mut self.bytes;
-            let packet = begin_packet(bytes, sequence, ns);
-            let begun = bytes.begin(packet::TRACK_EVENT);
-            bytes.number(event::TYPE, event::INSTANT);
+            let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT);
             bytes.number(event::TRACK_UUID, uuid);
             bytes.text(event::NAME, &[name]);
             bytes.fixed(field, flow);
@@ -458,9 +487,7 @@ impl Encoder {
         let process = self.track(TrackKind::Process, 0);
         let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
-        let packet = begin_packet(bytes, sequence, ns);
-        let begun = bytes.begin(packet::TRACK_EVENT);
-        bytes.number(event::TYPE, event::INSTANT);
+        let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT);
         if thread == 0 {
             bytes.number(event::TRACK_UUID, process);
         }
@@ -474,25 +501,17 @@ impl Encoder {
     }
 }
 
-/// Begins a packet of a sequence, with its time.
-#[inline]
-fn begin_packet(bytes: &mut Bytes, sequence: &mut Sequence, ns: u64) -> Begun {
-    let packet = bytes.begin(trace::PACKET);
-    match ns.checked_sub(sequence.last_ns) {
-        Some(since_ns) => {
-            bytes.number(packet::TIMESTAMP, since_ns);
-            sequence.last_ns = ns;
-        }
-        // The clock of the sequence has no negative differences. A record is rarely from before the
-        // last one: a mark, or a span that another layer has closed.
-        None => {
-            bytes.number(packet::TIMESTAMP, ns);
-            bytes.number(packet::TIMESTAMP_CLOCK_ID, clock::MONOTONIC);
-        }
+/// Adds the names that a sequence does not have yet.
+#[cold]
+fn push_names(bytes: &mut Bytes, callsite: Option<&Callsite>, fields: &[(u64, &str)]) {
+    let data = bytes.begin(packet::INTERNED_DATA);
+    if let Some(callsite) = callsite {
+        callsite.push(bytes);
     }
-    bytes.number(packet::SEQUENCE_ID, sequence.id);
-    bytes.number(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
-    packet
+    for (number, name) in fields {
+        push_name(bytes, interned::ANNOTATION_NAMES, *number, name);
+    }
+    bytes.end(data);
 }
 
 /// Adds an event's name: the value of its message.
@@ -513,14 +532,50 @@ const fn nearest(value: u64) -> f64 {
     value as f64
 }
 
-/// Adds the value of an annotation.
-fn push_value(bytes: &mut Bytes, value: Value<'_>) {
+/// Adds an annotation.
+#[inline]
+fn push_annotation(bytes: &mut Bytes, name: u64, value: Value<'_>) {
     match value {
-        Value::Bool(value) => bytes.number(annotation::BOOL, value.into()),
-        Value::I64(value) => bytes.signed(annotation::INT, value),
-        Value::U64(value) => bytes.number(annotation::UINT, value),
+        Value::Bool(value) => return bytes.annotation(name, annotation::BOOL, value.into()),
+        Value::I64(value) => return bytes.annotation(name, annotation::INT, value.cast_unsigned()),
+        Value::U64(value) => return bytes.annotation(name, annotation::UINT, value),
+        Value::F64(_) | Value::Text(_) | Value::CutText(_) => {}
+    }
+    let begun = bytes.begin(event::DEBUG_ANNOTATIONS);
+    bytes.number(annotation::NAME_IID, name);
+    match value {
         Value::F64(value) => bytes.double(annotation::DOUBLE, value),
         Value::Text(text) => bytes.text(annotation::STRING, &[text]),
         Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
+        Value::Bool(_) | Value::I64(_) | Value::U64(_) => {}
+    }
+    bytes.end(begun);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Viewers end the innermost slice of a track.
+    #[test]
+    fn an_end_comes_once_for_the_span_and_once_for_each_span_inside_whose_end_was_lost() {
+        let mut encoder = Encoder::begin(1, "", &ClockReadings::unknown());
+        let mut packets = |kind, id, parent| {
+            let record = Record {
+                id,
+                parent,
+                ..Record::new(kind, 1)
+            };
+            encoder.bytes.0.clear();
+            assert!(encoder.record(1, &record, None, Attempt::Last));
+            encoder.bytes.0.clone()
+        };
+        packets(Kind::AsyncBegin, 1, 0);
+        packets(Kind::AsyncBegin, 2, 1);
+        packets(Kind::AsyncBegin, 3, 2);
+        let ends = packets(Kind::AsyncEnd, 1, 0);
+        let mut end = Bytes::default();
+        end.number(event::TYPE, event::SLICE_END);
+        assert_eq!(ends.windows(2).filter(|bytes| *bytes == end.0).count(), 3);
     }
 }
