@@ -228,8 +228,9 @@ impl<S: Default> Slots<S> {
 /// The open spans of one layer.
 pub(crate) type OpenSpans = SpanTable<OpenSpan>;
 
-/// What a layer or a sink keeps for each open span. The table takes 16 KB, and 2 KB for each thread that creates spans.
-/// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
+/// What a layer, or a sink of it, keeps for each open span. A layer's table takes 16 KB, and 2 KB
+/// for each thread that creates spans. A thread with more than 32 open spans adds chunks of 4 KB,
+/// 8 KB and so on.
 #[derive(Debug)]
 pub struct SpanTable<T> {
     slots: Slots<Slot<T>>,

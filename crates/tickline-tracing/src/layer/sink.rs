@@ -41,6 +41,11 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether the sink uses the times of a span's creation and end. They may be 0 otherwise.
+    fn wants_times(&self) -> bool {
+        true
+    }
+
     /// The layer became part of a subscriber.
     fn layer_registered(&self, _dispatch: &Dispatch) {}
 
@@ -62,7 +67,7 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     /// An event happened on this thread.
     fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
-    /// A span was closed. Its extensions still exist, [`SpanTimes`] among them.
+    /// A span was closed. Its extensions still exist.
     fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
