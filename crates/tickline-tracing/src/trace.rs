@@ -12,6 +12,7 @@
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
 //! | `json.rs`, `perfetto.rs` | its formats |
+//! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 
 pub mod chrome;
@@ -19,6 +20,7 @@ pub(crate) mod encoding;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod flight;
+pub(crate) mod flusher;
 pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod keyed_hash;
