@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
@@ -66,12 +66,9 @@ impl Collector<'_> {
         let (name, index) = (field.name(), field.index());
         // The field may be of another set, such as that of a close event, which has the callsite of
         // its span.
-        let (mut is_own, mut is_repeated) = (false, false);
-        for (number, known) in self.metadata.fields().iter().take(index + 1).enumerate() {
-            let is_same = known.name() == name;
-            is_own |= is_same && number == index;
-            is_repeated |= is_same && number < index;
-        }
+        let mut known = self.metadata.fields().iter().map(|field| field.name());
+        let is_repeated = known.by_ref().take(index).any(|known| is_same(known, name));
+        let is_own = known.next().is_some_and(|known| is_same(known, name));
         let number = u8::try_from(index).ok().filter(|_| is_own);
         if number.is_none() || is_repeated || index < self.next {
             remove(&mut self.bytes, self.metadata, name);
@@ -84,6 +81,12 @@ impl Collector<'_> {
         let name = self.name(field);
         encoding::push(&mut self.bytes, encoding::Field { name, value });
     }
+}
+
+/// Whether two names are the same. Most of those that are have the same address, too.
+#[inline]
+fn is_same(name: &'static str, other: &'static str) -> bool {
+    name.len() == other.len() && (core::ptr::eq(name, other) || name == other)
 }
 
 /// The text of a name.
@@ -139,67 +142,74 @@ impl Visit for Collector<'_> {
     }
 }
 
-/// The number of bytes that take no allocation of their own: about five numbers, or a path.
+/// The number of bytes that take no allocation: about five numbers, or a path.
 const FEW: usize = 56;
 
-#[derive(Debug)]
-enum Bytes {
-    Few { bytes: [u8; FEW], len: usize },
-    Many(Box<[u8]>),
+/// The fields of an open span. A clone takes no allocation.
+#[derive(Debug, Clone)]
+pub(crate) enum SpanFields {
+    /// Those of its creation, in the first `len` bytes.
+    Few {
+        bytes: [u8; FEW],
+        len: u8,
+    },
+    Many(Arc<ManyFields>),
 }
 
-/// The fields of an open span. They do not change: further values make new fields.
+/// Fields that take more bytes, or some that were recorded after the span's creation. They do not
+/// change: further values make new fields.
 #[derive(Debug)]
-pub(crate) struct SpanFields {
-    all: Bytes,
+pub(crate) struct ManyFields {
+    all: Box<[u8]>,
     /// The fields that were recorded after the span's creation. Viewers merge the members of an end
     /// with the members of its beginning. The names are texts, because the end of an interval has
     /// no callsite.
-    pub(crate) later: Vec<u8>,
-    /// Set once any thread has recorded further values.
-    is_old: AtomicBool,
+    later: Vec<u8>,
 }
 
 impl SpanFields {
     pub(crate) fn new(fields: &[u8]) -> Self {
         let mut bytes = [0; FEW];
-        let all = match bytes.get_mut(..fields.len()) {
-            Some(few) => {
+        match (bytes.get_mut(..fields.len()), u8::try_from(fields.len())) {
+            (Some(few), Ok(len)) => {
                 few.copy_from_slice(fields);
-                let len = fields.len();
-                Bytes::Few { bytes, len }
+                Self::Few { bytes, len }
             }
-            None => Bytes::Many(fields.into()),
-        };
-        Self {
-            all,
-            later: Vec::new(),
-            is_old: AtomicBool::new(false),
+            _ => Self::Many(Arc::new(ManyFields {
+                all: fields.into(),
+                later: Vec::new(),
+            })),
         }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        match &self.all {
-            Bytes::Few { bytes, len } => &bytes[..*len],
-            Bytes::Many(bytes) => bytes,
+        match self {
+            Self::Few { bytes, len } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Many(many) => &many.all,
         }
     }
 
-    /// Marks that a thread has recorded further values. The caller has locked the table.
-    pub(crate) fn set_old(&self) {
-        // ORDERING: Relaxed: the lock of the table orders the values.
-        self.is_old.store(true, Ordering::Relaxed);
+    /// The fields that were recorded after the span's creation.
+    pub(crate) fn later(&self) -> &[u8] {
+        match self {
+            Self::Few { .. } => &[],
+            Self::Many(many) => &many.later,
+        }
     }
 
-    /// Whether any thread has recorded further values.
-    pub(crate) fn is_old(&self) -> bool {
-        // ORDERING: Relaxed: whoever sees it gets the values under the lock of the table.
-        self.is_old.load(Ordering::Relaxed)
+    /// Whether no value was recorded between these fields of a span and those. The few fields of a
+    /// span's creation never change to other few fields.
+    pub(crate) fn are_the_same(&self, those: &Self) -> bool {
+        match (self, those) {
+            (Self::Few { .. }, Self::Few { .. }) => true,
+            (Self::Many(these), Self::Many(those)) => Arc::ptr_eq(these, those),
+            _ => false,
+        }
     }
 
     /// The fields with values that were recorded after the span was created.
     pub(crate) fn with(&self, metadata: &Metadata<'_>, values: &[u8]) -> Self {
-        let (mut all, mut later) = (self.bytes().to_vec(), self.later.clone());
+        let (mut all, mut later) = (self.bytes().to_vec(), self.later().to_vec());
         for mut field in (Fields { bytes: values }) {
             let name = name_text(metadata, field.name);
             remove(&mut all, metadata, name);
@@ -208,9 +218,9 @@ impl SpanFields {
             field.name = FieldName::Text(name);
             encoding::push(&mut later, field);
         }
-        Self {
+        Self::Many(Arc::new(ManyFields {
+            all: within_limit(&all).into(),
             later: within_limit(&later),
-            ..Self::new(&within_limit(&all))
-        }
+        }))
     }
 }

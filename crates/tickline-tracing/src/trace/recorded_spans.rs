@@ -3,8 +3,6 @@
 //! It is in a table of the sink, not in the registry's extensions: an extension takes an allocation,
 //! and its lookup costs more than the work with the fields.
 
-use std::sync::Arc;
-
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
@@ -20,7 +18,7 @@ pub(crate) struct RecordedSpan {
     pub(crate) is_shared: bool,
     /// The fields for the tracks of threads, and those that were recorded after the span's creation;
     /// `None` if there are none.
-    pub(crate) fields: Option<Arc<SpanFields>>,
+    pub(crate) fields: Option<SpanFields>,
 }
 
 /// A span's extension: its numbers in the recorders that are sinks of several layers.
@@ -65,9 +63,18 @@ impl RecordedSpans {
         (number != 0).then_some(number)
     }
 
-    pub(crate) fn fields(&self, span: &Id) -> Option<Arc<SpanFields>> {
+    pub(crate) fn fields(&self, span: &Id) -> Option<SpanFields> {
         let fields = |recorded: &mut RecordedSpan| recorded.fields.clone();
         self.0.change(span.into_u64(), fields).flatten()
+    }
+
+    /// The fields of a span, if any thread has recorded values since they were `before`.
+    pub(crate) fn newer_fields(&self, span: &Id, before: &SpanFields) -> Option<SpanFields> {
+        let newer = |recorded: &mut RecordedSpan| {
+            let fields = recorded.fields.as_ref()?;
+            (!fields.are_the_same(before)).then(|| fields.clone())
+        };
+        self.0.change(span.into_u64(), newer).flatten()
     }
 
     /// Adds values that were recorded after the span was created.
@@ -79,13 +86,14 @@ impl RecordedSpans {
                 Some(before) => before.with(metadata, values),
                 None => SpanFields::new(&[]).with(metadata, values),
             };
-            let mut fields = Some(Arc::new(with_values));
+            let mut fields = Some(with_values);
             let is_added = self.0.change(span.into_u64(), |recorded| {
-                let address = |fields: &Option<Arc<_>>| fields.as_ref().map(Arc::as_ptr);
-                let is_same = address(&recorded.fields) == address(&before);
+                let is_same = match (&recorded.fields, &before) {
+                    (Some(present), Some(before)) => present.are_the_same(before),
+                    (present, before) => present.is_none() && before.is_none(),
+                };
                 if is_same {
                     core::mem::swap(&mut recorded.fields, &mut fields);
-                    before.iter().for_each(|before| before.set_old());
                 }
                 is_same
             });

@@ -147,6 +147,7 @@ impl Ring {
         matches!(*self.memory, Memory::Mapped(_))
     }
 
+    #[inline]
     pub(crate) fn capacity(&self) -> u64 {
         self.words.len() as u64
     }
@@ -349,11 +350,18 @@ impl Ring {
     }
 
     /// The position up to which the reader has taken records.
+    #[inline]
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `set_taken`: the reader has copied the
         // words before the thread overwrites them.
         self.control_word(ControlWord::Taken)
             .load(Ordering::Acquire)
+    }
+
+    /// Whether the reader has taken so many records that `words` more words have room.
+    #[inline]
+    pub(crate) fn has_room(&self, words: u64) -> bool {
+        self.write_position() + words <= self.taken() + self.capacity()
     }
 
     /// Counts a record that found no room.
@@ -393,7 +401,16 @@ impl Ring {
         // No record crosses the end of a block.
         let end = until.min((from & !(BLOCK - 1)) + TAKEN_AT_ONCE);
         words.clear();
-        words.extend((from..end).map(|position| copy(self.word(position))));
+        // The words are in two parts, if the end of the ring is between them.
+        let first = index(from) & (self.words.len() - 1);
+        let (whole, len) = (self.words.len(), index(end - from));
+        let parts = [
+            first..whole.min(first + len),
+            0..(first + len).saturating_sub(whole),
+        ];
+        for part in parts {
+            words.extend(self.words.get(part).unwrap_or_default().iter().map(copy));
+        }
         self.set_taken(end);
         from
     }

@@ -41,6 +41,10 @@ impl<S: TraceSink> SpanSink for S {
         self.recorder().settings.tracks != Tracks::Requests
     }
 
+    fn wants_times(&self) -> bool {
+        self.recorder().has_requests()
+    }
+
     fn wants_events(&self) -> bool {
         true
     }
@@ -66,9 +70,7 @@ impl<S: TraceSink> SpanSink for S {
         if recorder.has_fields(span.metadata) {
             let record = |visit: &mut dyn Visit| attributes.record(visit);
             fields::collect(span.metadata, record, |fields| {
-                let kept = self
-                    .wants_enters()
-                    .then(|| Arc::new(SpanFields::new(fields)));
+                let kept = self.wants_enters().then(|| SpanFields::new(fields));
                 insert(fields, kept);
             });
         } else if recorder.has_requests() {
@@ -114,9 +116,9 @@ impl<S: TraceSink> SpanSink for S {
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
-            let later = || self.spans()?.fields(span.id);
+            let newer = |before: &SpanFields| self.spans()?.newer_fields(span.id, before);
             let recorder = self.recorder();
-            thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
+            thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, newer));
         }
     }
 
@@ -148,16 +150,13 @@ impl<S: TraceSink> SpanSink for S {
         let Some(recorded) = spans.remove(span.id) else {
             return;
         };
-        let mut is_begun = recorded.number != 0;
-        if recorded.is_shared {
-            let take = |shared: &mut SharedSpan| shared.take(recorder.number);
-            is_begun &= span.extension(take).flatten().is_some();
-        }
-        if is_begun {
-            let fields = &recorded.fields;
+        let take = |shared: &mut SharedSpan| shared.take(recorder.number);
+        let is_ours = || !recorded.is_shared || span.extension(take).flatten().is_some();
+        if recorded.number != 0 && is_ours() {
+            let fields = recorded.fields.as_ref();
             let record = Record {
                 id: recorded.number,
-                payload: fields.as_ref().map_or(&[], |fields| &fields.later),
+                payload: fields.map_or(&[], SpanFields::later),
                 ..Record::new(Kind::AsyncEnd, times.closed_ns)
             };
             thread_recorder::record(recorder, span.metadata, record);
@@ -220,7 +219,7 @@ mod tests {
         }
 
         fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
-            self.1 = Some(spans);
+            self.1.get_or_insert(spans);
         }
     }
 
@@ -269,6 +268,31 @@ mod tests {
         let layer = || SpanTimingLayer::new().with_sink(TestSink(Arc::clone(&recorder), None));
         let subscriber = registry().with(layer()).with(layer());
         tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("span")));
+        assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
+    }
+
+    /// A recorder of two layers, the first of which has no room for the beginning of a span.
+    #[test]
+    fn a_layer_that_lost_a_span_s_beginning_leaves_the_end_to_the_other_layer() {
+        let recorder = Arc::new(Recorder::new(Settings {
+            tracks: Tracks::Requests,
+            ..Settings::new(WhenFull::Overwrite)
+        }));
+        let sinks = [0; 2].map(|_| {
+            let spans = Some(Arc::new(RecordedSpans::default()));
+            TestSink(Arc::clone(&recorder), spans)
+        });
+        let spans = sinks.each_ref().map(|sink| sink.1.clone().unwrap());
+        let [first, second] = sinks.map(|sink| SpanTimingLayer::new().with_sink(sink));
+        let subscriber = registry().with(first).with(second);
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("span");
+            let lost = RecordedSpan {
+                is_shared: true,
+                ..RecordedSpan::default()
+            };
+            spans[0].insert(&span.id().unwrap(), lost);
+        });
         assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
     }
 
