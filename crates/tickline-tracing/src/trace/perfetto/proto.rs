@@ -24,21 +24,20 @@ const SHORT: u8 = 0x80;
 /// The largest length of a number.
 const MAX_VARINT: usize = 10;
 
-/// Writes a number, and returns its length.
+/// Writes a number to the first bytes of `to`, and returns its length.
 #[inline]
 fn write_varint(to: &mut [u8], mut value: u64) -> usize {
+    let to: &mut [u8; MAX_VARINT] = to.first_chunk_mut().expect("room for any number");
     let mut len = 0;
-    for byte in to {
-        len += 1;
+    // BOUND: ten times seven bits are more than 64.
+    while value >= u64::from(SHORT) && len < MAX_VARINT - 1 {
         // The low seven bits, and the mark that more follow.
-        *byte = (value & 0x7F) as u8 | SHORT;
+        to[len] = (value & 0x7F) as u8 | SHORT;
         value >>= 7;
-        if value == 0 {
-            *byte ^= SHORT;
-            break;
-        }
+        len += 1;
     }
-    len
+    to[len] = (value & 0x7F) as u8;
+    len + 1
 }
 
 /// The part of a packet that is the same in all packets of a sequence. It follows the time.
@@ -130,7 +129,7 @@ impl Bytes {
         let room = &mut self.0[start..];
         room[0] = TAG_OF_PACKET;
         room[MESSAGE_HEAD] = TAG_OF_TIMESTAMP;
-        let mut len = TIME + write_varint(&mut room[TIME..TIME + MAX_VARINT], since_ns);
+        let mut len = TIME + write_varint(&mut room[TIME..], since_ns);
         len += sequence.0.write(&mut room[len..]);
         let begun = [Begun(start + 1), Begun(start + len + 1)];
         len += event.0.write(&mut room[len..]);
@@ -152,7 +151,7 @@ impl Bytes {
         self.0.extend_from_slice(&[0; EVENT_ROOM]);
         let room = &mut self.0[start..];
         room[MESSAGE_HEAD] = TAG_OF_TIMESTAMP;
-        let mut len = TIME + write_varint(&mut room[TIME..TIME + MAX_VARINT], since_ns);
+        let mut len = TIME + write_varint(&mut room[TIME..], since_ns);
         len += sequence.0.write(&mut room[len..]);
         let begun = len + 1;
         len += event.0.write(&mut room[len..]);
@@ -184,7 +183,7 @@ impl Bytes {
         self.0.extend_from_slice(&[0; 2 * (1 + MAX_VARINT)]);
         let room = &mut self.0[start + HEAD.len()..];
         room[0] = TAG_OF_UUID;
-        let mut len = 1 + write_varint(&mut room[1..=MAX_VARINT], uuid);
+        let mut len = 1 + write_varint(&mut room[1..], uuid);
         room[len] = TAG_OF_PARENT;
         len += 1 + write_varint(&mut room[len + 1..], above);
         let begun = [Begun(start + 1), Begun(start + HEAD.len() - 1)];
@@ -200,7 +199,7 @@ impl Bytes {
         let room = &mut self.0[start..];
         room[0] = TAG_OF_ANNOTATION;
         room[2] = TAG_OF_NAME;
-        let mut len = 3 + write_varint(&mut room[3..3 + MAX_VARINT], name);
+        let mut len = 3 + write_varint(&mut room[3..], name);
         // BOUND: an annotation's fields have small numbers.
         room[len] = short_tag(field, VARINT);
         len += 1 + write_varint(&mut room[len + 1..], value);
