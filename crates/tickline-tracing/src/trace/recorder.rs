@@ -9,6 +9,7 @@ use std::{fs, process};
 
 use tracing_core::Metadata;
 
+use super::cpu_clock::CpuClock;
 use super::file::RingFile;
 use super::record::Record;
 use super::ring::{ControlWord, Ring};
@@ -121,11 +122,14 @@ impl Recorder {
     /// Adds a ring for the present thread.
     pub(crate) fn add_ring(&self) -> Option<Arc<Ring>> {
         let (number, name) = present_thread();
-        let ring = self.claim_ring_in_file(number, &name).unwrap_or_else(|| {
+        let mut ring = self.claim_ring_in_file(number, &name).unwrap_or_else(|| {
             let ring = Ring::new(self.settings.bytes_per_thread);
             ring.claim(number, &name);
             ring
         });
+        if self.settings.has_cpu_time {
+            ring.cpu_clock = CpuClock::of_this_thread();
+        }
         let ring = Arc::new(ring);
         self.rings.lock()?.push(Arc::clone(&ring));
         Some(ring)

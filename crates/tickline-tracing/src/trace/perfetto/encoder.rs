@@ -10,7 +10,9 @@ use super::proto::{
     Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
     packet, trace, track,
 };
-use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
+use super::values::{nearest, push_annotation, push_event_name};
+use crate::trace::cpu_times::{CPU_TIME, CpuTime};
+use crate::trace::encoding::{Field, FieldName, Fields, Value, counter};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::{Kind, Record};
 use crate::trace::span_tracks::{Attempt, SpanTracks};
@@ -19,6 +21,15 @@ use crate::trace::span_tracks::{Attempt, SpanTracks};
 const UTC_LEAST: &str = "utc_minus_monotonic_least_ns";
 const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
 
+/// The sequence of the threads' CPU times. They are read after the records were taken, so in the
+/// sequence of a thread they would be ahead of its next records. No thread has this number.
+const OF_CPU_TIMES: u64 = u64::MAX;
+
+/// The time at which the clock of a sequence begins. By the readings of the clocks, the zero of
+/// `CLOCK_MONOTONIC` may be some us before that of the time since the boot, and Perfetto's viewer fails
+/// at a time below zero. Earlier records have a time of another clock.
+const FIRST_NS: u64 = 1_000_000_000;
+
 /// Encodes records as packets.
 pub(super) struct Encoder {
     pub(super) bytes: Bytes,
@@ -26,7 +37,8 @@ pub(super) struct Encoder {
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
     sequences: Vec<Sequence>,
-    /// The indices of the sequences, by the number of the thread; 0 for requests and the process.
+    /// The indices of the sequences, by the number of the thread; 0 for requests and the process,
+    /// [`OF_CPU_TIMES`].
     indices: HashMap<u64, usize, KeyedState>,
     /// The thread and the index of the sequence that was asked for last.
     last: (u64, usize),
@@ -35,6 +47,8 @@ pub(super) struct Encoder {
     pub(super) cut_values: u64,
     /// The numbers of counters' tracks, by name.
     counters: HashMap<Box<str>, u64>,
+    /// The numbers of the tracks of the threads' CPU times, by the number of the thread.
+    cpu_times: HashMap<u64, u64, KeyedState>,
     tracks: SpanTracks,
     flows: u64,
 }
@@ -137,6 +151,7 @@ impl Encoder {
             names: FieldNumbers::default(),
             cut_values: 0,
             counters: HashMap::new(),
+            cpu_times: HashMap::default(),
             tracks: SpanTracks::default(),
             flows: 0,
         };
@@ -180,7 +195,7 @@ impl Encoder {
         self.indices.insert(thread, index);
         self.sequences.push(Sequence {
             head: SequenceHead::new(id),
-            last_ns: 0,
+            last_ns: FIRST_NS,
             callsites: Seen::default(),
             names: Seen::default(),
         });
@@ -191,7 +206,7 @@ impl Encoder {
         bytes.number(packet::FIRST_PACKET_ON_SEQUENCE, 1);
         let defaults = bytes.begin(packet::DEFAULTS);
         bytes.number(defaults::TIMESTAMP_CLOCK_ID, clock::OF_SEQUENCE);
-        if thread != 0 {
+        if thread != 0 && thread != OF_CPU_TIMES {
             let of_events = bytes.begin(defaults::TRACK_EVENT);
             bytes.number(event::TRACK_UUID, default_track);
             bytes.end(of_events);
@@ -201,7 +216,7 @@ impl Encoder {
         for (id, is_incremental) in [(clock::OF_SEQUENCE, true), (clock::MONOTONIC, false)] {
             let reading = bytes.begin(clock::CLOCKS);
             bytes.number(clock::ID, id);
-            bytes.number(clock::TIMESTAMP, 0);
+            bytes.number(clock::TIMESTAMP, FIRST_NS);
             if is_incremental {
                 bytes.number(clock::IS_INCREMENTAL, 1);
             }
@@ -229,13 +244,16 @@ impl Encoder {
         bytes.end(packet);
     }
 
-    /// Adds a track below another.
-    fn add_track(&mut self, uuid: u64, above: u64, name: &str, is_counter: bool) {
+    /// Adds a track below another: for a counter, if it has a `unit`.
+    fn add_track(&mut self, uuid: u64, above: u64, name: &str, unit: Option<u64>) {
         let bytes = &mut self.bytes;
         let [packet, descriptor] = bytes.begin_track(uuid, above);
         bytes.text(track::NAME, &[name]);
-        if is_counter {
+        if let Some(unit) = unit {
             let counter = bytes.begin(track::COUNTER);
+            if unit != track::NO_UNIT {
+                bytes.number(track::UNIT, unit);
+            }
             bytes.end(counter);
         }
         bytes.end(descriptor);
@@ -266,7 +284,7 @@ impl Encoder {
                 self.event(thread, &event);
             }
             Kind::AsyncBegin => {
-                let (place, above) = self.tracks.begin(record.id, record.parent, record.ns);
+                let (place, above) = self.tracks.begin(record);
                 let uuid = self.track(TrackKind::Span, place.track);
                 if let Some(above) = above {
                     let kind = if above == 0 {
@@ -275,7 +293,7 @@ impl Encoder {
                         TrackKind::Span
                     };
                     let name = callsite.map_or("?", |callsite| &callsite.name);
-                    self.add_track(uuid, self.track(kind, above), name, false);
+                    self.add_track(uuid, self.track(kind, above), name, None);
                 }
                 event.track = Some(uuid);
                 self.event(0, &event);
@@ -289,7 +307,7 @@ impl Encoder {
                 event.track = Some(self.track(TrackKind::Span, place.track));
                 let fields = mem::replace(&mut event.fields, Fields { bytes: &[] });
                 // A viewer ends the innermost slice of the track.
-                for _ in 0..lost {
+                for _ in lost {
                     self.event(0, &event);
                 }
                 event.fields = fields;
@@ -402,13 +420,44 @@ impl Encoder {
         let number = match self.counters.get(name) {
             Some(number) => *number,
             None => {
-                let number = self.counters.len() as u64 + 1;
-                self.counters.insert(name.into(), number);
                 let above = self.track(TrackKind::Process, 0);
-                self.add_track(self.track(TrackKind::Counter, number), above, name, true);
+                let number = self.add_counter(above, name, track::NO_UNIT);
+                self.counters.insert(name.into(), number);
                 number
             }
         };
+        self.counter_value(sequence, ns, number, value);
+    }
+
+    /// Adds a value of a thread's CPU time, and the counter's track below that of the thread if it
+    /// is new.
+    pub(super) fn cpu_time(&mut self, thread: u64, time: CpuTime) {
+        let number = match self.cpu_times.get(&thread) {
+            Some(number) => *number,
+            None => {
+                let id = self.sequence(thread) as u64 + 1;
+                let above = self.track(TrackKind::Thread, id);
+                let number = self.add_counter(above, CPU_TIME, track::NANOSECONDS);
+                self.cpu_times.insert(thread, number);
+                number
+            }
+        };
+        self.counter_value(OF_CPU_TIMES, time.ns, number, Value::U64(time.cpu_ns));
+    }
+
+    /// Adds the track of a new counter, and returns the counter's number.
+    fn add_counter(&mut self, above: u64, name: &str, unit: u64) -> u64 {
+        let number = (self.counters.len() + self.cpu_times.len()) as u64 + 1;
+        self.add_track(
+            self.track(TrackKind::Counter, number),
+            above,
+            name,
+            Some(unit),
+        );
+        number
+    }
+
+    fn counter_value(&mut self, sequence: u64, ns: u64, number: u64, value: Value<'_>) {
         let track = self.track(TrackKind::Counter, number);
         let index = self.sequence(sequence);
         let sequence = &mut self.sequences[index];
@@ -512,44 +561,6 @@ fn push_names(bytes: &mut Bytes, callsite: Option<&Callsite>, fields: &[(u64, &s
         push_name(bytes, interned::ANNOTATION_NAMES, *number, name);
     }
     bytes.end(data);
-}
-
-/// Adds an event's name: the value of its message.
-fn push_event_name(bytes: &mut Bytes, message: Value<'_>) {
-    match message {
-        Value::Text(text) => bytes.text(event::NAME, &[text]),
-        Value::CutText(text) => bytes.text(event::NAME, &[text, CUT_MARK]),
-        Value::Bool(value) => bytes.text(event::NAME, &[&value.to_string()]),
-        Value::I64(value) => bytes.text(event::NAME, &[&value.to_string()]),
-        Value::U64(value) => bytes.text(event::NAME, &[&value.to_string()]),
-        Value::F64(value) => bytes.text(event::NAME, &[&value.to_string()]),
-    }
-}
-
-/// The nearest number that the format has for a counter above `i64::MAX`.
-#[expect(clippy::cast_precision_loss, reason = "it is the nearest")]
-const fn nearest(value: u64) -> f64 {
-    value as f64
-}
-
-/// Adds an annotation.
-#[inline]
-fn push_annotation(bytes: &mut Bytes, name: u64, value: Value<'_>) {
-    match value {
-        Value::Bool(value) => return bytes.annotation(name, annotation::BOOL, value.into()),
-        Value::I64(value) => return bytes.annotation(name, annotation::INT, value.cast_unsigned()),
-        Value::U64(value) => return bytes.annotation(name, annotation::UINT, value),
-        Value::F64(_) | Value::Text(_) | Value::CutText(_) => {}
-    }
-    let begun = bytes.begin(event::DEBUG_ANNOTATIONS);
-    bytes.number(annotation::NAME_IID, name);
-    match value {
-        Value::F64(value) => bytes.double(annotation::DOUBLE, value),
-        Value::Text(text) => bytes.text(annotation::STRING, &[text]),
-        Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
-        Value::Bool(_) | Value::I64(_) | Value::U64(_) => {}
-    }
-    bytes.end(begun);
 }
 
 #[cfg(test)]
