@@ -30,7 +30,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use tickline_page::LeasePhase;
+use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::program::{
     ALWAYS, LIBRARY, OFF, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE,

@@ -11,7 +11,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::{Clocksource, Reason};
 use tickline_core::reference::{Reference, kernel_rate_ppb, steering_from_timex_ppb};
 
-use crate::ReaderOs;
+use crate::lease::ReaderOs;
 use crate::page_file::read;
 use crate::program::CLOCKSOURCE;
 

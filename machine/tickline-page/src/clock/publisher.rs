@@ -7,11 +7,11 @@ use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
-use crate::LeasePhase;
-use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
-use crate::protocol::{
+use crate::lease::LeasePhase;
+use crate::lease::{
     Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
 };
+use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
 const NO_LINE_RETRY: Duration = Duration::from_millis(10);
@@ -242,7 +242,7 @@ mod tests {
     use tickline_core::gate::Reason;
 
     use super::*;
-    use crate::protocol::Line;
+    use crate::lease::Line;
 
     fn bounds() -> OsBounds {
         os_bounds(&Bounds::default(), true)

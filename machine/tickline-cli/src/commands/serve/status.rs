@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tickline_page::LeasePhase;
+use tickline_page::HardwareCounter;
+use tickline_page::lease::FAST_RATE_PPB;
+use tickline_page::lease::LeasePhase;
+use tickline_page::lease::ProcessHighWater;
 use tickline_page::page_file::{AttachedFile, writer_pid};
-use tickline_page::protocol::FAST_RATE_PPB;
-use tickline_page::{HardwareCounter, ProcessHighWater};
 
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
