@@ -313,7 +313,8 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
         .ok_or_else(|| {
             let folder = folder.display();
             io::Error::other(format!(
-                "no {LIBRARY} in {folder} or {folder}/../lib; name it with --library"
+                "no {LIBRARY} in {folder} or {folder}/../lib: name it with --library; in a clone, `cargo build --profile \
+                 preload -p tickline-preload` makes target/preload/{LIBRARY}"
             ))
         });
     fs::canonicalize(found?)

@@ -134,12 +134,17 @@ pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     if !facts.clock.environment_unrecognised {
         return None;
     }
+    let value = facts.clock.environment_value.as_deref();
+    let value = value.map_or_else(
+        || "TICKLINE".to_owned(),
+        |value| format!("TICKLINE={value}"),
+    );
     Some(
         Finding::note(
             Code::EnvironmentUnrecognised,
             "the environment variable TICKLINE has a value that is ignored",
         )
-        .seen("TICKLINE is neither on nor off")
+        .seen(format!("{value} is neither on nor off"))
         .fix("unset TICKLINE"),
     )
 }

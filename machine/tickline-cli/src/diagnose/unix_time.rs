@@ -4,7 +4,7 @@
 use clap::ValueEnum;
 
 use super::steps;
-use crate::document::Block::Commands;
+use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::signed_f64;
@@ -270,7 +270,13 @@ impl Explained for Code {
                and reaches it again nine hours after a daemon has ended. CLOCK_MONOTONIC is not \
                affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
-                more: &[Commands(&["sudo timedatectl set-ntp true"])],
+                more: &[
+                    Prose(
+                        "With systemd, this command starts the daemon that is installed. Without \
+                   systemd, or without a daemon, install and start one, such as chronyd.",
+                    ),
+                    Commands(&["sudo timedatectl set-ntp true"]),
+                ],
             },
             Self::TimeOff => Explanation {
                 code: "time_off",

@@ -33,9 +33,14 @@ fn a_tracer_is_a_note() {
 
 #[test]
 fn an_unrecognised_value_of_the_variable_is_a_note() {
-    let machine = good_machine().with(|facts| facts.clock.environment_unrecognised = true);
+    let machine = good_machine().with(|facts| {
+        facts.clock.environment_unrecognised = true;
+        facts.clock.environment_value = Some("of".to_owned());
+    });
     let finding = machine.only("environment_unrecognised");
-    finding.fix_has("unset TICKLINE");
+    finding
+        .shows("TICKLINE=of is neither on nor off")
+        .fix_has("unset TICKLINE");
 }
 
 #[test]
