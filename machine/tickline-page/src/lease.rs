@@ -4,7 +4,7 @@
 //! [`ReaderOs`], [`ProcessHighWater`], [`PageReading`]. The rest is for a writer of one's own, for a
 //! simulator, and for tests that need a page with a line. A writer calls [`Writer::iterate`] with the
 //! bounds of the OS clock. Its memory is the page's file
-//! ([`LockedPageFile`](crate::page_file::LockedPageFile)), a page in the program's own memory
+//! (`page_file::LockedPageFile`, feature `file`), a page in the program's own memory
 //! ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
 //!
 //! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
