@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod bare;
 mod ci;
 mod dist;
 #[cfg(test)]
@@ -16,11 +17,12 @@ mod files;
 mod imports;
 mod mutate;
 mod ports;
-mod programs;
 mod publish;
 mod record;
 mod report;
+mod sim;
 mod size;
+mod soak;
 mod step;
 mod targets;
 mod vm;
@@ -59,11 +61,11 @@ enum Command {
     /// tables
     Record(record::Arguments),
     /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
-    Sim(programs::SimArguments),
+    Sim(sim::Arguments),
     /// Compares the size of a hello-world with the library with that of one with std
     Size,
     /// Does everything at once on this machine, and prints counts that must be 0
-    Soak(programs::SoakArguments),
+    Soak(soak::Arguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Ci(arguments) => ci::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
-        Command::Bare => programs::bare(),
+        Command::Bare => bare::run(),
         Command::Dist => dist::run(),
         Command::Examples => examples::run(),
         Command::Mutate(arguments) => mutate::run(&arguments),
@@ -82,9 +84,9 @@ fn main() -> ExitCode {
         Command::Ports(arguments) => ports::run(&arguments),
         Command::Publish => publish::run(),
         Command::Record(arguments) => record::run(&arguments),
-        Command::Sim(arguments) => programs::sim(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Size => size::run(),
-        Command::Soak(arguments) => programs::soak(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
     };
