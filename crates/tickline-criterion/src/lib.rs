@@ -251,7 +251,7 @@
 // | `pairs` | pairs of readings, and which of them count; another build in turns |
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
 //
-// `bench_pairs` and `compare` are what a benchmark calls. `arguments`, `message` and `number` serve
+// `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`, `message` and `number` serve
 // all of them.
 mod arguments;
 mod backend;
@@ -261,6 +261,7 @@ mod message;
 mod number;
 mod pairs;
 mod results;
+mod run;
 mod statistics;
 
 pub use backend::builder::CounterTimeBuilder;
@@ -273,6 +274,8 @@ pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;
 pub use pairs::bencher::PairBencher;
 pub use results::comparison::Comparison;
+pub use results::verdict::{ComparedWith, Conclusion, Percent, Verdict, Verdicts};
+pub use run::{group, run};
 
 /// Makes the README's example a doctest.
 #[cfg(doctest)]
