@@ -23,6 +23,7 @@ mod report;
 mod size;
 mod step;
 mod targets;
+mod verdicts;
 mod vm;
 #[cfg(test)]
 mod wings;
@@ -66,6 +67,9 @@ enum Command {
     Soak(programs::SoakArguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
+    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and closures
+    /// different, and slower ones slower
+    Verdicts(verdicts::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
     Vm(vm::Arguments),
 }
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Command::Size => size::run(),
         Command::Soak(arguments) => programs::soak(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
+        Command::Verdicts(arguments) => verdicts::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
     };
     match done {
