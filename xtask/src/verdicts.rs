@@ -207,7 +207,7 @@ impl Row {
         let Some(other) = self.against else {
             output(program.arg("^pair/"))?;
             return (0..8)
-                .map(|pair| compared(&files.join(format!("pair/{pair}/new/comparison.json"))))
+                .map(|pair| compared(&files.join(format!("pair_{pair}/new/comparison.json"))))
                 .collect();
         };
         let verdicts = folder.join("verdicts.json");

@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::statistics::signed_rank::MIN_REPLICATES;
+
 /// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
@@ -31,8 +33,10 @@ const PADDING: &str = "TICKLINE_CRITERION_PADDING";
 pub(crate) struct Options {
     /// All pairs count, including disturbed ones.
     pub(crate) include_disturbed: bool,
-    /// The other build, which takes turns with this one.
-    pub(crate) against: Option<PathBuf>,
+    /// The other build, which takes turns with this one; several if it was linked in several orders.
+    pub(crate) against: Vec<PathBuf>,
+    /// This build, linked in other orders.
+    pub(crate) layouts: Vec<PathBuf>,
     /// The program fails if a benchmark is slower by more than this.
     pub(crate) max_regression_percent: Option<f64>,
     /// The program can't tell if the result of a benchmark is less certain than this.
@@ -44,9 +48,10 @@ pub(crate) struct Options {
 }
 
 /// This crate's own options, each with what its value is.
-const OWN: [(&str, Option<&str>); 6] = [
+const OWN: [(&str, Option<&str>); 7] = [
     ("--include-disturbed", None),
     ("--against", Some("the path of a program")),
+    ("--layout", Some("the path of a program")),
     ("--max-regression", Some("a percentage such as 3%")),
     ("--max-noise", Some("a percentage such as 2%")),
     ("--update-on-pass", None),
@@ -99,7 +104,8 @@ impl Options {
             };
             match name {
                 "--include-disturbed" => options.include_disturbed = true,
-                "--against" => options.against = Some(PathBuf::from(&value)),
+                "--against" => options.against.push(PathBuf::from(&value)),
+                "--layout" => options.layouts.push(PathBuf::from(&value)),
                 "--max-regression" => options.max_regression_percent = Some(percent()?),
                 "--max-noise" => options.max_noise_percent = Some(percent()?),
                 "--update-on-pass" => options.update_on_pass = true,
@@ -118,8 +124,18 @@ impl Options {
                 "--update-on-pass needs --baseline NAME, the baseline to update".to_owned(),
             );
         }
+        let has_layouts = self.against.len() > 1 || !self.layouts.is_empty();
+        let ours = self.layouts.len() + 1;
+        if has_layouts && (self.against.len() != ours || ours < MIN_REPLICATES) {
+            return Err(format!(
+                "{} programs of --against and {} of --layout: {MIN_REPLICATES} or more orders of linking need one \
+                 --against each, and one --layout each but the first, which is this program",
+                self.against.len(),
+                self.layouts.len()
+            ));
+        }
         let limits = self.max_regression_percent.is_some() || self.max_noise_percent.is_some();
-        if limits && self.against.is_none() && !compares {
+        if limits && self.against.is_empty() && !compares {
             return Err(
                 "--max-regression and --max-noise need --against PROGRAM or --baseline NAME"
                     .to_owned(),
@@ -327,7 +343,8 @@ mod tests {
         .expect("right");
         let expected = Options {
             include_disturbed: true,
-            against: Some("a/b".into()),
+            against: vec!["a/b".into()],
+            layouts: Vec::new(),
             max_regression_percent: Some(3.0),
             max_noise_percent: Some(2.0),
             update_on_pass: true,
@@ -338,6 +355,25 @@ mod tests {
             others,
             ["--bench", "work", "--baseline", "main", "--noplot"]
         );
+    }
+
+    #[test]
+    fn each_order_of_linking_needs_a_program_of_both_builds() {
+        let line = |against: usize, layouts: usize| {
+            let own = "--against x ".repeat(against) + &"--layout y ".repeat(layouts);
+            take(own.trim())
+        };
+        for (against, layouts) in [(6, 5), (9, 8), (1, 0)] {
+            let (options, _) = line(against, layouts).expect("as many of both");
+            assert_eq!(
+                (options.against.len(), options.layouts.len()),
+                (against, layouts)
+            );
+        }
+        for (against, layouts) in [(6, 4), (5, 4), (2, 0), (1, 1), (1, 5)] {
+            let error = line(against, layouts).expect_err("not as many, or too few");
+            assert!(error.contains("6 or more orders of linking"), "{error}");
+        }
     }
 
     #[test]

@@ -247,7 +247,11 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         replicates: &turns.replicates,
         iterations_per_pair: turns.iterations_per_pair,
         disturbances: turns.disturbances,
-        sides: Sides::Builds,
+        sides: if benchmark.layouts() > 1 {
+            Sides::LinkedBuilds
+        } else {
+            Sides::Builds
+        },
     };
     match couples.report() {
         Some(comparison) => findings().add(

@@ -109,10 +109,8 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         return run_again(&own, &others);
     }
     let options = Options::of_this_process();
-    if let Some(other) = &options.against
-        && !arguments::is_list()
-    {
-        Builds::start(other).map_err(|error| format!("--against: {error}"))?;
+    if !options.against.is_empty() && !arguments::is_list() {
+        Builds::start(&options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {
         benchmarks();

@@ -25,9 +25,9 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::arguments::{self, Role};
+use crate::arguments::{self, Options, Role};
 use crate::backend::time::CounterTime;
-use crate::number::{as_f64, count, random_side, round};
+use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::placement;
 use crate::pairs::serving::{MARK, Request, ServedSlice, clock_name};
@@ -46,8 +46,8 @@ const BENCHMARK_MARK: &str = "tickline-criterion: benchmark";
 /// The builds of `--against`.
 #[derive(Debug)]
 pub(crate) struct Builds {
-    /// The other build, and this one.
-    programs: [PathBuf; 2],
+    /// The other build, and this one: of each as many programs as orders of linking.
+    programs: [Vec<PathBuf>; 2],
     /// The names of this build's benchmarks of pairs, in order; `None` for one that a filter
     /// excludes.
     ours: Vec<Option<String>>,
@@ -67,14 +67,18 @@ impl Builds {
     /// # Errors
     ///
     /// If a program can't list its benchmarks, or the builds have none in common.
-    pub(crate) fn start(other: &Path) -> Result<(), String> {
+    pub(crate) fn start(options: &Options) -> Result<(), String> {
+        let other = options.against.first().ok_or("there is no program")?;
         let ours = std::env::current_exe().map_err(|error| error.to_string())?;
         let builds = Self {
             // Of this build, criterion's own words about a wrong argument are shown.
             ours: list(&ours, Stdio::inherit()).map_err(|error| format!("this build: {error}"))?,
             theirs: list(other, Stdio::null())
                 .map_err(|error| format!("{}: {error}", other.display()))?,
-            programs: [other.to_owned(), ours],
+            programs: [
+                options.against.clone(),
+                [vec![ours], options.layouts.clone()].concat(),
+            ],
         };
         if !builds
             .ours
@@ -112,6 +116,11 @@ impl Benchmark {
         Some(Self { builds, name })
     }
 
+    /// The number of orders in which both builds were linked.
+    pub(crate) fn layouts(&self) -> usize {
+        self.builds.programs[1].len()
+    }
+
     pub(crate) fn is_in_both(&self) -> bool {
         self.builds.has_other(self.name)
     }
@@ -124,8 +133,18 @@ impl Benchmark {
         }
         let plan = Plan::of(budget);
         let mut turns = Turns::default();
-        for _ in 0..plan.pairs {
-            turns.add_pair(self, &plan, time)?;
+        // The processes of one order of linking have one place for their code, so that they are one
+        // replicate together.
+        let layouts = count(self.layouts());
+        let pairs = if layouts > 1 {
+            plan.pairs.div_ceil(layouts) * layouts
+        } else {
+            plan.pairs
+        };
+        let replicates = if layouts > 1 { layouts } else { pairs };
+        turns.replicates = vec![Replicate::default(); index(replicates)];
+        for pair in 0..pairs {
+            turns.add_pair(self, index(pair % replicates), &plan, time)?;
         }
         Ok(turns)
     }
@@ -181,7 +200,7 @@ impl Plan {
 /// The results of two builds that took turns.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// A replicate for each pair of processes: the times of the other build and of this one.
+    /// A replicate for each pair of processes, or for each order of linking: the times of the other build and of this one.
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
@@ -196,17 +215,21 @@ impl Turns {
     fn add_pair(
         &mut self,
         benchmark: &Benchmark,
+        replicate: usize,
         plan: &Plan,
         time: &CounterTime,
     ) -> Result<(), String> {
         let (begin, first) = (Instant::now(), random_side());
         let mut processes = [None, None];
         for side in [first, 1 - first] {
-            let mut process = Process::start(&benchmark.builds.programs[side], benchmark, time)?;
+            let mut process = Process::start(
+                &benchmark.builds.programs[side][replicate % benchmark.layouts()],
+                benchmark,
+                time,
+            )?;
             self.warm_up(&mut process, plan, time)?;
             processes[side] = Some(process);
         }
-        let mut replicate = Replicate::default();
         for slice in 0..plan.slices {
             if slice >= MIN_SLICES && begin.elapsed() > plan.longest {
                 break;
@@ -228,9 +251,9 @@ impl Turns {
                 self.disturbances.add(Disturbance::Clock, pairs);
                 continue;
             }
-            replicate.add_visit(theirs.into_iter().zip(ours).map(<[u64; 2]>::from));
+            self.replicates[replicate]
+                .add_visit(theirs.into_iter().zip(ours).map(<[u64; 2]>::from));
         }
-        self.replicates.push(replicate);
         Ok(())
     }
 

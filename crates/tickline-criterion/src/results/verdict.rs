@@ -105,7 +105,7 @@ pub struct Verdict {
 pub struct Verdicts {
     /// The version of this format: 1.
     pub version: u32,
-    /// The program of `--against`.
+    /// The program of `--against`, the first if there are several.
     pub against: Option<String>,
     /// The name of criterion's `--baseline`.
     pub baseline: Option<String>,
@@ -127,7 +127,7 @@ impl Verdicts {
             version: VERSION,
             against: options
                 .against
-                .as_ref()
+                .first()
                 .map(|path| path.display().to_string()),
             baseline: arguments::baseline(),
             max_regression_percent: options.max_regression_percent,
