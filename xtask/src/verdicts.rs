@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
 /// A filter for the six routines that are benchmarks of pairs.
 const ROUTINES: &str = "^(chain|hash|walk|boxes|texts|lists)$";
 
+/// The number of orders in which a build is linked, for the row that needs it.
+const ORDERS: u32 = 8;
+
 /// What a row of the table measures.
 #[derive(Debug, Clone, Copy)]
 struct Row {
@@ -48,7 +51,7 @@ enum Load {
     Busy,
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     Row {
         name: "identical builds",
         program: "equal-100",
@@ -67,6 +70,13 @@ const ROWS: [Row; 6] = [
         name: "a build with an unrelated function",
         program: "unrelated-100",
         against: Some("copy-100"),
+        load: Load::None,
+        goal: "at most 5 % different by 2 % or more",
+    },
+    Row {
+        name: "the same, both linked in 8 orders",
+        program: "unrelated-order1-100",
+        against: Some("copy-order1-100"),
         load: Load::None,
         goal: "at most 5 % different by 2 % or more",
     },
@@ -104,6 +114,14 @@ struct Found {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     let folder = target().join("verdicts");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    if ROWS[3].name.contains(&arguments.only) {
+        for (flags, name) in [("", "copy"), ("--cfg tickline_unrelated", "unrelated")] {
+            for order in 1..=ORDERS {
+                let flags = format!("{flags} -C link-arg=-Wl,--shuffle-sections=.text*={order}");
+                build(&folder, &flags, &[&format!("{name}-order{order}-100")])?;
+            }
+        }
+    }
     build(&folder, "--cfg tickline_unrelated", &["unrelated-100"])?;
     build(
         &folder,
@@ -213,6 +231,13 @@ impl Row {
         let verdicts = folder.join("verdicts.json");
         program.arg("--verdicts").arg(&verdicts);
         program.arg("--against").arg(folder.join(other));
+        if other.contains("order1") {
+            for order in (2..=ORDERS).map(|order| format!("order{order}")) {
+                let copy = |name: &str| folder.join(name.replace("order1", &order));
+                program.arg("--against").arg(copy(other));
+                program.arg("--layout").arg(copy(self.program));
+            }
+        }
         output(program.arg(ROUTINES))?;
         let verdicts = read(&verdicts)?;
         let benchmarks = verdicts["benchmarks"].as_array().ok_or("no benchmarks")?;

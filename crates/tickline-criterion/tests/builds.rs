@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 25] = [
+    let tests: [(&str, Test); 26] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -57,6 +57,10 @@ fn main() -> ExitCode {
         (
             "each_pair_of_processes_is_a_replicate",
             each_pair_of_processes_is_a_replicate,
+        ),
+        (
+            "each_order_of_linking_is_a_replicate",
+            each_order_of_linking_is_a_replicate,
         ),
         (
             "a_benchmark_that_the_other_build_lacks_is_measured_alone",
@@ -347,6 +351,24 @@ fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     assert!(out.contains("estimate over 10 pairs of processes"), "{out}");
     assert_eq!(json["replicates"], "pairs of processes");
     assert_eq!(json["replicates_ns"].as_array().map(Vec::len), Some(10));
+}
+
+/// All programs of one order have one place for their code.
+fn each_order_of_linking_is_a_replicate(programs: &Programs) {
+    let [ours, other] = [300, 100].map(|steps| programs.path(steps));
+    let mut command = programs.command(300, "work/spin", &[]);
+    for _ in 0..6 {
+        command.arg("--against").arg(&other);
+    }
+    for _ in 0..5 {
+        command.arg("--layout").arg(&ours);
+    }
+    let (out, err) = texts(&command.output().expect("a program"));
+    assert!(
+        out.contains("estimate over 6 orders of linking: +"),
+        "{out}\n{err}"
+    );
+    assert!(out.contains("this build is slower"), "{out}");
 }
 
 fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs) {
