@@ -10,8 +10,6 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::signed_rank::MIN_REPLICATES;
-
 /// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
@@ -27,6 +25,9 @@ const NS_PER_TICK: &str = "TICKLINE_CRITERION_NS_PER_TICK";
 
 /// The variable whose length shifts the stack of a process.
 const PADDING: &str = "TICKLINE_CRITERION_PADDING";
+
+/// The smallest number of orders in which builds are linked: each is a replicate.
+pub(crate) const MIN_ORDERS: usize = 6;
 
 /// This crate's own options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -126,9 +127,9 @@ impl Options {
         }
         let has_layouts = self.against.len() > 1 || !self.layouts.is_empty();
         let ours = self.layouts.len() + 1;
-        if has_layouts && (self.against.len() != ours || ours < MIN_REPLICATES) {
+        if has_layouts && (self.against.len() != ours || ours < MIN_ORDERS) {
             return Err(format!(
-                "{} programs of --against and {} of --layout: {MIN_REPLICATES} or more orders of linking need one \
+                "{} programs of --against and {} of --layout: {MIN_ORDERS} or more orders of linking need one \
                  --against each, and one --layout each but the first, which is this program",
                 self.against.len(),
                 self.layouts.len()

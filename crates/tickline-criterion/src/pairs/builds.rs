@@ -33,6 +33,9 @@ use crate::pairs::placement;
 use crate::pairs::serving::{MARK, Request, ServedSlice, clock_name};
 use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
+use crate::statistics::signed_rank::MIN_REPLICATES;
+
+const _: () = assert!(arguments::MIN_ORDERS == MIN_REPLICATES);
 
 /// The first line of a program that lists its benchmarks, with the version of the turns.
 const GREETING: &str = "turns 2";
