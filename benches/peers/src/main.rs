@@ -6,8 +6,8 @@
 //!
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml [-- --runs 10 --only TEXT]`
 //!
-//! Let nothing else run. zenbench's comparison with a stored run takes longest, and so is made once
-//! for each ten runs of the others.
+//! Let nothing else run. zenbench's comparison with a stored run, and gungraun's, take longest, and so
+//! are made once for each ten and each five runs of the others.
 
 mod harness;
 
@@ -116,9 +116,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         println!("{}", line(harness, &found, begin.elapsed().as_secs()));
         notes.push(format!("- {}: `{}`", harness.name(), harness.command()));
-        let reasons = found.concat().into_iter().filter_map(|found| found.reason);
-        if let Some(reason) = reasons.last().or(failed) {
-            notes.push(format!("  No answer of {}: {reason}", harness.name()));
+        let reason = found
+            .concat()
+            .into_iter()
+            .rev()
+            .find_map(|found| found.reason);
+        if let Some(reason) = reason.or(failed) {
+            notes.push(format!("  no answer: {reason}"));
         }
     }
     println!("\n{}", notes.join("\n"));
