@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 26] = [
+    let tests: [(&str, Test); 27] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -117,6 +117,10 @@ fn main() -> ExitCode {
         (
             "a_baseline_is_updated_only_by_a_run_that_passes",
             a_baseline_is_updated_only_by_a_run_that_passes,
+        ),
+        (
+            "a_run_that_measures_nothing_updates_no_baseline",
+            a_run_that_measures_nothing_updates_no_baseline,
         ),
         (
             "a_quick_run_has_too_few_rounds_for_a_baseline",
@@ -599,6 +603,13 @@ fn a_baseline_is_updated_only_by_a_run_that_passes(programs: &Programs) {
         assert_eq!(file("main", name), file("new", name), "{name}");
     }
     assert_ne!(file("main", "pairs"), before[0]);
+}
+
+/// Symptom: after a filter that no benchmark matched, the baseline was said to be this run.
+fn a_run_that_measures_nothing_updates_no_baseline(programs: &Programs) {
+    let arguments = ["--baseline=main", "--update-on-pass"];
+    let (_, err) = texts(&programs.run(100, "no/such/benchmark", &arguments));
+    assert!(err.contains("the baseline main stays as it was"), "{err}");
 }
 
 /// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
