@@ -117,6 +117,16 @@ impl Options {
         Ok((options, others))
     }
 
+    /// Whether there is a limit for the benchmarks.
+    pub(crate) const fn have_limits(&self) -> bool {
+        self.max_regression_percent.is_some() || self.max_noise_percent.is_some()
+    }
+
+    /// Whether anything depends on the benchmarks' verdicts.
+    pub(crate) const fn judge(&self) -> bool {
+        self.have_limits() || self.update_on_pass
+    }
+
     /// Whether the options fit each other and criterion's.
     fn check(&self, others: &[OsString]) -> Result<(), String> {
         let compares = option_value(others.iter().cloned(), &BASELINE).is_some();
@@ -135,8 +145,7 @@ impl Options {
                 self.layouts.len()
             ));
         }
-        let limits = self.max_regression_percent.is_some() || self.max_noise_percent.is_some();
-        if limits && self.against.is_empty() && !compares {
+        if self.have_limits() && self.against.is_empty() && !compares {
             return Err(
                 "--max-regression and --max-noise need --against PROGRAM or --baseline NAME"
                     .to_owned(),

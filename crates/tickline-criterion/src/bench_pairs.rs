@@ -196,6 +196,11 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         time, collected, ..
     } = collector;
     let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
+        let error = "there are no pairs";
+        files::cannot_tell(collector, error);
+        if let Some(benchmark) = against {
+            other_cannot_tell(benchmark, error);
+        }
         return;
     };
     time.settings().messages.beside_criterion(&outcome);
@@ -227,19 +232,11 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
 
 /// Compares this build with the other one.
 fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Duration) {
-    let cannot_tell = |error: &str| {
-        findings().add_without(
-            benchmark.name,
-            ComparedWith::OtherBuild,
-            Conclusion::CannotTell,
-            error,
-        );
-    };
     let turns = match benchmark.take_turns(&collector.time, budget) {
         Ok(turns) => turns,
         Err(error) => {
             collector.time.settings().messages.not_interleaved(&error);
-            return cannot_tell(&error);
+            return other_cannot_tell(benchmark, &error);
         }
     };
     let couples = MeasuredCouples {
@@ -260,8 +257,18 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
             comparison.percent(),
             comparison.is_different(),
         ),
-        None => cannot_tell("too few couples count"),
+        None => other_cannot_tell(benchmark, "too few couples count"),
     }
+}
+
+/// Adds a benchmark that should be compared with the other build, and can't be.
+fn other_cannot_tell(benchmark: Benchmark, reason: &str) {
+    findings().add_without(
+        benchmark.name,
+        ComparedWith::OtherBuild,
+        Conclusion::CannotTell,
+        reason,
+    );
 }
 
 /// Draws a distribution, and the baseline's if there is one.

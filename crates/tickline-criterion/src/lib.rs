@@ -255,7 +255,7 @@
 //! |---|---|
 //! | 0 | each benchmark passes |
 //! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline |
+//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline; or only benchmarks of `bench_function`, which this crate does not compare |
 //! | 3 | none is slower, but one can't be told: the estimate is above `--max-regression` and the interval is not; or half of the interval's width is above `--max-noise`; or its comparison failed |
 //!
 //! So a slowdown that passes is at most the sum of both limits, with 95 % confidence. With none of

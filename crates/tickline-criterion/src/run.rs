@@ -49,9 +49,9 @@ use crate::results::verdict::{self, Verdicts};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each comparison passes; there is none |
+/// | 0 | each comparison passes; there is none, and no option that judges one |
 /// | 1 | a benchmark is slower by more than `--max-regression` |
-/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; the reason is printed |
+/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline, a limit or `--update-on-pass` without a benchmark of [`BenchPairs`](crate::BenchPairs) or [`compare`](crate::compare()); the reason is printed |
 /// | 3 | none is slower, but the noise is above `--max-noise`, or the interval has the limit in it |
 #[must_use = "the exit code is for main"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
@@ -116,6 +116,9 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
         benchmarks();
         Criterion::default().configure_from_args().final_summary();
     })?;
+    if arguments::is_list() {
+        return Ok(0);
+    }
     conclude(&options)
 }
 
@@ -184,7 +187,14 @@ fn conclude(options: &Options) -> Result<u8, String> {
     if let Some(error) = failed {
         return Err(error);
     }
-    if options.max_regression_percent.is_some() || options.max_noise_percent.is_some() {
+    if verdicts.exit_code == verdict::ERROR {
+        return Err(
+            "nothing was compared: this crate compares benchmarks of bench_pairs and compare, not those of \
+             bench_function, and the filter and criterion's options must let it measure one"
+                .to_owned(),
+        );
+    }
+    if options.have_limits() {
         verdicts
             .to_string()
             .lines()

@@ -224,11 +224,14 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let messages = self.collector.time.settings().messages;
         let Some(comparison) = self.comparison() else {
             let counted = self.replicates.iter().filter(|one| one.counts()).count();
-            messages.print(&format_args!(
-                "not compared: {counted} {} have {MIN_COUPLES} couples that count, {MIN_REPLICATES} are needed; \
-                 measure longer",
+            let error = format!(
+                "{counted} {} have {MIN_COUPLES} couples that count, {MIN_REPLICATES} are needed; measure longer",
                 self.sides.replicates()
-            ));
+            );
+            messages.print(&format_args!("not compared: {error}"));
+            if self.sides == Sides::Routines {
+                files::cannot_tell(self.collector, &error);
+            }
             return None;
         };
         messages.beside_criterion(&comparison);

@@ -87,6 +87,20 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     }
 }
 
+/// Adds the collector's benchmark as one that can't be compared with a baseline, if it should be.
+pub(crate) fn cannot_tell<const N: usize>(collector: &Collector<N>, reason: &str) {
+    let roots = roots(collector.time.settings().output_directory.as_deref());
+    let name = find(&roots, &collector.collected.returned_ns, collector.begin)
+        .and_then(|folder| full_name(&folder));
+    baseline_cannot_tell(name.as_deref().unwrap_or("unknown"), reason);
+}
+
+/// criterion's full name of the benchmark in a folder.
+fn full_name(folder: &Path) -> Option<String> {
+    let benchmark = read(&folder.join("new/benchmark.json")).ok()?;
+    benchmark["full_id"].as_str().map(str::to_owned)
+}
+
 /// Adds a benchmark that should be compared with a baseline, and can't be.
 fn baseline_cannot_tell(benchmark: &str, reason: &str) {
     if arguments::baseline().is_some() {
@@ -200,8 +214,8 @@ fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
 /// baseline that criterion saves. Unless `--noplot` was given, writes the plot, and adds it to
 /// criterion's report, if there is one.
 fn write(time: &CounterTime, folder: &Path, files: Files<'_>) -> Result<(), String> {
-    let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
-    let name = benchmark["full_id"].as_str().unwrap_or_default();
+    let name = full_name(folder).unwrap_or_default();
+    let name = name.as_str();
     let messages = time.settings().messages;
     let then = match files.reference {
         Reference::Baseline => read_baseline(messages, folder, name, files.stem),

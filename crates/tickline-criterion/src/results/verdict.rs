@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | each benchmark passes |
 //! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline |
+//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline, no benchmark that this crate compares |
 //! | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not, the interval's half-width is above `--max-noise`, or its comparison failed |
 
 use std::fmt;
@@ -137,7 +137,7 @@ impl Verdicts {
             baseline: arguments::baseline(),
             max_regression_percent: options.max_regression_percent,
             max_noise_percent: options.max_noise_percent,
-            exit_code: exit_code(&benchmarks),
+            exit_code: exit_code(options, &benchmarks),
             is_baseline_updated: false,
             benchmarks,
         }
@@ -170,8 +170,8 @@ impl fmt::Display for Verdicts {
     }
 }
 
-/// The exit code of a program with these verdicts.
-fn exit_code(verdicts: &[Verdict]) -> u8 {
+/// The exit code of a program with these verdicts. Options that judge need something to judge.
+fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
     let has = |conclusion| {
         verdicts
             .iter()
@@ -181,6 +181,8 @@ fn exit_code(verdicts: &[Verdict]) -> u8 {
         SLOWER
     } else if has(Conclusion::CannotTell) {
         CANNOT_TELL
+    } else if verdicts.is_empty() && options.judge() {
+        ERROR
     } else {
         0
     }
@@ -365,11 +367,18 @@ mod tests {
             (&[Passes, New][..], 0),
             (&[Passes, CannotTell, New], 3),
             (&[CannotTell, Slower, Passes], 1),
-            (&[], 0),
         ] {
             let verdicts: Vec<Verdict> = conclusions.iter().copied().map(verdict).collect();
-            assert_eq!(exit_code(&verdicts), code, "{conclusions:?}");
+            let found = exit_code(&options(3.0, 2.0), &verdicts);
+            assert_eq!(found, code, "{conclusions:?}");
         }
+    }
+
+    /// Symptom: a limit passed, although nothing was compared with it.
+    #[test]
+    fn without_a_verdict_only_a_run_without_limits_passes() {
+        assert_eq!(exit_code(&options(3.0, 2.0), &[]), ERROR);
+        assert_eq!(exit_code(&Options::default(), &[]), 0);
     }
 
     #[test]

@@ -81,11 +81,47 @@ pub(crate) fn a_baseline_is_updated_only_by_a_run_that_passes(programs: &Program
     assert_ne!(file("main", "pairs"), before[0]);
 }
 
-/// Symptom: after a filter that no benchmark matched, the baseline was said to be this run.
+/// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and the
+/// exit code was 0.
 pub(crate) fn a_run_that_measures_nothing_updates_no_baseline(programs: &Programs) {
     let arguments = ["--baseline=main", "--update-on-pass"];
-    let (_, err) = texts(&programs.run(100, "no/such/benchmark", &arguments));
-    assert!(err.contains("the baseline main stays as it was"), "{err}");
+    let output = programs.run(100, "no/such/benchmark", &arguments);
+    refused(&output, "nothing was compared: ");
+}
+
+/// Symptom: ten times slower, the exit code was 0.
+pub(crate) fn a_limit_for_benchmarks_that_are_not_compared_is_refused(programs: &Programs) {
+    save_main(programs, "plain");
+    let arguments = ["--baseline=main", "--max-regression=3%"];
+    let output = programs.run(100, "plain", &arguments);
+    refused(
+        &output,
+        "bench_pairs and compare, not those of bench_function",
+    );
+}
+
+/// Symptom: the line was printed, and the exit code was 0.
+pub(crate) fn too_few_couples_for_a_limit_cannot_tell(programs: &Programs) {
+    save_main(programs, "work/sides");
+    let arguments = [
+        "--quick",
+        "--measurement-time=1e-6",
+        "-bmain",
+        "--max-regression=3%",
+    ];
+    let output = programs.run(100, "work/sides", &arguments);
+    let (_, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    let line = "CAN'T TELL: work/sides: 0 copies of the code have 3 couples";
+    assert!(err.contains(line), "{err}");
+}
+
+pub(crate) fn a_list_is_not_judged(programs: &Programs) {
+    let arguments = ["--baseline=main", "--max-regression=3%", "--list"];
+    let output = programs.run(100, "", &arguments);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{err}");
+    assert!(out.contains("work/spin: benchmark"), "{out}");
 }
 
 /// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.

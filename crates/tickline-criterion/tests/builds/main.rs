@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 27] = [
+    let tests: [(&str, Test); 30] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -124,6 +124,15 @@ fn main() -> ExitCode {
             "a_run_that_measures_nothing_updates_no_baseline",
             baselines::a_run_that_measures_nothing_updates_no_baseline,
         ),
+        (
+            "a_limit_for_benchmarks_that_are_not_compared_is_refused",
+            baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
+        ),
+        (
+            "too_few_couples_for_a_limit_cannot_tell",
+            baselines::too_few_couples_for_a_limit_cannot_tell,
+        ),
+        ("a_list_is_not_judged", baselines::a_list_is_not_judged),
         (
             "a_quick_run_has_too_few_rounds_for_a_baseline",
             baselines::a_quick_run_has_too_few_rounds_for_a_baseline,
