@@ -18,10 +18,11 @@
 //! benchmarks.
 
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, Lines, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,13 @@ const GREETING: &str = "turns 2";
 
 /// How long a program may take until its first line. It prints the line before all else.
 const GREETING_TIME: Duration = Duration::from_secs(10);
+
+/// How long a program may take from its last turn until its end, which drops what its benchmarks
+/// have prepared. Nothing depends on that end, so the program is then killed.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// The interval at which a silent process is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(100);
 
 /// The mark before and after a benchmark in the list.
 const BENCHMARK_MARK: &str = "tickline-criterion: benchmark";
@@ -309,7 +317,7 @@ struct Process {
     child: Child,
     /// `None` once the child must end.
     requests: Option<ChildStdin>,
-    replies: Lines<BufReader<ChildStdout>>,
+    output: Receiver<String>,
     /// A command that runs only this benchmark, for an error message.
     command_line: String,
 }
@@ -321,15 +329,21 @@ impl Process {
         let ns_per_tick = time.session().map(|_| time.scale().ns_per_tick);
         let mut command = Command::new(program);
         command.args(arguments);
-        let mut child = arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
-            .spawn()
-            .map_err(|error| format!("{}: {error}", program.display()))?;
-        let (requests, replies) = (child.stdin.take(), child.stdout.take());
+        arguments::prepare_serving(&mut command, ns_per_tick, placement::padding());
+        let command_line = format!("{} {}", program.display(), arguments.join(" "));
+        Self::spawn(&mut command, command_line)
+            .map_err(|error| format!("{}: {error}", program.display()))
+    }
+
+    fn spawn(command: &mut Command, command_line: String) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        let requests = child.stdin.take();
+        let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(Self {
             requests,
-            replies: BufReader::new(replies.ok_or("its output cannot be read")?).lines(),
+            output: lines(output),
             child,
-            command_line: format!("{} {}", program.display(), arguments.join(" ")),
+            command_line,
         })
     }
 
@@ -340,7 +354,7 @@ impl Process {
             let (iterations, each) = (request.iterations, request.iterations_per_pair);
             writeln!(to, "[{iterations},{each}]")
         });
-        let mut lines = self.replies.by_ref().map_while(Result::ok);
+        let mut lines = std::iter::from_fn(|| next_line(&self.output, &mut self.child));
         let reply = lines.find_map(|line| line.strip_prefix(MARK).map(str::to_owned));
         let reply = reply.ok_or_else(|| {
             format!(
@@ -356,8 +370,42 @@ impl Drop for Process {
     fn drop(&mut self) {
         // The benchmark returns, and the program ends by itself.
         self.requests = None;
-        self.replies.by_ref().map_while(Result::ok).for_each(drop);
+        let end = Instant::now() + END_TIME;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Neither does anything to a process that has ended.
+        _ = self.child.kill();
         _ = self.child.wait();
+    }
+}
+
+/// The lines of a process's output. A thread reads them, also those that nobody wants, so that the
+/// process never waits for room in the pipe. Bytes that are not UTF-8 are replaced.
+///
+/// The thread ends at the end of the output. That may come long after the end of the process: the
+/// processes that a benchmark has started have the same output.
+fn lines(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+        }
+    });
+    lines
+}
+
+/// The next line of a process; `None` if the process has ended, and no line is left.
+fn next_line(lines: &Receiver<String>, child: &mut Child) -> Option<String> {
+    let mut has_ended = false;
+    loop {
+        match lines.recv_timeout(POLL) {
+            Ok(line) => return Some(line),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if has_ended => return None,
+            // Its last lines may still be in the pipe.
+            Err(RecvTimeoutError::Timeout) => has_ended = !matches!(child.try_wait(), Ok(None)),
+        }
     }
 }
 
@@ -389,15 +437,10 @@ fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>, String> {
         .spawn()
         .map_err(|error| error.to_string())?;
     let output = child.stdout.take().ok_or("its output cannot be read")?;
-    let (sender, lines) = mpsc::channel();
-    // The thread ends when the child has ended, or when nobody wants the lines.
-    thread::spawn(move || {
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        lines.try_for_each(|line| sender.send(line))
-    });
+    let lines = lines(output);
     let greeting = lines.recv_timeout(GREETING_TIME);
     if greeting.is_ok_and(|line| line.strip_prefix(MARK) == Some(GREETING)) {
-        let listing: Vec<String> = lines.iter().collect();
+        let listing: Vec<String> = std::iter::from_fn(|| next_line(&lines, &mut child)).collect();
         let status = child.wait().map_err(|error| error.to_string())?;
         if status.success() {
             return Ok(names(&listing));
@@ -407,7 +450,6 @@ fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>, String> {
             "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}"
         ));
     }
-    drop(lines);
     _ = child.kill();
     _ = child.wait();
     Err(NO_PROGRAM.to_owned())
@@ -443,6 +485,58 @@ mod tests {
             [Some("a/1".to_owned()), None, Some("a: b".to_owned())]
         );
         assert_eq!(names(&lines("plain: benchmark\n")), []);
+    }
+
+    /// A process that runs a shell's script.
+    #[cfg(unix)]
+    fn script(text: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        arguments::prepare_serving(&mut command, None, String::new());
+        Process::spawn(&mut command, text.to_owned()).expect("a shell")
+    }
+
+    #[cfg(unix)]
+    const REPLY: &str = r#"echo 'tickline-criterion: {"clock":"counter","iterations_per_pair":1,"disturbances":[0,0,0,0,0,0,0],"ticks":[7]}'"#;
+
+    #[cfg(unix)]
+    const REQUEST: Request = Request {
+        iterations: 1,
+        iterations_per_pair: 1,
+    };
+
+    /// Symptom: after a line that is not UTF-8 nobody read, the process waited for room in its pipe,
+    /// and this one for the process.
+    #[cfg(unix)]
+    #[test]
+    fn a_process_whose_output_is_no_text_ends() {
+        let mut process = script(&format!(
+            r"printf '\377\n'; {REPLY}; read request; printf '\377\n'; yes | head -c 1000000"
+        ));
+        let slice = process.slice(REQUEST).expect("a reply");
+        assert_eq!(slice.ticks, [7]);
+        drop(process);
+    }
+
+    /// Symptom: a process that the benchmark had started kept the pipe open, and its end was awaited.
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_leaves_another_behind_ends() {
+        let begin = Instant::now();
+        let mut process = script(&format!("sleep 60 & {REPLY}; read request"));
+        process.slice(REQUEST).expect("a reply");
+        drop(process);
+        assert!(begin.elapsed() < Duration::from_secs(50));
+    }
+
+    /// Symptom: as above, and the reply of a process that had ended was awaited.
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_has_ended_without_a_reply_is_an_error() {
+        let begin = Instant::now();
+        let mut process = script("sleep 60 & true");
+        process.slice(REQUEST).expect_err("no reply");
+        assert!(begin.elapsed() < Duration::from_secs(50));
     }
 
     #[test]
