@@ -139,7 +139,8 @@ impl Benchmark {
     /// Takes turns, for about `budget`.
     pub(crate) fn take_turns(&self, time: &CounterTime, budget: Duration) -> Result<Turns, String> {
         // The processes inherit the CPU mask.
-        if !system_facts::cpu().is_some_and(system_facts::bind) && cfg!(target_os = "linux") {
+        let bound = system_facts::cpu().and_then(system_facts::bind);
+        if bound.is_none() && cfg!(target_os = "linux") {
             return Err("the thread cannot be bound to its CPU".to_owned());
         }
         let plan = Plan::of(budget);

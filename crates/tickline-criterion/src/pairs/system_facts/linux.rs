@@ -2,9 +2,12 @@
 
 use std::ffi::c_long;
 
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::Pid;
+
+/// The calling thread, for the functions of `nix::sched`.
+const THIS_THREAD: Pid = Pid::from_raw(0);
 
 /// How often the kernel took the CPU away from this thread, since the thread began: `ru_nivcsw`
 /// (getrusage(2)).
@@ -19,10 +22,41 @@ pub(crate) fn cpu() -> Option<usize> {
     sched_getcpu().ok()
 }
 
-/// Binds this thread, and the processes that it starts, to a CPU. Returns whether that succeeded.
-pub(crate) fn bind(cpu: usize) -> bool {
+/// A thread that is bound to a CPU. The drop restores the thread's former mask of CPUs.
+#[derive(Debug)]
+pub(crate) struct Bound(CpuSet);
+
+/// Binds this thread, and the threads and processes that it starts, to a CPU. `None` if that failed.
+pub(crate) fn bind(cpu: usize) -> Option<Bound> {
+    let former = sched_getaffinity(THIS_THREAD).ok()?;
     let mut cpus = CpuSet::new();
-    cpus.set(cpu)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus))
-        .is_ok()
+    cpus.set(cpu).ok()?;
+    sched_setaffinity(THIS_THREAD, &cpus).ok()?;
+    Some(Bound(former))
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        _ = sched_setaffinity(THIS_THREAD, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: after the first benchmark with `--against` all of a program ran on one CPU.
+    #[test]
+    fn a_bound_thread_gets_its_cpus_back() {
+        let cpus = || sched_getaffinity(THIS_THREAD).expect("a mask");
+        let before = cpus();
+        let bound = bind(cpu().expect("a CPU")).expect("bound");
+        let number = |cpus: CpuSet| {
+            let is_set = |cpu: &usize| cpus.is_set(*cpu).unwrap_or_default();
+            (0..CpuSet::count()).filter(is_set).count()
+        };
+        assert_eq!(number(cpus()), 1);
+        drop(bound);
+        assert_eq!(cpus(), before);
+    }
 }

@@ -10,6 +10,10 @@ pub(crate) fn cpu() -> Option<usize> {
     None
 }
 
-pub(crate) fn bind(_cpu: usize) -> bool {
-    false
+/// A thread that is bound to a CPU.
+#[derive(Debug)]
+pub(crate) struct Bound;
+
+pub(crate) fn bind(_cpu: usize) -> Option<Bound> {
+    None
 }
