@@ -175,6 +175,11 @@ pub(crate) fn own_argument() -> Option<&'static str> {
         .find_map(|argument| Some(own_option(&argument)?.0))
 }
 
+/// The file for the verdicts, also if other arguments are wrong.
+pub(crate) fn verdicts() -> Option<PathBuf> {
+    option_value(env::args_os(), &["--verdicts"]).map(PathBuf::from)
+}
+
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {

@@ -104,11 +104,21 @@ pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
 
 /// Runs the benchmarks of a process that the user has started.
 fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
-    let (own, others) = Options::take(env::args_os().skip(1))?;
+    let (own, others) = Options::take(env::args_os().skip(1)).inspect_err(|_| {
+        let options = Options {
+            verdicts: arguments::verdicts(),
+            ..Options::default()
+        };
+        _ = store_so_far(&Verdicts::without_comparisons(&options), &options);
+    })?;
     if own != Options::default() {
         return run_again(&own, &others);
     }
     let options = Options::of_this_process();
+    if !arguments::is_list() {
+        // The file of an earlier run must not survive an error of this one.
+        store_so_far(&Verdicts::without_comparisons(&options), &options)?;
+    }
     if !options.against.is_empty() && !arguments::is_list() {
         Builds::start(&options).map_err(|error| format!("--against: {error}"))?;
     }
@@ -165,28 +175,48 @@ fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
     })
 }
 
+/// Writes the file of `--verdicts`: what is known so far, in case that the program ends early. A
+/// stream, such as `/dev/stdout`, gets only the last verdicts.
+fn store_so_far(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
+    match &options.verdicts {
+        Some(path) if !files::is_stream(path) => store(verdicts, options),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the file of `--verdicts`.
+fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
+    let Some(path) = &options.verdicts else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(verdicts).map_err(|error| error.to_string())?;
+    if files::is_stream(path) {
+        return fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    // The file that a symbolic link names is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    files::replace(&path, &text)
+}
+
 /// Judges the findings: stores the verdicts, updates the baseline. Returns the exit code.
 fn conclude(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
-    let mut failed = None;
     if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
+        // If the verdicts can't be stored, the baseline stays.
+        store_so_far(&verdicts, options)?;
         let name = verdicts.baseline.clone().unwrap_or_default();
-        let updated = folders
-            .iter()
-            .try_for_each(|folder| files::update_baseline(folder, &name));
+        let updated = files::update_baselines(&folders, &name);
         match updated {
             Ok(()) => verdicts.is_baseline_updated = true,
-            Err(error) => failed = Some(format!("the baseline was not updated: {error}")),
+            Err(_) => verdicts.exit_code = verdict::ERROR,
+        }
+        if let Err(error) = updated {
+            _ = store(&verdicts, options);
+            return Err(format!("the baseline was not updated: {error}"));
         }
     }
-    if let Some(path) = &options.verdicts {
-        let text = serde_json::to_string_pretty(&verdicts).map_err(|error| error.to_string())?;
-        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    store(&verdicts, options)?;
     if verdicts.exit_code == verdict::ERROR {
         return Err(
             "nothing was compared: this crate compares benchmarks of bench_pairs and compare, not those of \

@@ -7,6 +7,7 @@
 //! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
 //! search begins there.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
 use std::io;
@@ -267,31 +268,96 @@ fn write(time: &CounterTime, folder: &Path, files: Files<'_>) -> Result<(), Stri
     link(&text, files.heading, &svg, files.stem).map_or(Ok(()), |text| replace(&index, &text))
 }
 
-/// Makes this run the baseline `name` of the benchmark in `folder`: criterion's files and this
-/// crate's. After an error the old baseline is unchanged.
-pub(crate) fn update_baseline(folder: &Path, name: &str) -> Result<(), String> {
-    let baseline = folder.join(name);
-    let beside = |what: &str| folder.join(format!("{name}-{what}-{}", std::process::id()));
-    let (new, old) = (beside("new"), beside("old"));
-    let copy = || {
-        fs::create_dir_all(&new)?;
-        for entry in fs::read_dir(folder.join("new"))? {
-            let entry = entry?;
-            fs::copy(entry.path(), new.join(entry.file_name()))?;
-        }
-        if baseline.exists() {
-            fs::rename(&baseline, &old)?;
-        }
-        // The old baseline is moved back if the new one can't take its place.
-        fs::rename(&new, &baseline).inspect_err(|_| _ = fs::rename(&old, &baseline))
-    };
-    let copied: io::Result<()> = copy();
-    for path in [&new, &old] {
-        if baseline.exists() {
-            _ = fs::remove_dir_all(path);
+/// Makes this run the baseline `name` of the benchmarks in `folders`: criterion's files and this
+/// crate's. After an error all old baselines are unchanged: the copies are made first, and moves that
+/// were made are undone.
+pub(crate) fn update_baselines(folders: &[PathBuf], name: &str) -> Result<(), String> {
+    // A benchmark with a comparison is there twice.
+    let folders: BTreeSet<&PathBuf> = folders.iter().collect();
+    let mut updates: Vec<Update> = folders
+        .into_iter()
+        .map(|folder| Update::new(folder, name))
+        .collect();
+    let updated = updates.iter().try_for_each(Update::copy);
+    let updated = updated.and_then(|()| updates.iter_mut().try_for_each(Update::make));
+    if updated.is_err() {
+        updates.iter_mut().for_each(Update::undo);
+    }
+    updates.iter().for_each(Update::remove_rest);
+    updated
+}
+
+/// The update of a benchmark's baseline.
+#[derive(Debug)]
+struct Update {
+    /// This run.
+    run: PathBuf,
+    baseline: PathBuf,
+    /// The copy of the run, until it is the baseline.
+    new: PathBuf,
+    /// The former baseline.
+    old: PathBuf,
+    is_made: bool,
+}
+
+impl Update {
+    fn new(folder: &Path, name: &str) -> Self {
+        let beside = |what: &str| folder.join(format!("{name}-{what}-{}", std::process::id()));
+        Self {
+            run: folder.join("new"),
+            baseline: folder.join(name),
+            new: beside("new"),
+            old: beside("old"),
+            is_made: false,
         }
     }
-    copied.map_err(|error| format!("{}: {error}", baseline.display()))
+
+    /// Copies the run next to the baseline.
+    fn copy(&self) -> Result<(), String> {
+        let copy = || -> io::Result<()> {
+            fs::create_dir_all(&self.new)?;
+            for entry in fs::read_dir(&self.run)? {
+                let entry = entry?;
+                fs::copy(entry.path(), self.new.join(entry.file_name()))?;
+            }
+            Ok(())
+        };
+        self.named(copy())
+    }
+
+    /// Makes the copy the baseline.
+    fn make(&mut self) -> Result<(), String> {
+        if self.baseline.exists() {
+            self.named(fs::rename(&self.baseline, &self.old))?;
+        }
+        self.named(fs::rename(&self.new, &self.baseline))?;
+        self.is_made = true;
+        Ok(())
+    }
+
+    /// Makes the former baseline the baseline again.
+    fn undo(&mut self) {
+        if self.is_made {
+            _ = fs::rename(&self.baseline, &self.new);
+        }
+        if !self.baseline.exists() {
+            _ = fs::rename(&self.old, &self.baseline);
+        }
+    }
+
+    /// Removes the copy, and the former baseline if there is a baseline: it is the last copy of
+    /// otherwise lost files.
+    fn remove_rest(&self) {
+        _ = fs::remove_dir_all(&self.new);
+        if self.baseline.exists() {
+            _ = fs::remove_dir_all(&self.old);
+        }
+    }
+
+    /// The result, with the baseline's path in the text of an error.
+    fn named(&self, result: io::Result<()>) -> Result<(), String> {
+        result.map_err(|error| format!("{}: {error}", self.baseline.display()))
+    }
 }
 
 /// The report with the plot at its end. `None` if the report already has the plot, or has no end.
@@ -310,8 +376,13 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     ))
 }
 
+/// Whether the path is that of a pipe or a device, which can only be written to.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
 /// Replaces a file atomically: after an error the old file is unchanged.
-fn replace(path: &Path, text: &str) -> Result<(), String> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
@@ -401,15 +472,48 @@ mod tests {
         write("main/gone.json", "old");
         write("main/pairs.json", "old");
         fs::remove_dir_all(folder.join("new")).ok();
-        update_baseline(&folder, "main").expect_err("there is no run");
+        let folders = [folder.clone(), folder.clone()];
+        update_baselines(&folders, "main").expect_err("there is no run");
         let read = |path: &str| fs::read_to_string(folder.join(path)).ok();
         assert_eq!(read("main/gone.json").as_deref(), Some("old"), "unchanged");
         write("new/pairs.json", "new");
-        update_baseline(&folder, "main").expect("there is a run");
+        update_baselines(&folders, "main").expect("there is a run");
         assert_eq!(read("main/pairs.json").as_deref(), Some("new"));
         assert_eq!(read("main/gone.json"), None);
         assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
         fs::remove_dir_all(folder).expect("the folder");
+    }
+
+    /// Symptom: the baselines of the benchmarks before the one that failed were this run's, although
+    /// the baseline was said to be not updated.
+    #[test]
+    fn if_one_baseline_cannot_be_updated_none_is() {
+        let root =
+            std::env::temp_dir().join(format!("tickline-criterion-undo-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+        write("a/main/pairs.json", "old");
+        write("a/new/pairs.json", "new");
+        write("b/new/pairs.json", "new");
+        let folders = ["a", "b", "c"].map(|name| root.join(name));
+        fs::create_dir_all(&folders[2]).expect("a folder without a run");
+        let error = update_baselines(&folders, "main").expect_err("c has no run");
+        assert!(error.contains("main: "), "{error}");
+        assert_eq!(read("a/main/pairs.json").as_deref(), Some("old"), "copy");
+
+        // The copy succeeds, and the former baseline can't be moved to the place of another file.
+        write("c/new/pairs.json", "new");
+        write("c/main/pairs.json", "old");
+        write(&format!("c/main-old-{}/in the way", std::process::id()), "");
+        update_baselines(&folders, "main").expect_err("c has something in the way");
+        assert_eq!(read("a/main/pairs.json").as_deref(), Some("old"), "move");
+        assert_eq!(read("b/main/pairs.json"), None, "it had no baseline");
+        assert_eq!(fs::read_dir(&folders[0]).expect("the folder").count(), 2);
+        fs::remove_dir_all(root).expect("the folder");
     }
 
     #[test]

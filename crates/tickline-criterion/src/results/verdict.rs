@@ -142,6 +142,14 @@ impl Verdicts {
             benchmarks,
         }
     }
+
+    /// What the file says until there are verdicts, and after an error.
+    pub(crate) fn without_comparisons(options: &Options) -> Self {
+        Self {
+            exit_code: ERROR,
+            ..Self::new(options, Vec::new())
+        }
+    }
 }
 
 /// Lines for the standard error stream: the benchmarks that do not pass, and what that means.

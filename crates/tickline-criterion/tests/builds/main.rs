@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 30] = [
+    let tests: [(&str, Test); 32] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -87,6 +87,11 @@ fn main() -> ExitCode {
         (
             "a_wrong_argument_ends_with_a_text",
             a_wrong_argument_ends_with_a_text,
+        ),
+        ("verdicts_may_go_to_a_stream", verdicts_may_go_to_a_stream),
+        (
+            "after_an_error_the_verdicts_say_so",
+            after_an_error_the_verdicts_say_so,
         ),
         (
             "the_exit_code_says_that_a_build_is_slower",
@@ -461,6 +466,34 @@ fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     assert!(err.contains("\"--bogus\""), "{err}");
     let output = programs.run(130, "work/spin", &["--max-noise=much"]);
     refused(&output, "--max-noise: much is not a percentage such as 2%");
+}
+
+/// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
+fn after_an_error_the_verdicts_say_so(programs: &Programs) {
+    let file = programs.0.join("verdicts.json");
+    let verdicts = format!("--verdicts={}", file.display());
+    for wrong in ["--max-noise=much", "--bogus", "--against=no/such/program"] {
+        judged(programs, 100, 300, "--max-regression=10%");
+        let output = programs.run(100, "work/spin", &[&verdicts, wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        let found = programs.json("verdicts.json");
+        assert_eq!(found["exit_code"], 2, "{wrong}");
+        assert_eq!(found["benchmarks"].as_array().map(Vec::len), Some(0));
+    }
+}
+
+/// A stream gets the verdicts once, and stays what it is.
+fn verdicts_may_go_to_a_stream(programs: &Programs) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let link = programs.0.join("stream");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("/dev/stderr", &link).expect("a link");
+    let verdicts = format!("--verdicts={}", link.display());
+    let (_, err) = texts(&programs.run(100, "plain", &[&verdicts]));
+    assert_eq!(err.matches("\"exit_code\"").count(), 1, "{err}");
+    assert!(link.is_symlink());
 }
 
 /// Runs this build against another with limits. Returns the exit code, the standard error stream,
