@@ -34,7 +34,7 @@ const COPIES: usize = 8;
 /// Filters, warm-up and measurement time are criterion's. The result is printed below criterion's
 /// line, stored as `new/comparison.json` next to criterion's files, and drawn in its report.
 /// Returns `None` if criterion measured nothing (`--list`, `--test`, a filter), or, with a printed
-/// line, if fewer than 50 couples count.
+/// line, if fewer than six of the copies have three couples each that count.
 ///
 /// ```
 /// use std::hint::black_box;

@@ -260,7 +260,11 @@
 //!
 //! So a slowdown that passes is at most the sum of both limits, with 95 % confidence. With none of
 //! the limits, a difference alone does not change the exit code. [`Verdicts`] has the format of
-//! `--verdicts FILE`.
+//! `--verdicts FILE`. Until there are verdicts, the file has none, and the exit code 2.
+//!
+//! Name the program by `--bench NAME`. Without it, cargo gives the options to all of a package's
+//! programs: each writes its own verdicts over the same file, and one without a benchmark that this
+//! crate compares ends with exit code 2.
 //!
 //! A stored run can take the place of a second program, as in criterion itself:
 //!
@@ -284,8 +288,9 @@
 //! frequency, other programs, the addresses of memory. criterion ignores such changes. This crate
 //! reports a difference on two conditions: it is at least 2 %, and the middle nine tenths of the
 //! two runs' rounds do not overlap. A round is one of criterion's samples; for [`compare`], it is
-//! the difference in one of its 60 rounds. Even such a difference may come from the machine.
-//! `--against` finds smaller differences, and gives an interval of 95 %.
+//! the difference in one of up to 64 parts of the run, eight for each copy of the code. Even such a
+//! difference may come from the machine. `--against` finds smaller differences, and gives an
+//! interval of 95 %.
 //!
 //! `--baseline main --max-regression 10% --update-on-pass` makes the run the new `main`, for all
 //! [`BenchPairs`] and [`compare`] benchmarks of the program, if its exit code is 0; otherwise the
