@@ -1,12 +1,15 @@
 //! Arguments and environment variables of the benchmark program.
 //!
 //! criterion refuses arguments that it does not know, and reads them itself. [`run`](crate::run)
-//! therefore starts the program again without this crate's own, which then are in a variable.
+//! therefore starts the program again without this crate's own, which then are in a variable. The
+//! processes that a benchmark starts inherit the variable. It names the arguments of the process that
+//! it is for, so that another benchmark program among them does not take it for its own.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,14 +17,8 @@ use serde::{Deserialize, Serialize};
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// The variable with this crate's own options, as JSON.
-const OPTIONS: &str = "TICKLINE_CRITERION_OPTIONS";
-
-/// The variable with the role of a process that this crate starts.
-const ROLE: &str = "TICKLINE_CRITERION_ROLE";
-
-/// The variable with the duration of the counter's tick, ns. Without it, the OS clock measures.
-const NS_PER_TICK: &str = "TICKLINE_CRITERION_NS_PER_TICK";
+/// The variable with what a process of this crate passes on to one that it starts: [`Passed`], as JSON.
+const PASSED: &str = "TICKLINE_CRITERION_PASSED";
 
 /// The variable whose length shifts the stack of a process.
 const PADDING: &str = "TICKLINE_CRITERION_PADDING";
@@ -155,17 +152,61 @@ impl Options {
     }
 
     /// The options that the process with the arguments has passed on.
-    pub(crate) fn of_this_process() -> Self {
-        let text = env::var(OPTIONS).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+    pub(crate) fn of_this_process() -> &'static Self {
+        &Passed::of_this_process().options
     }
 
-    /// Passes the options on to a process.
+    /// Passes the options on to a process, whose arguments `command` already has.
     pub(crate) fn pass_on(&self, command: &mut Command) -> Result<(), String> {
-        let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
-        command.env(OPTIONS, text);
+        let passed = Passed {
+            options: self.clone(),
+            ..Passed::default()
+        };
+        passed.on(command).map_err(|error| error.to_string())
+    }
+}
+
+/// What a process of this crate gets from the one that has started it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Passed {
+    /// The arguments of the process that all this is for.
+    arguments: Vec<String>,
+    role: Role,
+    options: Options,
+    /// The duration of the counter's tick, ns. Without it, the OS clock measures.
+    ns_per_tick: Option<f64>,
+}
+
+impl Passed {
+    fn of_this_process() -> &'static Self {
+        static OWN: OnceLock<Passed> = OnceLock::new();
+        OWN.get_or_init(|| {
+            let text = env::var(PASSED).unwrap_or_default();
+            Self::read(&text, texts(env::args_os().skip(1)))
+        })
+    }
+
+    /// What the text says, if it is for a process with these arguments.
+    fn read(text: &str, arguments: Vec<String>) -> Self {
+        let passed: Option<Self> = serde_json::from_str(text).ok();
+        passed
+            .filter(|passed| passed.arguments == arguments)
+            .unwrap_or_default()
+    }
+
+    /// Passes this on to the process of `command`.
+    fn on(mut self, command: &mut Command) -> serde_json::Result<()> {
+        self.arguments = texts(command.get_args());
+        command.env(PASSED, serde_json::to_string(&self)?);
         Ok(())
     }
+}
+
+fn texts(arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<String> {
+    arguments
+        .into_iter()
+        .map(|argument| argument.as_ref().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// This crate's own option among the arguments of this process, if there is one.
@@ -181,9 +222,10 @@ pub(crate) fn verdicts() -> Option<PathBuf> {
 }
 
 /// The role of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
     /// Runs its benchmarks, as usual.
+    #[default]
     Measure,
     /// Only lists its benchmarks.
     List,
@@ -191,32 +233,33 @@ pub(crate) enum Role {
     Serve,
 }
 
-impl Role {
-    /// The value of [`ROLE`]. A process without that variable measures.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Measure => "measures",
-            Self::List => "lists",
-            Self::Serve => "serves",
-        }
-    }
-}
-
 pub(crate) fn role() -> Role {
-    let name = env::var_os(ROLE).unwrap_or_default();
-    [Role::List, Role::Serve]
-        .into_iter()
-        .find(|role| name == role.name())
-        .unwrap_or(Role::Measure)
+    Passed::of_this_process().role
 }
 
-/// Prepares a process with this role, whose standard output this process reads.
-pub(crate) fn prepare(command: &mut Command, role: Role) -> &mut Command {
-    command
-        .env(ROLE, role.name())
-        .env_remove(NS_PER_TICK)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+/// Prepares a process with this role, whose arguments `command` already has, and whose standard
+/// output this process reads.
+pub(crate) fn prepare(command: &mut Command, role: Role) -> serde_json::Result<&mut Command> {
+    prepare_with(command, role, None)
+}
+
+fn prepare_with(
+    command: &mut Command,
+    role: Role,
+    ns_per_tick: Option<f64>,
+) -> serde_json::Result<&mut Command> {
+    let options = Options {
+        include_disturbed: Options::of_this_process().include_disturbed,
+        ..Options::default()
+    };
+    let passed = Passed {
+        role,
+        options,
+        ns_per_tick,
+        ..Passed::default()
+    };
+    passed.on(command)?;
+    Ok(command.stdout(Stdio::piped()).stderr(Stdio::null()))
 }
 
 /// Prepares a process that serves: with the duration of the counter's tick if the counter measures,
@@ -225,18 +268,15 @@ pub(crate) fn prepare_serving(
     command: &mut Command,
     ns_per_tick: Option<f64>,
     padding: String,
-) -> &mut Command {
-    prepare(command, Role::Serve).env(PADDING, padding);
-    if let Some(ns_per_tick) = ns_per_tick {
-        command.env(NS_PER_TICK, ns_per_tick.to_string());
-    }
-    command.stdin(Stdio::piped())
+) -> serde_json::Result<&mut Command> {
+    let command = prepare_with(command, Role::Serve, ns_per_tick)?;
+    Ok(command.env(PADDING, padding).stdin(Stdio::piped()))
 }
 
 /// The duration of the counter's tick for a process that serves, ns. `None` if the OS clock
 /// measures.
 pub(crate) fn counter_ns_per_tick() -> Option<f64> {
-    env::var(NS_PER_TICK).ok()?.parse().ok()
+    Passed::of_this_process().ns_per_tick
 }
 
 /// criterion's options for a comparison with a baseline.
@@ -347,6 +387,23 @@ mod tests {
 
     fn take(line: &str) -> Result<(Options, Vec<OsString>), String> {
         Options::take(line.split(' ').map(OsString::from))
+    }
+
+    /// Symptom: a benchmark program that a benchmark starts took part in the turns.
+    #[test]
+    fn what_is_passed_on_is_for_a_process_with_these_arguments() {
+        let mut command = Command::new("program");
+        prepare_serving(command.args(["--test", "a b"]), Some(0.5), String::new()).expect("JSON");
+        let text = command
+            .get_envs()
+            .find(|(name, _)| *name == PASSED)
+            .and_then(|(_, text)| text?.to_str())
+            .expect("the variable");
+        let passed = Passed::read(text, texts(["--test", "a b"]));
+        assert_eq!((passed.role, passed.ns_per_tick), (Role::Serve, Some(0.5)));
+        for arguments in [&["--test", "a"][..], &["--test", "a b", "c"], &[]] {
+            assert_eq!(Passed::read(text, texts(arguments)), Passed::default());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::arguments::{self, Options, Role};
 use crate::backend::time::CounterTime;
 use crate::message::Messages;
 use crate::pairs::builds::{self, Builds};
-use crate::pairs::placement;
+use crate::pairs::{placement, serving};
 use crate::results::files;
 use crate::results::verdict::{self, Verdicts};
 
@@ -69,6 +69,7 @@ pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
             ExitCode::SUCCESS
         }
         Role::Serve => {
+            serving::take_streams();
             placement::shift_heap_start();
             benchmarks();
             ExitCode::SUCCESS
@@ -117,10 +118,10 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     let options = Options::of_this_process();
     if !arguments::is_list() {
         // The file of an earlier run must not survive an error of this one.
-        store_so_far(&Verdicts::without_comparisons(&options), &options)?;
+        store_so_far(&Verdicts::without_comparisons(options), options)?;
     }
     if !options.against.is_empty() && !arguments::is_list() {
-        Builds::start(&options).map_err(|error| format!("--against: {error}"))?;
+        Builds::start(options).map_err(|error| format!("--against: {error}"))?;
     }
     catch_missing_baseline(|| {
         benchmarks();
@@ -129,15 +130,15 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if arguments::is_list() {
         return Ok(0);
     }
-    conclude(&options)
+    conclude(options)
 }
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
 fn run_again(own: &Options, others: &[OsString]) -> Result<u8, String> {
     let failed = |error| format!("the program can't be started again: {error}");
     let mut again = Command::new(env::current_exe().map_err(failed)?);
-    own.pass_on(&mut again)?;
-    let status = again.args(others).status().map_err(failed)?;
+    own.pass_on(again.args(others))?;
+    let status = again.status().map_err(failed)?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.ok_or_else(|| format!("the program has ended with {status}"))
 }

@@ -39,7 +39,7 @@ use crate::statistics::signed_rank::MIN_REPLICATES;
 const _: () = assert!(arguments::MIN_ORDERS == MIN_REPLICATES);
 
 /// The first line of a program that lists its benchmarks, with the version of the turns.
-const GREETING: &str = "turns 2";
+const GREETING: &str = "turns 3";
 
 /// How long a program may take until its first line. It prints the line before all else.
 const GREETING_TIME: Duration = Duration::from_secs(10);
@@ -330,7 +330,8 @@ impl Process {
         let ns_per_tick = time.session().map(|_| time.scale().ns_per_tick);
         let mut command = Command::new(program);
         command.args(arguments);
-        arguments::prepare_serving(&mut command, ns_per_tick, placement::padding());
+        arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
+            .map_err(|error| error.to_string())?;
         let command_line = format!("{} {}", program.display(), arguments.join(" "));
         Self::spawn(&mut command, command_line)
             .map_err(|error| format!("{}: {error}", program.display()))
@@ -434,6 +435,7 @@ fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>, String> {
         .arg("--list")
         .stdin(Stdio::null());
     let mut child = arguments::prepare(&mut command, Role::List)
+        .map_err(|error| error.to_string())?
         .stderr(stderr)
         .spawn()
         .map_err(|error| error.to_string())?;
@@ -493,7 +495,7 @@ mod tests {
     fn script(text: &str) -> Process {
         let mut command = Command::new("sh");
         command.args(["-c", text]);
-        arguments::prepare_serving(&mut command, None, String::new());
+        arguments::prepare_serving(&mut command, None, String::new()).expect("JSON");
         Process::spawn(&mut command, text.to_owned()).expect("a shell")
     }
 

@@ -1,7 +1,7 @@
 //! The serving side of `--against`: a process that takes slices of one benchmark for another
 //! process, on request.
 //!
-//! The driving process (`builds.rs`) starts this process with the variables of [`Role::Serve`], and
+//! The driving process (`builds.rs`) starts this process with [`Role::Serve`] in a variable, and
 //! with criterion's arguments for a test of one benchmark, which criterion therefore calls once.
 //! The benchmark then takes a slice for each request, and returns when there are no more.
 //!
@@ -10,7 +10,9 @@
 //! | `[5000,64]` | the serving process | take a slice of at most 5,000 iterations, 64 in a pair; 0: choose |
 //! | `tickline-criterion: {"clock":"counter",..}` | the driving process | a [`ServedSlice`] |
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,7 @@ use crate::arguments::{self, Role};
 use crate::backend::readings::PairClock;
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::placement::HeapShift;
+use crate::pairs::system_facts;
 
 /// The beginning of a line for the driving process. criterion and the benchmark print other lines.
 pub(crate) const MARK: &str = "tickline-criterion: ";
@@ -45,6 +48,17 @@ pub(crate) struct ServedSlice {
     pub(crate) ticks: Vec<u64>,
 }
 
+/// The streams of requests and of replies, if they are not standard input and output.
+static STREAMS: OnceLock<[File; 2]> = OnceLock::new();
+
+/// Makes standard input and output the benchmark's own (Linux): a process that it starts, and that
+/// inherits them, would take requests, and its lines would be among the replies.
+pub(crate) fn take_streams() {
+    if let Some(streams) = system_facts::take_standard_streams() {
+        _ = STREAMS.set(streams);
+    }
+}
+
 /// The state of a serving process.
 #[derive(Debug)]
 pub(crate) struct Serving {
@@ -70,7 +84,11 @@ impl Serving {
     /// Waits for a request. `None` if the driving process has ended, or needs no more slices.
     pub(crate) fn next_request(&mut self) -> Option<Request> {
         let mut line = String::new();
-        _ = io::stdin().read_line(&mut line);
+        // The next line comes after the reply to this one, so that the buffer is empty afterwards.
+        _ = match STREAMS.get() {
+            Some([requests, _]) => BufReader::new(requests).read_line(&mut line),
+            None => io::stdin().read_line(&mut line),
+        };
         let (iterations, iterations_per_pair) = serde_json::from_str(&line).ok()?;
         self.heap.shift();
         Some(Request {
@@ -82,7 +100,16 @@ impl Serving {
     /// Replies to the last request.
     pub(crate) fn reply(&mut self, mut slice: ServedSlice) {
         slice.ticks = evenly(&slice.ticks).collect();
-        send(&serde_json::to_string(&slice).unwrap_or_default());
+        let reply = serde_json::to_string(&slice).unwrap_or_default();
+        // It begins with a line break, because the benchmark may have printed an incomplete line.
+        let line = format!("\n{MARK}{reply}\n");
+        _ = match STREAMS.get() {
+            Some([_, replies]) => {
+                let mut replies = replies;
+                replies.write_all(line.as_bytes())
+            }
+            None => io::stdout().write_all(line.as_bytes()),
+        };
     }
 }
 
@@ -98,12 +125,6 @@ pub(crate) fn clock_name(clock: PairClock) -> &'static str {
 fn evenly(ticks: &[u64]) -> impl Iterator<Item = u64> {
     let step = ticks.len().div_ceil(MAX_PAIRS).max(1);
     ticks.iter().copied().step_by(step)
-}
-
-/// Sends a line to the driving process. It begins with a line break, because the benchmark may have
-/// printed an incomplete line.
-pub(crate) fn send(text: &str) {
-    _ = writeln!(io::stdout(), "\n{MARK}{text}");
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::arguments;
-use crate::backend::time::CounterTime;
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
 use crate::results::baseline::{Change, MIN_ROUNDS};
@@ -66,12 +65,7 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     let messages = time.settings().messages;
     let roots = roots(time.settings().output_directory.as_deref());
     match find(&roots, &collector.collected.returned_ns, collector.begin) {
-        Some(folder) => {
-            if let Err(error) = write(time, &folder, files) {
-                messages.print(&format_args!("not stored: {error}"));
-                baseline_cannot_tell(&folder.display().to_string(), &error);
-            }
-        }
+        Some(folder) => write(messages, &folder, files),
         None if arguments::lets_criterion_store() => {
             baseline_cannot_tell("unknown", "criterion's files were not found");
             static FIRST: Once = Once::new();
@@ -114,29 +108,27 @@ fn baseline_cannot_tell(benchmark: &str, reason: &str) {
     }
 }
 
-/// Reads the baseline of `--baseline`; `None` without that option. If there is none of this
-/// benchmark, prints that, and adds a finding.
-fn read_baseline(
-    messages: Messages,
-    folder: &Path,
-    benchmark: &str,
-    stem: &str,
-) -> Option<Baseline> {
-    let name = arguments::baseline()?;
+/// Reads the baseline `name` of the benchmark.
+fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, String> {
     match read(&folder.join(&name).join(format!("{stem}.json"))) {
-        Ok(json) => Some((name, json)),
-        Err(error) => {
-            let error = format!("no baseline {name} in {}: {error}", folder.display());
-            messages.print(&format_args!(
-                "not compared: {error}; `cargo bench -- --save-baseline {name}` saves one"
-            ));
-            if arguments::allows_missing_baseline() {
-                findings().add_without(benchmark, ComparedWith::Baseline, Conclusion::New, &error);
-            } else {
-                baseline_cannot_tell(benchmark, &error);
-            }
-            None
-        }
+        Ok(json) => Ok((name, json)),
+        Err(error) => Err(format!(
+            "no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
+            folder.display()
+        )),
+    }
+}
+
+/// The comparison of this run with a baseline, or what there is to say without it.
+fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Conclusion, String)> {
+    match then {
+        Ok((name, then)) => Change::new(name, then, now).ok_or_else(|| {
+            let error =
+                format!("a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode");
+            (Conclusion::CannotTell, error)
+        }),
+        Err(error) if arguments::allows_missing_baseline() => Err((Conclusion::New, error.clone())),
+        Err(error) => Err((Conclusion::CannotTell, error.clone())),
     }
 }
 
@@ -211,57 +203,76 @@ fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
     !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
-/// Prints the comparison with the baseline. Writes the JSON, and a copy in the folder of the
-/// baseline that criterion saves. Unless `--noplot` was given, writes the plot, and adds it to
-/// criterion's report, if there is one.
-fn write(time: &CounterTime, folder: &Path, files: Files<'_>) -> Result<(), String> {
+/// Compares with the baseline, and writes the files.
+fn write(messages: Messages, folder: &Path, mut files: Files<'_>) {
     let name = full_name(folder).unwrap_or_default();
-    let name = name.as_str();
-    let messages = time.settings().messages;
-    let then = match files.reference {
-        Reference::Baseline => read_baseline(messages, folder, name, files.stem),
+    let baseline = match files.reference {
+        Reference::Baseline => arguments::baseline(),
         Reference::OtherBuild => None,
     };
+    let then = baseline.map(|baseline| read_baseline(folder, baseline, files.stem));
     findings().folders.push(folder.to_owned());
-    let mut json = files.json;
-    json["version"] = VERSION.into();
-    json["benchmark"] = name.into();
-    match then
-        .as_ref()
-        .map(|(baseline, then)| Change::new(baseline, then, &json))
-    {
-        Some(Some(change)) => {
-            messages.beside_criterion(&change);
-            json["baseline"] = change.json();
-            findings().add(
-                name,
-                ComparedWith::Baseline,
-                change.percent(),
-                change.is_different(),
-            );
+    files.json["version"] = VERSION.into();
+    files.json["benchmark"] = name.as_str().into();
+    let change = then.as_ref().map(|then| change(then, &files.json));
+    match &change {
+        Some(Ok(change)) => {
+            messages.beside_criterion(change);
+            files.json["baseline"] = change.json();
         }
-        Some(None) => {
-            let error =
-                format!("a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode");
+        Some(Err((_, error))) => {
             messages.print(&format_args!("not compared with the baseline: {error}"));
-            findings().add_without(name, ComparedWith::Baseline, Conclusion::CannotTell, &error);
         }
         None => {}
     }
-    let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
+    if let Err(error) = write_json(folder, &files) {
+        messages.print(&format_args!("not stored: {error}"));
+        // Such a run must not become the baseline, so this takes the place of any other finding.
+        return baseline_cannot_tell(&name, &error);
+    }
+    match change {
+        Some(Ok(change)) => findings().add(
+            &name,
+            ComparedWith::Baseline,
+            change.percent(),
+            change.is_different(),
+        ),
+        Some(Err((conclusion, error))) => {
+            findings().add_without(&name, ComparedWith::Baseline, conclusion, &error);
+        }
+        None => {}
+    }
+    let then = then.and_then(Result::ok);
+    if !arguments::forbids_plots()
+        && let Err(error) = write_plot(folder, &name, &files, then.as_ref())
+    {
+        messages.print(&format_args!("not drawn: {error}"));
+    }
+}
+
+/// Writes the JSON, and a copy in the folder of the baseline that criterion saves.
+fn write_json(folder: &Path, files: &Files<'_>) -> Result<(), String> {
+    let json = serde_json::to_string(&files.json).map_err(|error| error.to_string())?;
     replace(&folder.join(format!("new/{}.json", files.stem)), &json)?;
     // criterion has made the folder, if it saves at all.
     let saved = folder.join(arguments::saved_as());
     if arguments::baseline().is_none() && saved.is_dir() {
         replace(&saved.join(format!("{}.json", files.stem)), &json)?;
     }
-    if arguments::forbids_plots() {
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// Writes the plot, and adds it to criterion's report, if there is one.
+fn write_plot(
+    folder: &Path,
+    benchmark: &str,
+    files: &Files<'_>,
+    then: Option<&Baseline>,
+) -> Result<(), String> {
     let report = folder.join("report");
     fs::create_dir_all(&report).map_err(|error| format!("{}: {error}", report.display()))?;
     let svg = format!("{}.svg", files.stem);
-    let plot = (files.svg)(name, then.as_ref()).map_err(|error| format!("the plot: {error}"))?;
+    let plot = (files.svg)(benchmark, then).map_err(|error| format!("the plot: {error}"))?;
     replace(&report.join(&svg), &plot)?;
     let index = report.join("index.html");
     let text = fs::read_to_string(&index).unwrap_or_default();

@@ -260,7 +260,7 @@ impl Findings {
         difference: Percent,
         is_different: bool,
     ) {
-        let (conclusion, reason) = conclude(&Options::of_this_process(), difference);
+        let (conclusion, reason) = conclude(Options::of_this_process(), difference);
         self.verdicts.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,

@@ -156,6 +156,18 @@ pub(crate) fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
     );
 }
 
+/// Symptom: the benchmark had a second verdict, which couldn't be told, under its folder's path.
+pub(crate) fn a_plot_that_cannot_be_written_changes_no_verdict(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let plot = programs.0.join("work/spin/report/pairs.svg");
+    fs::remove_file(&plot).expect("it was there");
+    fs::create_dir_all(plot.join("in the way")).expect("a folder");
+    let (code, err) = update(programs, "--max-regression=5000%");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("tickline: not drawn: "), "{err}");
+    assert!(err.contains("1 pass, 0 slower, 0 can't be told"), "{err}");
+}
+
 /// Symptom: the program ended by criterion's panic, with exit code 101.
 pub(crate) fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
     let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
@@ -180,7 +192,7 @@ pub(crate) fn a_baseline_that_this_crate_lacks_is_named_with_its_folder(programs
     assert!(!out.contains("baseline main: "), "{out}");
     let folder = programs.0.join("work").join("spin");
     let expected = format!(
-        "tickline: not compared: no baseline main in {}: ",
+        "tickline: not compared with the baseline: no baseline main in {}: ",
         folder.display()
     );
     assert!(

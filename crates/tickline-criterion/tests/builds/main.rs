@@ -3,6 +3,7 @@
 //! the old build.
 
 mod baselines;
+mod verdicts;
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
@@ -14,13 +15,16 @@ use std::time::Duration;
 
 use criterion::Criterion;
 use serde_json::Value;
-use tickline_criterion::{BenchPairs, ComparedWith, Conclusion, CounterTime, Verdicts, compare};
+use tickline_criterion::{BenchPairs, CounterTime, compare};
 
 /// The variable with the path of the log, which has process and CPU of each sample.
 const LOG: &str = "TICKLINE_CRITERION_TEST_LOG";
 
 /// The variable with the steps of the copy that ends in the middle of a benchmark.
 const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
+
+/// The variable with which the benchmark starts another process that has its streams.
+const STARTS: &str = "TICKLINE_CRITERION_TEST_STARTS";
 
 type Test = fn(&Programs);
 
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 32] = [
+    let tests: [(&str, Test); 34] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -77,6 +81,10 @@ fn main() -> ExitCode {
             a_build_whose_partner_ends_is_measured_alone,
         ),
         (
+            "a_process_that_the_benchmark_starts_takes_no_turn",
+            a_process_that_the_benchmark_starts_takes_no_turn,
+        ),
+        (
             "a_path_without_a_program_is_refused",
             a_path_without_a_program_is_refused,
         ),
@@ -88,22 +96,25 @@ fn main() -> ExitCode {
             "a_wrong_argument_ends_with_a_text",
             a_wrong_argument_ends_with_a_text,
         ),
-        ("verdicts_may_go_to_a_stream", verdicts_may_go_to_a_stream),
+        (
+            "verdicts_may_go_to_a_stream",
+            verdicts::verdicts_may_go_to_a_stream,
+        ),
         (
             "after_an_error_the_verdicts_say_so",
-            after_an_error_the_verdicts_say_so,
+            verdicts::after_an_error_the_verdicts_say_so,
         ),
         (
             "the_exit_code_says_that_a_build_is_slower",
-            the_exit_code_says_that_a_build_is_slower,
+            verdicts::the_exit_code_says_that_a_build_is_slower,
         ),
         (
             "the_exit_code_says_that_noise_hides_the_result",
-            the_exit_code_says_that_noise_hides_the_result,
+            verdicts::the_exit_code_says_that_noise_hides_the_result,
         ),
         (
             "a_build_without_a_regression_passes",
-            a_build_without_a_regression_passes,
+            verdicts::a_build_without_a_regression_passes,
         ),
         (
             "the_option_lets_disturbed_pairs_count",
@@ -145,6 +156,10 @@ fn main() -> ExitCode {
         (
             "a_baseline_that_cannot_be_written_is_named",
             baselines::a_baseline_that_cannot_be_written_is_named,
+        ),
+        (
+            "a_plot_that_cannot_be_written_changes_no_verdict",
+            baselines::a_plot_that_cannot_be_written_changes_no_verdict,
         ),
         (
             "a_baseline_that_criterion_lacks_is_named",
@@ -197,8 +212,14 @@ fn benchmarks(steps: u64) {
     let mut group = criterion.benchmark_group("work");
     let ends = std::env::var(ENDS).is_ok_and(|ends| ends == steps.to_string());
     let mut calls = 0;
+    let starts = std::env::var_os(STARTS).is_some();
     group.bench_pairs("spin", |bencher| {
         log();
+        if starts {
+            let script = "echo 'tickline-criterion: {}'; cat";
+            let status = Command::new("sh").args(["-c", script]).status();
+            status.expect("a shell");
+        }
         calls += 1;
         if ends && calls > 3 {
             std::process::exit(0);
@@ -436,6 +457,21 @@ fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
     );
 }
 
+/// Symptom: the other process took a request, or its line was taken for a reply.
+fn a_process_that_the_benchmark_starts_takes_no_turn(programs: &Programs) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let output = programs
+        .command(130, "work/spin", &["--against", &other])
+        .env(STARTS, "1")
+        .output()
+        .expect("a program");
+    let (out, err) = texts(&output);
+    assert!(out.contains(" couples of "), "{out}\n{err}");
+}
+
 fn a_path_without_a_program_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
     refused(&output, "--against: no/such/program: ");
@@ -466,97 +502,6 @@ fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
     assert!(err.contains("\"--bogus\""), "{err}");
     let output = programs.run(130, "work/spin", &["--max-noise=much"]);
     refused(&output, "--max-noise: much is not a percentage such as 2%");
-}
-
-/// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
-fn after_an_error_the_verdicts_say_so(programs: &Programs) {
-    let file = programs.0.join("verdicts.json");
-    let verdicts = format!("--verdicts={}", file.display());
-    for wrong in ["--max-noise=much", "--bogus", "--against=no/such/program"] {
-        judged(programs, 100, 300, "--max-regression=10%");
-        let output = programs.run(100, "work/spin", &[&verdicts, wrong]);
-        assert_eq!(output.status.code(), Some(2), "{wrong}");
-        let found = programs.json("verdicts.json");
-        assert_eq!(found["exit_code"], 2, "{wrong}");
-        assert_eq!(found["benchmarks"].as_array().map(Vec::len), Some(0));
-    }
-}
-
-/// A stream gets the verdicts once, and stays what it is.
-fn verdicts_may_go_to_a_stream(programs: &Programs) {
-    if !cfg!(target_os = "linux") {
-        return;
-    }
-    let link = programs.0.join("stream");
-    #[cfg(unix)]
-    std::os::unix::fs::symlink("/dev/stderr", &link).expect("a link");
-    let verdicts = format!("--verdicts={}", link.display());
-    let (_, err) = texts(&programs.run(100, "plain", &[&verdicts]));
-    assert_eq!(err.matches("\"exit_code\"").count(), 1, "{err}");
-    assert!(link.is_symlink());
-}
-
-/// Runs this build against another with limits. Returns the exit code, the standard error stream,
-/// and the verdicts.
-fn judged(programs: &Programs, steps: u64, other: u64, limit: &str) -> (i32, String, Verdicts) {
-    let (other, file) = (programs.path(other), programs.0.join("verdicts.json"));
-    let output = programs.run(
-        steps,
-        "work/spin",
-        &[
-            "--against",
-            &other.to_string_lossy(),
-            limit,
-            "--verdicts",
-            &file.to_string_lossy(),
-        ],
-    );
-    let verdicts: Verdicts =
-        serde_json::from_value(programs.json("verdicts.json")).expect("verdicts");
-    let code = output.status.code().expect("an exit code");
-    assert_eq!(i32::from(verdicts.exit_code), code);
-    assert_eq!(verdicts.benchmarks.len(), 1);
-    assert_eq!(verdicts.benchmarks[0].benchmark, "work/spin");
-    assert_eq!(
-        verdicts.benchmarks[0].compared_with,
-        ComparedWith::OtherBuild
-    );
-    (code, texts(&output).1, verdicts)
-}
-
-fn the_exit_code_says_that_a_build_is_slower(programs: &Programs) {
-    let (code, err, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
-    assert_eq!(code, 1, "{err}");
-    assert!(
-        err.contains("SLOWER: work/spin: slower by more than 10 %: +"),
-        "{err}"
-    );
-    assert_eq!(verdicts.max_regression_percent, Some(10.0));
-    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
-    let difference = verdicts.benchmarks[0].difference_percent.expect("compared");
-    assert!(difference.low > 10.0 && difference.estimate <= difference.high);
-}
-
-/// An interval has a width, so that noise of 0 % can't be kept.
-fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs) {
-    let (code, err, verdicts) = judged(programs, 100, 130, "--max-noise=0%");
-    assert_eq!(code, 3, "{err}");
-    assert!(
-        err.contains("CAN'T TELL: work/spin: the noise of "),
-        "{err}"
-    );
-    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::CannotTell);
-}
-
-fn a_build_without_a_regression_passes(programs: &Programs) {
-    let (code, err, verdicts) = judged(programs, 100, 300, "--max-regression=10%");
-    assert_eq!(code, 0, "{err}");
-    assert!(
-        err.contains("1 pass, 0 slower, 0 can't be told: exit code 0"),
-        "{err}"
-    );
-    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Passes);
-    assert!(verdicts.benchmarks[0].is_different);
 }
 
 fn the_option_lets_disturbed_pairs_count(programs: &Programs) {

@@ -1,10 +1,13 @@
 //! Facts about a thread on Linux: `getrusage`, and its CPU.
 
 use std::ffi::c_long;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, dup2_stdin, dup2_stdout};
 
 /// The calling thread, for the functions of `nix::sched`.
 const THIS_THREAD: Pid = Pid::from_raw(0);
@@ -39,6 +42,19 @@ impl Drop for Bound {
     fn drop(&mut self) {
         _ = sched_setaffinity(THIS_THREAD, &self.0);
     }
+}
+
+/// Takes standard input and output away from the process and from those that it starts, and returns
+/// them. Standard input is empty from then on, and output goes to the standard error stream. `None`
+/// if that failed.
+pub(crate) fn take_standard_streams() -> Option<[File; 2]> {
+    // Duplicates that std makes are closed in other programs (FD_CLOEXEC).
+    let input = io::stdin().as_fd().try_clone_to_owned().ok()?;
+    let output = io::stdout().as_fd().try_clone_to_owned().ok()?;
+    let empty = File::open("/dev/null").ok()?;
+    dup2_stdout(io::stderr()).ok()?;
+    dup2_stdin(empty).ok()?;
+    Some([input.into(), output.into()])
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Systems other than Linux, which provide none of these facts.
 
 use std::ffi::c_long;
+use std::fs::File;
 
 pub(crate) fn preemptions() -> Option<c_long> {
     None
@@ -15,5 +16,9 @@ pub(crate) fn cpu() -> Option<usize> {
 pub(crate) struct Bound;
 
 pub(crate) fn bind(_cpu: usize) -> Option<Bound> {
+    None
+}
+
+pub(crate) fn take_standard_streams() -> Option<[File; 2]> {
     None
 }

@@ -1,0 +1,96 @@
+//! Tests of `--max-regression`, `--max-noise` and `--verdicts`.
+
+use tickline_criterion::{ComparedWith, Conclusion, Verdicts};
+
+use crate::{Programs, texts};
+
+/// Symptom: the verdicts of an earlier run stayed, with exit code 0 in them.
+pub(crate) fn after_an_error_the_verdicts_say_so(programs: &Programs) {
+    let file = programs.0.join("verdicts.json");
+    let verdicts = format!("--verdicts={}", file.display());
+    for wrong in ["--max-noise=much", "--bogus", "--against=no/such/program"] {
+        judged(programs, 100, 300, "--max-regression=10%");
+        let output = programs.run(100, "work/spin", &[&verdicts, wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        let found = programs.json("verdicts.json");
+        assert_eq!(found["exit_code"], 2, "{wrong}");
+        assert_eq!(found["benchmarks"].as_array().map(Vec::len), Some(0));
+    }
+}
+
+/// A stream gets the verdicts once, and stays what it is.
+pub(crate) fn verdicts_may_go_to_a_stream(programs: &Programs) {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let link = programs.0.join("stream");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("/dev/stderr", &link).expect("a link");
+    let verdicts = format!("--verdicts={}", link.display());
+    let (_, err) = texts(&programs.run(100, "plain", &[&verdicts]));
+    assert_eq!(err.matches("\"exit_code\"").count(), 1, "{err}");
+    assert!(link.is_symlink());
+}
+
+/// Runs this build against another with limits. Returns the exit code, the standard error stream,
+/// and the verdicts.
+fn judged(programs: &Programs, steps: u64, other: u64, limit: &str) -> (i32, String, Verdicts) {
+    let (other, file) = (programs.path(other), programs.0.join("verdicts.json"));
+    let output = programs.run(
+        steps,
+        "work/spin",
+        &[
+            "--against",
+            &other.to_string_lossy(),
+            limit,
+            "--verdicts",
+            &file.to_string_lossy(),
+        ],
+    );
+    let verdicts: Verdicts =
+        serde_json::from_value(programs.json("verdicts.json")).expect("verdicts");
+    let code = output.status.code().expect("an exit code");
+    assert_eq!(i32::from(verdicts.exit_code), code);
+    assert_eq!(verdicts.benchmarks.len(), 1);
+    assert_eq!(verdicts.benchmarks[0].benchmark, "work/spin");
+    assert_eq!(
+        verdicts.benchmarks[0].compared_with,
+        ComparedWith::OtherBuild
+    );
+    (code, texts(&output).1, verdicts)
+}
+
+pub(crate) fn the_exit_code_says_that_a_build_is_slower(programs: &Programs) {
+    let (code, err, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("SLOWER: work/spin: slower by more than 10 %: +"),
+        "{err}"
+    );
+    assert_eq!(verdicts.max_regression_percent, Some(10.0));
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
+    let difference = verdicts.benchmarks[0].difference_percent.expect("compared");
+    assert!(difference.low > 10.0 && difference.estimate <= difference.high);
+}
+
+/// An interval has a width, so that noise of 0 % can't be kept.
+pub(crate) fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs) {
+    let (code, err, verdicts) = judged(programs, 100, 130, "--max-noise=0%");
+    assert_eq!(code, 3, "{err}");
+    assert!(
+        err.contains("CAN'T TELL: work/spin: the noise of "),
+        "{err}"
+    );
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::CannotTell);
+}
+
+pub(crate) fn a_build_without_a_regression_passes(programs: &Programs) {
+    let (code, err, verdicts) = judged(programs, 100, 300, "--max-regression=10%");
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("1 pass, 0 slower, 0 can't be told: exit code 0"),
+        "{err}"
+    );
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Passes);
+    assert!(verdicts.benchmarks[0].is_different);
+}
