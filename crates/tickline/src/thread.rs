@@ -162,10 +162,10 @@ impl Reviews {
 /// runs one, which takes microseconds. But that caller may be stopped in the middle of it: so each
 /// wait is twice as long as the one before, up to the interval.
 fn wait_after_refusals_ns(refusals: u32, interval_ns: u64) -> u64 {
-    let doublings = refusals
-        .saturating_sub(1)
-        .min(MIN_INTERVAL_NS.leading_zeros() - 1);
-    (MIN_INTERVAL_NS << doublings).min(interval_ns)
+    let doublings = refusals.saturating_sub(1).min(u64::BITS - 1);
+    MIN_INTERVAL_NS
+        .saturating_mul(1 << doublings)
+        .min(interval_ns)
 }
 
 /// Sleeps for `wait_ns` in steps of `step`, and stores the coarse time before each step.
