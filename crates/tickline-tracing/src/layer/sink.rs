@@ -162,3 +162,27 @@ impl fmt::Debug for Span<'_> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sink of closed spans only.
+    #[derive(Debug)]
+    struct ClosedSpans;
+
+    impl SpanSink for ClosedSpans {
+        fn closed(&self, _span: &Span<'_>, _times: &SpanTimes) {}
+    }
+
+    /// The layer would read the clock for each of them.
+    #[test]
+    fn a_sink_of_closed_spans_wants_no_events() {
+        assert!(!ClosedSpans.wants_events());
+    }
+
+    #[test]
+    fn a_sink_of_closed_spans_wants_no_enters() {
+        assert!(!ClosedSpans.wants_enters());
+    }
+}
