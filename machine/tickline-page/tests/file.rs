@@ -286,18 +286,3 @@ fn a_link_is_no_lock() {
     assert!(writer_pid(&page).is_err());
     assert!(LockedPageFile::create(&page).is_err());
 }
-
-#[test]
-fn a_dropped_page_is_unmapped() {
-    let (_folder, page) = folder();
-    drop(LockedPageFile::create(&page).unwrap());
-    let is_mapped = || {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        maps.contains(page.to_str().unwrap())
-    };
-    assert!(!is_mapped());
-    let attached = AttachedFile::open(&page).unwrap();
-    assert!(is_mapped());
-    drop(attached);
-    assert!(!is_mapped());
-}
