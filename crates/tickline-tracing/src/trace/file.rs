@@ -128,7 +128,8 @@ impl RingFile {
             ..Record::new(Kind::Name, 0)
         };
         if record.words() > self.names.left() {
-            if self.names.write_position() + 2 * BLOCK > self.names.capacity() {
+            let next_block = self.names.write_position().next_multiple_of(BLOCK);
+            if next_block >= self.names.capacity() {
                 return;
             }
             self.names.begin_block(0, 0);
@@ -265,5 +266,21 @@ mod tests {
     #[test]
     fn a_capacity_of_zero_is_refused() {
         assert_eq!(error_of(0), "no recorder has rings of 0 words");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn names_fill_their_ring_and_overwrite_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("box");
+        let file = RingFile::create(&path, 1, 0).expect("a file");
+        // Seven of these, and no more, are in each of the four blocks.
+        let names = "name\0target\0file\0".to_owned() + &"x".repeat(4_070);
+        (1..=40).for_each(|address| file.add_names(address, &names));
+        let snapshot = read(std::fs::File::open(&path).expect("the file")).expect("complete");
+        let mut kept: Vec<usize> = snapshot.callsites.keys().copied().collect();
+        kept.sort_unstable();
+        assert_eq!(kept, (1..=4 * 7).collect::<Vec<_>>());
     }
 }

@@ -229,4 +229,27 @@ mod tests {
             io::ErrorKind::ResourceBusy
         );
     }
+
+    /// Whether this memory is mapped (mincore(2)).
+    fn is_mapped(words: *const AtomicU64) -> bool {
+        let mut is_resident = 0_u8;
+        let (start, resident) = (words.cast_mut().cast(), (&raw mut is_resident).cast());
+        // SAFETY: the call only asks, and writes a byte for each page of the length, which is one.
+        unsafe { libc::mincore(start, 1, resident) == 0 }
+    }
+
+    /// Other threads may map memory at some of the addresses meanwhile.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_file_that_is_dropped_leaves_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let mappings = [(); 64].map(|()| {
+            let path = tempfile::tempdir_in(&folder).unwrap().keep().join("box");
+            Mapping::create(&path, 512, [1, 2, 3]).unwrap()
+        });
+        let memory = mappings.each_ref().map(|mapping| mapping.words.as_ptr());
+        assert!(memory.iter().all(|words| is_mapped(*words)));
+        drop(mappings);
+        assert!(!memory.iter().all(|words| is_mapped(*words)));
+    }
 }
