@@ -390,6 +390,39 @@ mod tests {
         assert_eq!(sleep.timer(), Some(timer));
     }
 
+    /// Whether `sleep` has the number of a descriptor, which may be another file's.
+    fn has_descriptor(sleep: &StoppableSleep) -> bool {
+        // ORDERING: Relaxed: one thread.
+        sleep.timer.load(Ordering::Relaxed) >= 0
+    }
+
+    #[test]
+    fn a_plain_sleep_has_no_descriptor() {
+        assert!(!has_descriptor(&StoppableSleep::plain()));
+    }
+
+    #[test]
+    fn a_sleep_that_is_closed_has_no_descriptor() {
+        let sleep = StoppableSleep::notifying_clock_set();
+        assert!(has_descriptor(&sleep));
+        sleep.close();
+        assert!(!has_descriptor(&sleep));
+    }
+
+    #[test]
+    fn a_sleep_abandons_a_descriptor_that_is_not_its_timer() {
+        // SAFETY: a copy of the standard error stream, which only this test has.
+        let others = unsafe { libc::dup(libc::STDERR_FILENO) };
+        let sleep = StoppableSleep {
+            timer: AtomicI32::new(others),
+            stopped: AtomicU32::new(0),
+        };
+        assert_eq!(sleep.timer(), None);
+        assert!(!has_descriptor(&sleep));
+        // SAFETY: the copy from above, which nothing uses any more.
+        assert_eq!(unsafe { libc::close(others) }, 0, "the sleep left it open");
+    }
+
     /// As in a program that has closed its standard input.
     #[test]
     fn a_timer_may_have_the_descriptor_0() {
