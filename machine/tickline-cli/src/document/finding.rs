@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_note_needs_no_fix() {
         let note = finding(Severity::Note, Fix::default());
-        assert_eq!(worst(&[note.clone()]), None);
+        assert_eq!(worst(std::slice::from_ref(&note)), None);
         assert_eq!(worst(&[]), None);
         let slow = finding(Severity::Slow, Fix::default());
         assert_eq!(worst(&[slow.clone(), note]), Some(&slow));

@@ -359,13 +359,14 @@ mod tests {
     /// Linux returns errors as -1 to -4095.
     #[test]
     fn a_system_call_returns_a_value_or_an_error() {
-        let result =
-            |number: i64| syscall_result(number as u64).map_err(|error| error.raw_os_error());
+        let result = |number: i64| {
+            syscall_result(number.cast_unsigned()).map_err(|error| error.raw_os_error())
+        };
         assert_eq!(result(0), Ok(0));
         assert_eq!(result(7), Ok(7));
         assert_eq!(result(-1), Err(Some(1)));
         assert_eq!(result(-4_095), Err(Some(4_095)));
-        assert_eq!(result(-4_096), Ok((-4_096_i64) as u64));
+        assert_eq!(result(-4_096), Ok((-4_096_i64).cast_unsigned()));
     }
 
     #[test]
