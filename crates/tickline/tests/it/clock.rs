@@ -356,6 +356,16 @@ fn the_thread_recalibrates_at_the_interval_of_start_global() {
     });
 }
 
+#[test]
+fn a_clock_in_a_log_has_its_driver_and_its_state() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    assert_eq!(
+        format!("{clock:?}"),
+        "Clock { driver: Manual, state: Fallback(DisabledByProgram), .. }"
+    );
+}
+
 /// What CPUID says of the processor, as the kernel has read it.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
