@@ -286,3 +286,45 @@ fn a_link_is_no_lock() {
     assert!(writer_pid(&page).is_err());
     assert!(LockedPageFile::create(&page).is_err());
 }
+
+#[test]
+fn a_dropped_page_is_unmapped() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let is_mapped = || {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        maps.contains(page.to_str().unwrap())
+    };
+    assert!(!is_mapped());
+    let attached = AttachedFile::open(&page).unwrap();
+    assert!(is_mapped());
+    drop(attached);
+    assert!(!is_mapped());
+}
+
+#[test]
+fn a_snapshot_has_the_generation_of_the_page() {
+    let Some(counter) = tickline_page::HardwareCounter::if_present() else {
+        return;
+    };
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    let word = writer.word();
+    assert!(writer.try_swap(word, word.taken_over()));
+    let attached = AttachedFile::open(&page).unwrap();
+    let generation = attached.file.snapshot(&counter).generation;
+    assert_eq!(generation, word.generation() + 1);
+}
+
+/// The limit of locked memory may be 0. Then the page is not locked, and says so.
+#[test]
+fn a_page_that_is_locked_in_memory_counts_as_locked() {
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    let locked_kb = locked.unwrap().trim().trim_end_matches(" kB");
+    if writer.is_locked_in_memory() {
+        assert_ne!(locked_kb, "0");
+    }
+}

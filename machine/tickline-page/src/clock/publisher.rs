@@ -400,4 +400,17 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn a_publisher_uses_the_sequences_that_its_thread_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        assert_eq!(publisher.uses_rseq(), publisher.page.uses_rseq());
+        assert_eq!(
+            publisher.is_locked_in_memory(),
+            publisher.page.is_locked_in_memory()
+        );
+    }
 }

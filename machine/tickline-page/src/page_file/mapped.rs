@@ -176,26 +176,3 @@ impl PageFile {
         BootContext::current_or(header.map(|header| header.boot_id))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether this memory is mapped (mincore(2)).
-    fn is_mapped(memory: NonNull<u8>) -> bool {
-        let mut is_resident = 0;
-        // SAFETY: the call only asks, and writes a byte for each page of the length, which is one.
-        unsafe { libc::mincore(memory.as_ptr().cast(), 1, &raw mut is_resident) == 0 }
-    }
-
-    /// Other threads may map memory at some of the addresses meanwhile.
-    #[test]
-    fn a_page_that_is_dropped_leaves_no_memory() {
-        let file = openat(CWD, c"/dev/zero", FILE, Mode::empty()).expect("a device");
-        let mappings = [(); 64].map(|()| Mapping::new(&file, ProtFlags::READ).expect("a mapping"));
-        let memory = mappings.each_ref().map(|mapping| mapping.0);
-        assert!(memory.iter().all(|memory| is_mapped(*memory)));
-        drop(mappings);
-        assert!(!memory.iter().all(|memory| is_mapped(*memory)));
-    }
-}
