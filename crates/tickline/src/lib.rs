@@ -163,14 +163,15 @@ mod clock;
 pub mod coming_from {}
 mod convert;
 mod engine;
+mod environment;
 mod error;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod now;
-mod options;
 mod per_cpu;
 mod reading;
+mod settings;
 mod status;
 mod sys;
 mod thread;
@@ -182,15 +183,20 @@ pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
 pub use convert::Anchor;
+pub use environment::EnvironmentSwitch;
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
 pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
-pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
+
 pub use reading::Reading;
+pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use sys::reference::OsClock;
-pub use tickline_core::cell::{Bounds, Line, Slope};
-pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
+pub use tickline_core::cell::Bounds;
+pub use tickline_core::comparison::{CounterComparison, CounterDifference};
+pub use tickline_core::gate::{Gate, Reason, Trust, Verdict};
+pub use tickline_core::line::{Line, Slope};
+pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 

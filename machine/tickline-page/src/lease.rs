@@ -63,9 +63,10 @@ pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
 };
 
-pub use tickline_core::cell::{Line, Slope};
-use tickline_core::counter::{Counter, ticks_between};
+use tickline_core::counter::Counter;
+pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Timescale;
+use tickline_core::units::ticks_between;
 
 /// The memory of a page, as a reader loads it. No method stores, waits or fails.
 pub trait LeaseMemory {

@@ -9,8 +9,8 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::options::{Driver, LinePerCpu, Probes, Settings};
 use crate::per_cpu;
+use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 
 /// The shortest and the longest time between two stores of the coarse time. A sleeping thread can
 /// hardly wake more often than every 100 us.

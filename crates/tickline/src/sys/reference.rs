@@ -2,7 +2,7 @@
 
 use tickline_core::reference::Reference;
 
-use crate::options::Probes;
+use crate::settings::Probes;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
@@ -24,8 +24,7 @@ mod system;
 /// call, because the vDSO would read the counter for it. Other processes read them through libc.
 ///
 /// ```
-/// use tickline::OsClock;
-/// use tickline_core::reference::Reference;
+/// use tickline::{OsClock, Reference};
 ///
 /// let start_ns = OsClock.monotonic_ns();
 /// assert!(OsClock.monotonic_ns() >= start_ns);

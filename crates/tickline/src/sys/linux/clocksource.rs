@@ -1,15 +1,9 @@
 //! Linux: the kernel's clocksource, by sysfs.
 
-use core::ffi::CStr;
-
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::Clocksource;
 
 use super::file::read;
-
-/// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
-const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
 const NAME_BYTES: usize = 64;
@@ -18,18 +12,21 @@ const LIST_BYTES: usize = 384;
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Clocksource {
-    Clocksource::from_name(read(CURRENT, &mut [0; NAME_BYTES]))
+    Clocksource::from_name(read(Clocksource::CURRENT_FILE, &mut [0; NAME_BYTES]))
 }
 
 /// Whether the kernel would keep time with this target's counter; `None` if it does not say.
 pub(crate) fn is_accepted() -> Option<bool> {
-    HardwareCounter::CLOCKSOURCE.is_accepted(read(AVAILABLE, &mut [0; LIST_BYTES]))
+    HardwareCounter::CLOCKSOURCE
+        .is_accepted(read(Clocksource::AVAILABLE_FILE, &mut [0; LIST_BYTES]))
 }
 
 // Miri does not show a program the machine's files.
 #[cfg(test)]
 #[cfg(not(miri))]
 mod tests {
+    use core::ffi::CStr;
+
     use super::*;
 
     /// What the kernel says in this file; nothing if there is none.
@@ -39,12 +36,15 @@ mod tests {
 
     #[test]
     fn the_clocksource_is_the_one_that_the_kernel_names() {
-        assert_eq!(clocksource(), Clocksource::from_name(&text(CURRENT)));
+        assert_eq!(
+            clocksource(),
+            Clocksource::from_name(&text(Clocksource::CURRENT_FILE))
+        );
     }
 
     #[test]
     fn the_kernel_accepts_the_counter_by_its_whole_list() {
-        let accepted = HardwareCounter::CLOCKSOURCE.is_accepted(&text(AVAILABLE));
+        let accepted = HardwareCounter::CLOCKSOURCE.is_accepted(&text(Clocksource::AVAILABLE_FILE));
         assert_eq!(is_accepted(), accepted);
     }
 }

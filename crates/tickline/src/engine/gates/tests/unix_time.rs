@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tickline_core::driver::ReaderSchedule;
 
 use super::*;
-use crate::options::LinePerCpu;
 use crate::per_cpu::{CpuLines, requirements};
+use crate::settings::LinePerCpu;
 use crate::thread::ClockThread;
 
 const AHEAD_NS: i64 = 50_000_000;
@@ -156,7 +156,7 @@ fn engine_of_undecided_kernel() -> Engine {
     let Step::Judge(ticket) = engine.clock.ask(sys::lock_token(), &OsClock) else {
         panic!("a judgement is due");
     };
-    let found = Conclusion {
+    let found = Judged {
         closed_by: Some(Reason::KernelUndecided),
         unix_closed_by: None,
         clocksource: Clocksource::Unknown,
@@ -177,7 +177,7 @@ fn readers_of_unix_time_that_the_os_does_not_serve_judge_at_any_time() {
         assert!(!engine.os_serves_unix());
         read_unix_outside_the_judging_time(&engine)
             && (engine.clock.keeper.stage() != Stage::Waiting
-                || first_closed(engine.verdicts()).is_some())
+                || matches!(engine.state(), ClockState::Fallback(_)))
     };
     // The calls of an attempt are not frequent if this thread is preempted.
     assert!((0..1_000).any(|_| is_judged_outside()));
