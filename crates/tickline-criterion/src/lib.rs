@@ -35,11 +35,55 @@
 //! clock to the routine's time. This cost hides the time of a routine that takes a few ns. Two
 //! readings of the counter cost less, and this crate measures and subtracts their cost. With
 //! `iter`, and with large batches, criterion reads the clock once for thousands of iterations, and
-//! both clocks give the same result.
+//! on free CPUs both clocks give the same result. On busy CPUs this crate's is the true one:
+//! [the time that others use](#busy-cpus) does not count.
 //!
 //! The [table of known delays](#known-delays) has both clocks. If both clocks measure the same long
 //! run, they agree within 40 ppm. Under criterion one clock measures seconds after the other, so
 //! changes of the core's frequency add to the difference.
+//!
+//! # Busy CPUs
+//!
+//! Browsers, compilers and other tests use the CPU, too. Meanwhile the benchmark waits, and
+//! `WallTime` counts this time. On Linux, `CounterTime` subtracts from each sample the time in
+//! which the thread did not run. All benchmarks get this with the two lines above: a plain `iter`
+//! needs no other change. At the end the crate prints how much it subtracted, here in `under_load`
+//! of [`benches`](https://github.com/tickline/tickline/blob/main/benches/README.md):
+//!
+//! ```text
+//! tickline: 79 of 1000 samples lost the CPU, and this time was subtracted: 711.104 ms of waiting for a CPU (in 79)
+//! ```
+//!
+//! | taken from the thread | known by | subtracted |
+//! |---|---|---|
+//! | a wait for a CPU that others use | the run delay in `/proc/thread-self/schedstat` | yes |
+//! | steal: the hypervisor ran other guests | the thread's CPU clock, if the kernel has `CONFIG_PARAVIRT_TIME_ACCOUNTING`, and the hypervisor reports it | yes |
+//! | interrupts | the thread's CPU clock, if the kernel has `CONFIG_IRQ_TIME_ACCOUNTING` | yes |
+//! | a CPU quota of the control group | both | yes |
+//! | a move to another CPU | the CPU's id, which comes with the counter | no; it is counted, and printed |
+//!
+//! - The kernel is asked before the start and after the end, outside of the measured interval. Both
+//!   together take about 4 us a sample.
+//! - The subtracted time is a difference of the counter and of the thread's CPU clock. If it is at
+//!   most 0.1 % of the sample and 1 us, the sample stays as the counter measured it. More than the
+//!   sample's interval is never subtracted.
+//! - **Waits of the routine itself count**: a sleep, a lock, I/O. If the thread blocked in a sample,
+//!   nothing is subtracted from that sample. If such a sample may have lost 1 % of its time or more
+//!   to others, it counts as [`Incidents::unmeasured`], and a printed line says how many there are.
+//!   So does a sample that began on another thread.
+//! - Batches shorter than 50 us are too short for a system call around each. If such a batch takes
+//!   longer than 50 us, the lost time is known except for the time since the last reading, which is
+//!   usually at most 50 us. [`BenchPairs`] excludes such iterations instead.
+//! - What other programs leave behind stays in the sample: after a wait the caches and branch
+//!   predictors are cold. `under_load` measures this remaining error, beside programs that only
+//!   compute, and beside programs that empty the caches.
+//! - Only the thread that measures is watched. If a routine waits for threads of its own, the time
+//!   that others took from those threads counts.
+//! - A routine that sends packets to itself has the kernel do a part of its work in interrupts. If
+//!   the kernel measures interrupts, this part is subtracted, too.
+//! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench -- --include-disturbed`) turns all of
+//!   this off. Where the system says nothing, the time is as the counter measured it, and a line says
+//!   so: [`CounterTime::not_subtracted`].
 //!
 //! # Distributions
 //!
@@ -191,7 +235,8 @@
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
 //! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
-//! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. As long as the
+//! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. A sample of 50 us
+//! or longer costs about 4 us more than with `WallTime`, outside of its time. As long as the
 //! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
 //! Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
@@ -266,8 +311,9 @@ mod statistics;
 pub use backend::builder::CounterTimeBuilder;
 pub use backend::calibration::Calibration;
 pub use backend::error::{Error, ErrorKind};
-pub use backend::incidents::Incidents;
+pub use backend::incidents::{Incidents, Subtracted};
 pub use backend::readings::{Elapsed, Start};
+pub use backend::taken::NotSubtracted;
 pub use backend::time::CounterTime;
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;

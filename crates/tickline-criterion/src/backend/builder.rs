@@ -84,14 +84,15 @@ impl CounterTimeBuilder {
     }
 
     /// Turns all output off. The same information is in [`CounterTime::calibration`],
-    /// [`CounterTime::fallback_error`] and [`CounterTime::incidents`].
+    /// [`CounterTime::fallback_error`], [`CounterTime::not_subtracted`] and
+    /// [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
         self.settings.messages = Messages::Hidden;
         self
     }
 
-    /// Includes disturbed pairs of [`BenchPairs`](crate::BenchPairs) and
-    /// [`compare`](crate::compare). `cargo bench -- --include-disturbed` does the same, and so does
+    /// Includes disturbances: nothing is subtracted from samples that lost the CPU, and disturbed
+    /// pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count. `cargo bench -- --include-disturbed` does the same, and so does
     /// the environment variable `TICKLINE_CRITERION=include-disturbed`. The crate still prints the
     /// number of disturbed pairs.
     pub fn include_disturbed(mut self) -> Self {
@@ -164,11 +165,9 @@ impl CounterTimeBuilder {
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
-        Ok(CounterTime::from_parts(
-            pair_clock,
-            Ok(session),
-            self.settings,
-        ))
+        let time = CounterTime::from_parts(pair_clock, Ok(session), self.settings);
+        time.print_not_subtracted();
+        Ok(time)
     }
 
     /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
