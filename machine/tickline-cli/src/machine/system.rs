@@ -284,4 +284,20 @@ mod tests {
         assert_eq!(facts.kernel_log.is_some(), log::read().is_some());
         assert!(facts.clock_gettime_difference_ns.is_some());
     }
+
+    /// The right is each thread's own.
+    #[test]
+    fn a_thread_that_was_denied_the_counter_is_allowed_to_read_it() {
+        let answers = std::thread::spawn(|| {
+            let denied = TimeStampCounterReadability::RaiseSIGSEGV;
+            let is_denied = set_time_stamp_counter_readability(denied).is_ok();
+            let while_denied = may_read_counter();
+            allow_counter();
+            is_denied.then(|| (while_denied, may_read_counter()))
+        });
+        let Some(answers) = answers.join().expect("no panic") else {
+            return eprintln!("SKIPPED: this kernel denies nobody the counter");
+        };
+        assert_eq!(answers, (Some(false), Some(true)));
+    }
 }
