@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod bare;
 mod ci;
 mod dist;
 #[cfg(test)]
@@ -16,13 +17,15 @@ mod files;
 mod imports;
 mod mutate;
 mod ports;
-mod programs;
 mod publish;
 mod record;
 mod report;
+mod sim;
 mod size;
+mod soak;
 mod step;
 mod targets;
+mod verdicts;
 mod vm;
 #[cfg(test)]
 mod wings;
@@ -59,13 +62,16 @@ enum Command {
     /// tables
     Record(record::Arguments),
     /// Runs random scenarios on simulated machines (`--steps N`, `--seed S`), or `track`
-    Sim(programs::SimArguments),
+    Sim(sim::Arguments),
     /// Compares the size of a hello-world with the library with that of one with std
     Size,
     /// Does everything at once on this machine, and prints counts that must be 0
-    Soak(programs::SoakArguments),
+    Soak(soak::Arguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
+    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and closures
+    /// different, and slower ones slower
+    Verdicts(verdicts::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
     Vm(vm::Arguments),
 }
@@ -74,7 +80,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Ci(arguments) => ci::run(&arguments),
         Command::Api(arguments) => api::run(&arguments),
-        Command::Bare => programs::bare(),
+        Command::Bare => bare::run(),
         Command::Dist => dist::run(),
         Command::Examples => examples::run(),
         Command::Mutate(arguments) => mutate::run(&arguments),
@@ -82,10 +88,11 @@ fn main() -> ExitCode {
         Command::Ports(arguments) => ports::run(&arguments),
         Command::Publish => publish::run(),
         Command::Record(arguments) => record::run(&arguments),
-        Command::Sim(arguments) => programs::sim(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Size => size::run(),
-        Command::Soak(arguments) => programs::soak(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
+        Command::Verdicts(arguments) => verdicts::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
     };
     match done {

@@ -14,9 +14,9 @@ use serde_json::Value;
 use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, output_of};
 
-mod programs;
+mod list;
 
-use programs::{PORTS, Port};
+use list::{PORTS, Port};
 
 #[derive(Debug, Parser)]
 pub(crate) struct Arguments {

@@ -105,13 +105,8 @@
 //! never below the **high-water mark**: the largest value that the last line may have returned. A
 //! **gate** is a condition for using the counter at all.
 //!
-//! ```text
-//! counter/ --+
-//!            +-> sample -> stability -> estimate -> discipline -> control -> cell, state
-//! Reference -+                                                                  |
-//!                                                                               v
-//! facts -> gate ----------------------------------> shared: bar(), readings
-//! ```
+//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) has the steps from
+//! a sample to the published line, each with its file.
 //!
 //! Figures without a processor, here and in the comments, are from an AMD EPYC, family 26, under
 //! KVM.

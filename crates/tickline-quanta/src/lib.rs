@@ -66,9 +66,9 @@ mod current;
 mod instant;
 #[cfg_attr(not(feature = "mock"), path = "no_mock.rs")]
 mod mock;
-mod platform;
 mod recent;
 mod upkeep;
+mod word;
 
 pub use clock::Clock;
 pub use current::with_clock;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::platform::Word;
+use crate::word::Word;
 
 /// An amount of time by which a [`Mock`] can be moved: a [`Duration`], or a number of nanoseconds.
 pub trait IntoNanoseconds {

@@ -1,7 +1,7 @@
 //! The coarse time.
 
 use crate::instant::Instant;
-use crate::platform::Word;
+use crate::word::Word;
 
 /// The coarse time, ns; 0 if none is stored.
 static RECENT_NS: Word = Word::new(0);

@@ -9,12 +9,21 @@ use std::time::Duration;
 use tickline::background::{BackgroundThread, WakeCause};
 
 use crate::clock::Clock;
-use crate::platform::process;
 use crate::recent::set_recent;
 
 /// The process whose upkeep runs, or 0. A forked child inherits its parent's number, but not the
 /// thread.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// A number for this process, not 0. A forked child's number differs from its parent's.
+fn process() -> u32 {
+    // `process::id` panics on targets without processes.
+    if cfg!(target_family = "wasm") {
+        1
+    } else {
+        std::process::id()
+    }
+}
 
 /// A thread that stores the coarse time at an interval, for [`Clock::recent`] and
 /// [`Instant::recent`](crate::Instant::recent). Each process can run one.

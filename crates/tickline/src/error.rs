@@ -14,8 +14,8 @@ use std::io;
 /// let error = Clock::builder().interval(Duration::ZERO).start().unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::OutOfRange);
 /// assert_eq!(error.to_string(), "interval of 0ns is outside 1ms to 10s");
+/// assert_eq!(format!("{error:?}"), error.to_string()); // what a `main` that returns it prints
 /// ```
-#[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     text: String,
@@ -74,6 +74,25 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+/// The text, which a `main` that returns the error prints; with `{:#?}`, the fields.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f
+                .debug_struct("Error")
+                .field("kind", &self.kind)
+                .field("text", &self.text)
+                .field("source", &self.source)
+                .finish();
+        }
+        f.write_str(&self.text)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -239,11 +239,15 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
-        if let Some(bound_ns) = self.bound_ns {
-            write!(f, "; bound {bound_ns} ns")?;
-        }
-        if let Some(offset_ns) = self.offset_ns {
-            write!(f, "; offset {offset_ns} ns")?;
+        match self.bound_ns {
+            Some(bound_ns) => write!(f, "; bound {bound_ns} ns")?,
+            // The line has just ended, or the next one is not complete.
+            None if self.frequency_hz.is_some()
+                && matches!(self.state, ClockState::Fast | ClockState::Disrupted) =>
+            {
+                f.write_str("; bound not known now")?;
+            }
+            None => {}
         }
         if let Some(frequency_hz) = self.frequency_hz {
             write!(f, "; counter {frequency_hz} Hz")?;
@@ -302,12 +306,24 @@ mod tests {
         let mut status = Clock::default().status();
         status.state = ClockState::Fast;
         status.bound_ns = Some(12);
-        status.offset_ns = Some(-3);
         status.frequency_hz = Some(2_600_000_000);
         status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
         assert_eq!(
             status.to_string(),
-            "fast: readings come from the counter; bound 12 ns; offset -3 ns; counter 2600000000 Hz"
+            "fast: readings come from the counter; bound 12 ns; counter 2600000000 Hz"
+        );
+    }
+
+    #[test]
+    fn a_status_of_the_counter_says_that_its_bound_is_not_known() {
+        let mut status = Clock::default().status();
+        status.state = ClockState::Fast;
+        status.bound_ns = None;
+        status.frequency_hz = Some(2_600_000_000);
+        let text = status.to_string();
+        assert!(
+            text.contains("; bound not known now; counter 2600000000 Hz"),
+            "{text}"
         );
     }
 

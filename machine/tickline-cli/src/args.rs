@@ -189,7 +189,8 @@ pub(crate) struct Run {
 
     /// The file of libtickline_preload.so
     ///
-    /// The default is beside this program, or in ../lib.
+    /// The default is beside this program, or in ../lib, where packages install it. In a clone,
+    /// `cargo build --profile preload -p tickline-preload` makes it in target/preload.
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
 
@@ -431,8 +432,15 @@ fn span_ns(value: &str) -> Result<i64, String> {
         .parse::<jiff::SignedDuration>()
         .ok()
         .and_then(|span| i64::try_from(span.as_nanos()).ok());
-    span.filter(|ns| *ns > 0)
-        .ok_or_else(|| format!("{value} is not a span of time above 0, such as 100ms or 2s"))
+    span.filter(|ns| *ns > 0).ok_or_else(|| {
+        if value.is_empty() {
+            "it is empty; write a span of time, such as 100ms or 2s".to_owned()
+        } else if value.parse::<f64>().is_ok() {
+            format!("{value} has no unit: write {value}ms or {value}s")
+        } else {
+            format!("{value} is not a span of time above 0, such as 100ms or 2s")
+        }
+    })
 }
 
 /// Parses a percentage, with or without the sign `%`.
@@ -477,10 +485,20 @@ mod tests {
     fn a_span_of_time_has_a_unit_and_is_above_0() {
         assert_eq!(span_ns("100ms"), Ok(100_000_000));
         assert_eq!(span_ns("2s"), Ok(2_000_000_000));
-        for value in ["0s", "-1s", "5", "x", ""] {
+        for value in ["0s", "-1s", "x"] {
             let error = span_ns(value).unwrap_err();
             assert!(error.contains("is not a span of time above 0"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_span_without_a_unit_is_answered_with_units() {
+        assert_eq!(span_ns("5").unwrap_err(), "5 has no unit: write 5ms or 5s");
+    }
+
+    #[test]
+    fn an_empty_span_is_called_empty() {
+        assert!(span_ns("").unwrap_err().starts_with("it is empty"));
     }
 
     #[test]

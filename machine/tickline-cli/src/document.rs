@@ -140,6 +140,8 @@ pub(crate) struct ClockStatus {
     pub(crate) thread_error: Option<String>,
     /// Whether the environment variable TICKLINE has another value than on or off.
     pub(crate) environment_unrecognised: bool,
+    /// The value of TICKLINE that is ignored; null if the variable is on, off or not set.
+    pub(crate) environment_value: Option<String>,
     /// The count of each event.
     #[serde(skip_deserializing)]
     pub(crate) events: BTreeMap<&'static str, u64>,
@@ -313,6 +315,10 @@ impl ClockStatus {
             age_ns: cpu.age_ns,
             failures: cpu.failures,
         };
+        let environment_unrecognised = status.environment == EnvironmentSwitch::Unrecognised;
+        let environment_value = environment_unrecognised
+            .then(|| std::env::var_os("TICKLINE"))
+            .flatten();
         Self {
             frequency_hz: status.frequency_hz,
             nominal_frequency_hz: machine.nominal_hz(),
@@ -324,7 +330,8 @@ impl ClockStatus {
             utc_source: known.map(|utc| utc.source().code().into()),
             utc_unknown: unknown.map(|why| why.code().into()),
             thread_error: None,
-            environment_unrecognised: status.environment == EnvironmentSwitch::Unrecognised,
+            environment_unrecognised,
+            environment_value: environment_value.map(|value| value.to_string_lossy().into_owned()),
             events: status
                 .events
                 .iter()

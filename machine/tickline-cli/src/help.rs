@@ -169,7 +169,8 @@ pub(crate) const WATCH: &[Section] = &[
         "Events",
         "  replacement        a line replaced a line, as happens all the time
   first_publication  a first line was published: at start-up, or after a line had ended
-  expiry             a line has ended before the next one; readings came from the OS clock
+  expiry             a line has ended before the next one, as happens on a busy machine; readings
+                     came from the OS clock, so none was wrong
   counter_reset      the counter was found before the start of the line: it was reset, or differs
                      between CPUs
   help               a reader found the writer preempted in a publication, and completed it
@@ -221,8 +222,8 @@ pub(crate) const WHO: &[Section] = &[
     ),
     Section::new(
         "Examples",
-        "  tickline who
-  tickline who 4711 --secs 10
+        "  sudo tickline who
+  sudo tickline who 4711 --secs 10
   sudo tickline who --json - | jq .who.callers",
     ),
 ];

@@ -49,6 +49,8 @@ fn main() -> ExitCode {
     {
         return finish(run::run(&args));
     }
+    // `served_by` has started this process, under a seccomp filter, to find out who answers each
+    // clock.
     if let Some(first_clock) = measure::served_by::first_filtered_clock(arguments()) {
         return finish(measure::served_by::run_filtered(first_clock));
     }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_bar_is_over() {
+    fn finish_ends_the_bar() {
         let progress = Progress::new();
         let bar = progress.bar.clone();
         progress.finish();

@@ -186,7 +186,7 @@ impl WritablePage {
         unsafe { &*start.cast::<Self>() }
     }
 
-    /// The word and the slots, for a [`Writer`](crate::protocol::Writer).
+    /// The word and the slots, for a [`Writer`](crate::lease::Writer).
     #[must_use]
     pub const fn cell(&self) -> &LeaseCell {
         &self.0.cell

@@ -1,13 +1,20 @@
 //! Leases: one process publishes lines for readers that cannot write to its memory.
 //!
+//! A program that reads a page needs from here only what it passes to a reading and gets from it:
+//! [`ReaderOs`], [`ProcessHighWater`], [`PageReading`]. The rest is for a writer of one's own, for a
+//! simulator, and for tests that need a page with a line. A writer calls [`Writer::iterate`] with the
+//! bounds of the OS clock. Its memory is the page's file (`page_file::LockedPageFile`, feature
+//! `file`), a page in the program's own memory ([`WritablePage::cell`](crate::WritablePage::cell)),
+//! or a simulator's.
+//!
 //! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
 //! carries its own end, and the writer publishes the next line a lease ahead. Each line is at or
-//! above the upper bound of the OS clock. `machine/docs/lease.md` has the rules, R1 to R11 for
-//! readers and W1 to W10 for the writer, with their reasons.
+//! above the upper bound of the OS clock.
+//! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
+//! the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
 //!
-//! `machine/docs/lease.md` also defines the words. DESIGN.md has other words, or none, for some of
-//! them:
+//! The same page defines the words. DESIGN.md has other words, or none, for some of them:
 //!
 //! | here | in DESIGN.md |
 //! |---|---|

@@ -5,9 +5,8 @@
 //! A new page is off, so its readings come from the OS clock:
 //!
 //! ```
-//! use tickline_page::{
-//!     BootContext, Counter, Header, PageSource, ProcessHighWater, ReaderOs, Reference, WritablePage,
-//! };
+//! use tickline_page::lease::{PageSource, ProcessHighWater, ReaderOs};
+//! use tickline_page::{BootContext, Counter, Header, Reference, WritablePage};
 //!
 //! struct Os;
 //! impl Reference for Os {
@@ -52,7 +51,7 @@ mod attach;
 #[cfg_attr(any(not(target_os = "linux"), miri), path = "clock/other.rs")]
 mod clock;
 mod layout;
-mod lease;
+pub mod lease;
 #[cfg(target_os = "linux")]
 pub mod page_file;
 mod primitive;
@@ -65,21 +64,5 @@ pub use clock::Publisher;
 #[cfg(feature = "clock")]
 pub use clock::{PageError, open, open_with_probes};
 pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
-// The arguments and the result of a reading.
-pub use lease::{Attachment, LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::reference::Reference;
-
-pub mod protocol {
-    //! The lease protocol itself: for a writer of one's own, for a simulator of writers and
-    //! readers, and for tests that need a page with a line. Programs that read a page need only the
-    //! items of the [crate]'s root.
-    //!
-    //! A writer calls [`Writer::iterate`] with the bounds of the OS clock. Its memory is the page's
-    //! file ([`LockedPageFile`](crate::page_file::LockedPageFile)), a page in the program's own
-    //! memory ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
-    //! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md)
-    //! has the rules, with their reasons.
-
-    pub use crate::lease::*;
-}

@@ -141,8 +141,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /sys")]
     fn the_kernels_clocksource_decides_whether_its_clock_is_fast() {
-        let file = Clocksource::CURRENT_FILE.to_str().unwrap();
-        let name = std::fs::read(file).unwrap_or_default();
+        let name = std::fs::read(Clocksource::CURRENT_FILE.to_str().unwrap()).unwrap_or_default();
         assert_eq!(kernels_clock_is_fast(), is_fast(&name));
     }
 }

@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off, switch_on, writer_pid};
-use tickline_page::protocol::{Field, LeaseMemory, LeaseStore, SlotNumber};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {

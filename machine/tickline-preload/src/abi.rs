@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use tickline_page::protocol::Timescale;
+use tickline_page::lease::Timescale;
 
 use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Timeval};
 use crate::serve::{self, Original};

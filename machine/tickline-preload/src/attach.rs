@@ -5,7 +5,7 @@ use core::ptr;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_page::Attachment;
+use tickline_page::lease::Attachment;
 use tickline_page::page_file::{FileError, PageFile};
 use tickline_page::program::StartResult;
 

@@ -2,8 +2,8 @@
 
 use core::cell::Cell;
 
-use tickline_page::protocol::Timescale;
-use tickline_page::{AttachedPage, Attachment, HardwareCounter, PageSource, ReaderOs, Reference};
+use tickline_page::lease::{Attachment, PageSource, ReaderOs, Timescale};
+use tickline_page::{AttachedPage, HardwareCounter, Reference};
 
 use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec, Timeval,

@@ -5,7 +5,8 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use tickline_page::{AttachedPage, Attachment, ProcessHighWater};
+use tickline_page::AttachedPage;
+use tickline_page::lease::{Attachment, ProcessHighWater};
 
 /// The state of this copy of the library. A second copy in the same process finds the vDSO's
 /// symbols redirected, and only records their targets, which lead to the first copy.

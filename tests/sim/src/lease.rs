@@ -1,5 +1,5 @@
 //! Attacks on leases: several processes read a page, while the simulator delays, kills and restarts
-//! the page's writers. They run the real code of `tickline_page::protocol`.
+//! the page's writers. They run the real code of `tickline_page::lease`.
 //!
 //! Each actor is a coroutine that yields before every step. [`search`] tries all orders of the
 //! steps of a writer and two readers that have few preemptions. [`attack`] chooses orders by
@@ -21,7 +21,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
-use tickline_page::protocol::{
+use tickline_page::lease::{
     Basis, Field, LeaseCell, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds,
     PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult,
     Timescale, Writer, WriterAction, WriterConfig, read,

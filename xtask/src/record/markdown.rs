@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_in_words() {
+    fn counts_from_ten_thousand_have_a_word_for_the_zeros() {
         for (found, text) in [
             (9_999, "9,999"),
             (10_000, "10 thousand"),

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found() {
+    fn the_version_is_the_first_word_with_a_point() {
         let qemu = "qemu-aarch64 version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright";
         assert_eq!(version(qemu), "10.0.2");
         assert_eq!(version("wine-8.0 (Debian 8.0~repack-4)"), "8.0");

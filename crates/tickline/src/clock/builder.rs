@@ -91,7 +91,7 @@ impl ClockBuilder {
     }
 
     /// Sets what decides whether readings may use the counter: the kernel, a comparison of the
-    /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what
+    /// counters, or both. [`Trust::Auto`] by default. `tickline_core::gate` has a table of what
     /// is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.settings.trust = trust;

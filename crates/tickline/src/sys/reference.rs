@@ -17,8 +17,8 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
-/// The clocks of the OS, as tickline reads them: [`Reference`] has `CLOCK_MONOTONIC`, Unix time,
-/// the kernel's steering and the time in suspends.
+/// The clocks of the OS, as tickline reads them: `CLOCK_MONOTONIC`, Unix time, the kernel's steering
+/// and the time in suspends, by the trait `tickline_core::reference::Reference`.
 ///
 /// On Linux, a process that may not read the counter (`PR_SET_TSC`) reads these clocks by system
 /// call, because the vDSO would read the counter for it. Other processes read them through libc.

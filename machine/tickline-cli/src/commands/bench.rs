@@ -56,7 +56,7 @@ fn text(document: &Document) -> String {
         "fastest round",
         "median",
         "90 % below",
-        "to counter",
+        "times the counter",
     ];
     const LONG_RUN: [&str; 3] = ["clock", "ns a call", "s in all"];
     let mut screen = Screen::for_stdout();

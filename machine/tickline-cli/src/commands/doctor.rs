@@ -3,6 +3,8 @@
 mod switch_clocksource;
 mod text;
 
+pub(crate) use text::GATES;
+
 use std::io;
 use std::path::Path;
 
@@ -141,9 +143,15 @@ fn check(document: &Document) -> (String, Exit) {
     let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");
+    let now_ns = document.cost_ns(MONOTONIC);
+    // What is possible is never slower than what is. Where it is not faster, the attainable cost, a
+    // sum of two measured costs, may be the larger figure.
+    let possible_ns = document
+        .attainable_ns()
+        .map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)));
     let costs = [
-        ("clock_gettime", document.cost_ns(MONOTONIC)),
-        ("possible", document.attainable_ns()),
+        ("clock_gettime", now_ns),
+        ("possible", possible_ns),
         ("tickline", document.cost_ns(NOW_NS)),
     ];
     // The guidelines have no unit below the microsecond.

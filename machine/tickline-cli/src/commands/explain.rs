@@ -34,7 +34,7 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
             screen.say(
                 "",
                 "`tickline explain CODE` explains one, and `tickline explain --all` has a sentence about each. It also \
-                 explains the states, events and reasons that other commands show.",
+                 explains the states, events, gates and reasons that other commands show.",
             );
         }
     }

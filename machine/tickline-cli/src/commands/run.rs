@@ -30,7 +30,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use tickline_page::LeasePhase;
+use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{AttachedFile, PageFile};
 use tickline_page::program::{
     ALWAYS, LIBRARY, OFF, PAGE_VARIABLE, ResumeFlag, SERVE_VARIABLE, SWITCH_VARIABLE,
@@ -313,7 +313,8 @@ fn find_library(args: &args::Run) -> io::Result<PathBuf> {
         .ok_or_else(|| {
             let folder = folder.display();
             io::Error::other(format!(
-                "no {LIBRARY} in {folder} or {folder}/../lib; name it with --library"
+                "no {LIBRARY} in {folder} or {folder}/../lib: name it with --library; in a clone, `cargo build --profile \
+                 preload -p tickline-preload` makes target/preload/{LIBRARY}"
             ))
         });
     fs::canonicalize(found?)

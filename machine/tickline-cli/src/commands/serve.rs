@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use tickline_page::LeasePhase;
+use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{self, PageError};
 
 use crate::args::{self, ServeAction};

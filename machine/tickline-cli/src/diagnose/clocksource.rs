@@ -3,19 +3,16 @@
 
 use clap::ValueEnum;
 
-use super::{Rule, hosts, shared_fixes, steps, tsc};
+use super::{hosts, shared_fixes, steps, tsc};
 use crate::document::Block::{Commands, Prose};
 use crate::document::facts::{is_counter, is_plain_counter, is_slow};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
-/// The rules of this file.
-pub(super) const RULES: [Rule; 2] = [slow, paravirtual_dearer];
-
 /// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
 /// Any other is a finding only if a system call answers, or if its name is unreadable.
-fn slow(facts: &Document) -> Option<Finding> {
+pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let clocksource = facts.clocksource();
     let is_slow = clocksource.is_some_and(is_slow);
     let called_clock = match facts.precise_served_by() {
@@ -41,7 +38,7 @@ fn slow(facts: &Document) -> Option<Finding> {
 
 /// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
 /// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
-fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
+pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     let name = facts.paravirtual_clock()?;
     if !facts.is_answered_by_vdso() || !facts.may_use_tsc() {
         return None;

@@ -3,16 +3,13 @@
 
 use clap::ValueEnum;
 
-use super::{Rule, steps};
-use crate::document::Block::Commands;
+use super::steps;
+use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::signed_f64;
 use crate::machine::NtpDaemon;
 use crate::words::{rate, time};
-
-/// The rules of this file.
-pub(super) const RULES: [Rule; 4] = [ntp_slewing, time_off, ntp_unsynchronised, utc_error_large];
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
 /// larger correction is a slew by an NTP daemon, or makes up for a wrong counter frequency.
@@ -32,7 +29,7 @@ fn span(ns: i64) -> String {
 }
 
 /// The kernel corrects its clock's rate by more than any crystal needs.
-fn ntp_slewing(facts: &Document) -> Option<Finding> {
+pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref()?;
     let rate_ppb = ntp.rate_ppb();
     if rate_ppb.saturating_abs() <= CRYSTAL_PPB {
@@ -90,7 +87,7 @@ fn ntp_slewing(facts: &Document) -> Option<Finding> {
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
-fn time_off(facts: &Document) -> Option<Finding> {
+pub(super) fn time_off(facts: &Document) -> Option<Finding> {
     let off_ns = facts.off_ns()?;
     if ntp_slewing(facts).is_some() {
         return None;
@@ -110,7 +107,7 @@ fn time_off(facts: &Document) -> Option<Finding> {
 ///
 /// chronyd clears STA_UNSYNC only with `rtcsync` (chrony.conf(5); `set_sync_status` in chrony's
 /// `sys_timex.c`), but it always states its error.
-fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
+pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     if let Some(daemon) = facts.lone_daemon() {
         return Some(lone_daemon(daemon));
     }
@@ -187,7 +184,7 @@ fn start_of_a_daemon(facts: &Document) -> Fix {
 }
 
 /// The error is larger than `--max-error`, or larger than that under any working daemon.
-fn utc_error_large(facts: &Document) -> Option<Finding> {
+pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     let UtcBound { ns, by, is_kernels } = facts.utc_bound()?;
     let most_ns = facts.max_error_ns.unwrap_or(ERROR_NS);
     if ns <= most_ns || facts.off_ns().is_some() {
@@ -273,7 +270,13 @@ impl Explained for Code {
                and reaches it again nine hours after a daemon has ended. CLOCK_MONOTONIC is not \
                affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
-                more: &[Commands(&["sudo timedatectl set-ntp true"])],
+                more: &[
+                    Prose(
+                        "With systemd, this command starts the daemon that is installed. Without \
+                   systemd, or without a daemon, install and start one, such as chronyd.",
+                    ),
+                    Commands(&["sudo timedatectl set-ntp true"]),
+                ],
             },
             Self::TimeOff => Explanation {
                 code: "time_off",

@@ -163,7 +163,7 @@ fn off_needs_no_server_and_stays_until_on() {
             "{words}"
         );
         assert_eq!(
-            words.contains("no server has published a line yet"),
+            words.contains("no server publishes a line"),
             !is_off,
             "{words}"
         );

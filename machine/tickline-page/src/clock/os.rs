@@ -14,7 +14,7 @@ use tickline_core::reference::{
     Reference, frequency_from_timex_ppb, kernel_rate_ppb, steering_from_timex_ppb,
 };
 
-use crate::ReaderOs;
+use crate::lease::ReaderOs;
 use crate::page_file::read;
 
 /// The counter of this target; an error if there is none, or this process may not read it.

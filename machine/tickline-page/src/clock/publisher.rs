@@ -7,11 +7,10 @@ use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
-use crate::LeasePhase;
-use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
-use crate::protocol::{
-    Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
+use crate::lease::{
+    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
 };
+use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
 const NO_LINE_RETRY: Duration = Duration::from_millis(10);
@@ -242,7 +241,7 @@ mod tests {
     use tickline_core::gate::Reason;
 
     use super::*;
-    use crate::protocol::{LeaseStore as _, Line};
+    use crate::lease::{LeaseStore as _, Line};
 
     fn bounds() -> OsBounds {
         os_bounds(&Bounds::default(), true)

@@ -12,8 +12,8 @@ use tickline_core::reference::Reference as _;
 
 use super::os::{PageOs, admitted_counter};
 use super::process_mark::ProcessMark;
+use crate::lease::{PageReading, PageSource, ProcessHighWater};
 use crate::page_file::{AttachedFile, PageError, PageFile};
-use crate::{PageReading, PageSource, ProcessHighWater};
 
 /// Stands for a missing offset: this process can't use the page.
 const NO_PAGE: i64 = i64::MIN;

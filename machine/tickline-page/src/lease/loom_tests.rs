@@ -116,7 +116,7 @@ fn a_reading_of_a_page_is_never_a_mixture() {
 
 /// Two writers break the rules: one of them ends, and has changed no slot of the other.
 #[test]
-fn rule_w1_two_writers_at_once() {
+fn rule_w1_of_two_writers_one_ends_and_changes_no_slot() {
     check(Some(3), &["lost", "won"], |seen| {
         let (memory, time) = (
             new_shared(LeaseCell::new()),
@@ -306,7 +306,7 @@ fn begin_line(scene: &Scene, writer: &mut Writer) {
 /// Rules R1, R6, R7 and W5: a first publication, while a reader asks the OS. A reader that finds it
 /// gives up at once, because its reads take longer than W.
 #[test]
-fn rule_w5_a_first_publication_among_readers() {
+fn rule_w5_readings_are_in_order_across_a_first_publication() {
     let wanted = &["PublishedFirst", "Line after another", "Os after another"];
     Order {
         wanted,
@@ -320,7 +320,7 @@ fn rule_w5_a_first_publication_among_readers() {
 
 /// Rules R2, R3, W2 and W3: a successor, while readers reach the end of the line.
 #[test]
-fn rule_w2_a_successor_among_readers() {
+fn rule_w2_readings_are_in_order_across_a_successor() {
     let wanted = &[
         "PublishedNext",
         "Waited",
@@ -339,7 +339,7 @@ fn rule_w2_a_successor_among_readers() {
 
 /// Rules R3, R6 and W4: the leases run out, and the page has no line.
 #[test]
-fn rule_w4_an_end_among_readers() {
+fn rule_w4_readings_are_in_order_across_the_end_of_the_leases() {
     let begin = |scene: &Scene, writer: &mut Writer| {
         begin_line(scene, writer);
         scene.time.pass(4_700);
@@ -358,7 +358,7 @@ fn rule_w4_an_end_among_readers() {
 
 /// Rule R8: two threads of one process at a first publication. The OS clock is above its bounds.
 #[test]
-fn rule_r8_a_process_high_water_among_threads() {
+fn rule_r8_no_reading_is_below_one_of_another_thread() {
     check(Some(3), &["Line after another"], |seen| {
         let (scene, mut writer) = Scene::new(seen);
         let process_high_water = new_shared(ProcessHighWater::new());

@@ -1,9 +1,9 @@
 //! The part that needs `std`: errors that name the file, the lock, and the one writer.
 
+mod attached_file;
 mod error;
 mod lock;
 mod locked_file;
-mod reader;
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_pointer_width = "64", not(miri))),
     path = "with_std/not_restartable.rs"
@@ -11,8 +11,8 @@ mod reader;
 mod restartable;
 mod snapshot;
 
+pub use attached_file::AttachedFile;
 pub use error::{PageError, PageErrorCause};
 pub use lock::writer_pid;
 pub use locked_file::{LockedPageFile, switch_off, switch_on};
-pub use reader::AttachedFile;
 pub use snapshot::PageSnapshot;

@@ -5,10 +5,8 @@ use std::cell::Cell;
 use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
-use tickline_page::{
-    AttachError, BootContext, COUNTER_ID, Counter, Page, PageSource, ProcessHighWater, ReaderOs,
-    Reference,
-};
+use tickline_page::lease::{PageSource, ProcessHighWater, ReaderOs};
+use tickline_page::{AttachError, BootContext, COUNTER_ID, Counter, Page, Reference};
 
 /// 4096 bytes at a multiple of 64.
 #[repr(C, align(64))]

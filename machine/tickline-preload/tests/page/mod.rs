@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_page::page_file::LockedPageFile;
-use tickline_page::protocol::{
+use tickline_page::lease::{
     HighWater, LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber,
     UnixOffset,
 };
+use tickline_page::page_file::LockedPageFile;
 use tickline_page::{Counter as _, HardwareCounter};
 
 pub(crate) const AHEAD_NS: i64 = 5_000_000;

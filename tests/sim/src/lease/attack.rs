@@ -1,7 +1,7 @@
 //! Runs with leases of the real length. In an attack, actors have random delays. In the other runs
 //! the kernel slews its clock, and no actor is late.
 
-use tickline_page::protocol::{Basis, ProcessHighWater, WriterConfig};
+use tickline_page::lease::{Basis, ProcessHighWater, WriterConfig};
 
 use super::{ACTORS, LeaseCounts, Pending, Script, Stops, WRITER, World};
 

@@ -1,6 +1,6 @@
 //! Forked children of a process that reads a page.
 
-use tickline_page::protocol::{
+use tickline_page::lease::{
     Attachment, PageReading, PageSource, ProcessHighWater, Timescale, read, read_forked,
 };
 

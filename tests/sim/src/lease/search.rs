@@ -22,7 +22,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use tickline_page::protocol::{LeaseMemory, WriterConfig};
+use tickline_page::lease::{LeaseMemory, WriterConfig};
 
 use super::{LeaseCounts, Pending, Script, Stops, WRITER, World};
 

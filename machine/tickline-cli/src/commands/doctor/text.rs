@@ -95,7 +95,7 @@ fn clocks(document: &Document, screen: &mut Screen) {
     const COLUMNS: [&str; 5] = [
         "clock",
         "cost ns",
-        "to counter",
+        "times the counter",
         "resolution ns",
         "answered by",
     ];
@@ -121,9 +121,13 @@ fn clocks(document: &Document, screen: &mut Screen) {
     }
 }
 
+/// What a gate is.
+pub(crate) const GATES: &str =
+    "the conditions for reading the counter; a closed one sends readings to the OS clock";
+
 fn gates(document: &Document, screen: &mut Screen) {
     if !document.gates.is_empty() {
-        screen.heading("Gates");
+        screen.heading(&format!("Gates: {GATES}"));
     }
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The codes of states, events and reasons, which other commands show, each with a sentence.
+//! The codes of states, events, gates and reasons, which other commands show, each with a sentence.
 
-use tickline::{ClockState, Event, Reason};
+use tickline::{ClockState, Event, Gate, Reason};
 use tickline_utc::UtcUnknown;
 
 /// A meaning of a code.
@@ -36,6 +36,18 @@ pub(super) fn all() -> Vec<Entry> {
         kind: "State",
         sentence: "readings come from the OS clock, because a gate is closed".to_owned(),
     };
+    let line = Entry {
+        code: "line",
+        kind: "Word",
+        sentence:
+            "a line, y = m*x + b, converts the counter into time; each recalibration replaces it"
+                .to_owned(),
+    };
+    let gates = Gate::ALL.iter().map(|gate| Entry {
+        code: gate.code(),
+        kind: "Gate",
+        sentence: of_gate(*gate).to_owned(),
+    });
     let reasons = Reason::ALL.iter().map(|reason| Entry {
         code: reason.code(),
         kind: "Reason for the OS clock",
@@ -49,6 +61,8 @@ pub(super) fn all() -> Vec<Entry> {
     states
         .chain([fallback])
         .chain(events)
+        .chain([line])
+        .chain(gates)
         .chain(reasons)
         .chain(unknown)
         .collect()
@@ -69,7 +83,10 @@ fn of_event(event: Event) -> &'static str {
         Event::FirstPublication => {
             "a first line was published: at start-up, or after a line had ended"
         }
-        Event::Expiry => "a line has ended before the next one; readings came from the OS clock",
+        Event::Expiry => {
+            "a line has ended before the next one, as happens on a busy machine; readings came from the OS clock, so \
+             none was wrong"
+        }
         Event::CounterReset => {
             "the counter was found before the start of the line: it was reset, or differs between CPUs"
         }
@@ -81,6 +98,30 @@ fn of_event(event: Event) -> &'static str {
         Event::UnixStep => "Unix time was stepped",
         Event::GateClosed => "a gate was closed, or the gates had to be judged again",
         Event::GateOpened => "every gate was found open",
+        _ => "",
+    }
+}
+
+/// The condition that opens the gate.
+fn of_gate(gate: Gate) -> &'static str {
+    match gate {
+        Gate::User => "open unless the program or TICKLINE=off has switched the counter off",
+        Gate::Supported => {
+            "open if tickline reads this target's counter, and the processor swaps 128 bits at once"
+        }
+        Gate::Readable => "open if the process may read the counter",
+        Gate::Invariant => "open if the counter runs at one rate in all power states",
+        Gate::Kernel => "open if the kernel's verdict on the counter permits its use",
+        Gate::Synchronised => "open if the counters of all CPUs are synchronised",
+        Gate::Cost => {
+            "open if a reading of the counter costs no more than one of the OS clock; a tenth more is allowed \
+             if Unix time gains more than that"
+        }
+        Gate::UnixCost => {
+            "open if a reading of the counter costs no more than asking the OS for Unix time; if closed, only \
+             Unix time comes from the OS clock"
+        }
+        Gate::Calibration => "open if the machine is fast enough to make a line",
         _ => "",
     }
 }

@@ -5,6 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use super::offset;
+use crate::commands::doctor::GATES;
 use crate::commands::warp;
 use crate::document::{Detail, Document, Finding, GateRow, Level, Severity};
 use crate::float::as_f64;
@@ -49,7 +50,7 @@ pub(super) fn html(document: &Document) -> String {
                     }
                     section.tables aria-label="Facts" {
                         div { h2 { "Machine" } (table("facts", &[], facts.into_iter().map(fact))) }
-                        div { h2 { "Gates" } (table("facts", &[], document.gates.iter().map(gate))) }
+                        div { h2 { "Gates" } p.quiet { (GATES) } (table("facts", &[], document.gates.iter().map(gate))) }
                     }
                 }
                 @if let Some(log) = document.machine.kernel_log.as_ref().filter(|log| !log.is_empty()) {
@@ -60,7 +61,8 @@ pub(super) fn html(document: &Document) -> String {
                 }
                 footer {
                     p {
-                        "Every figure of this report is in its data, as JSON. "
+                        "`tickline explain CODE` says what a code in brackets means. Every figure of this report is in \
+                         its data, as JSON. "
                         a #download hidden download="tickline.json" href="#" { "Download the data" }
                         noscript { "The data are in the source of this report, in the element with the id data." }
                     }
@@ -111,7 +113,7 @@ fn findings(found: &[Finding]) -> Markup {
             }
             @for finding in found {
                 article class=(code(finding.severity)) {
-                    h3 { span.severity { (code(finding.severity)) } " " (finding.what) }
+                    h3 { span.severity { (code(finding.severity)) } " " (finding.what) " " span.quiet { "[" (finding.code) "]" } }
                     dl {
                         @for (name, detail) in finding.details() {
                             dt { (name) }
@@ -214,13 +216,13 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
     let heads = [
         "from one to the next",
         "median",
-        "99 %",
-        "99.99 %",
+        "99\u{a0}%",
+        "99.99\u{a0}%",
         "longest",
     ];
     chart(
         "How long single readings take",
-        &table("wide", &heads, rows.iter().map(row)),
+        &table("wide latencies", &heads, rows.iter().map(row)),
         "A loop reads a clock; this is the time from each reading to the next, by that clock. The slow ones waited for a \
          new line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU.",
     )
@@ -251,8 +253,9 @@ fn gate(gate: &GateRow) -> Vec<Markup> {
     let state = html! {
         @if gate.open { "open" } @else { strong.closed { "closed" } }
         @if let Some(text) = &gate.text { ": " (text) }
+        @if let Some(code) = gate.reason.as_ref().or(gate.warning.as_ref()) { " [" (code) "]" }
     };
-    vec![html! { (gate.gate.replace('_', " ")) }, state]
+    vec![html! { (gate.gate) }, state]
 }
 
 /// JSON that cannot end its script element, whatever its strings contain. In JSON, `<`, `>` and `&`

@@ -9,7 +9,8 @@ use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
 use tickline::{Clock, ClockState, LinePerCpu};
-use tickline_page::{LeasePhase, Publisher};
+use tickline_page::Publisher;
+use tickline_page::lease::LeasePhase;
 
 use crate::exit::Exit;
 use crate::machine;

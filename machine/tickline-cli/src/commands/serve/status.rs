@@ -5,10 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tickline_page::LeasePhase;
+use tickline_page::HardwareCounter;
+use tickline_page::lease::{FAST_RATE_PPB, LeasePhase, ProcessHighWater};
 use tickline_page::page_file::{AttachedFile, writer_pid};
-use tickline_page::protocol::FAST_RATE_PPB;
-use tickline_page::{HardwareCounter, ProcessHighWater};
 
 use crate::machine::page::Reader;
 use crate::machine::{self, Ntp};
@@ -165,8 +164,8 @@ impl PageReport {
         }
         let unknown = match self.readers_unknown {
             0 => String::new(),
-            1 => "; 1 process may not be read".to_owned(),
-            unknown => format!("; {unknown} processes may not be read"),
+            1 => format!("; 1 process is unknown: {UNREADABLE}"),
+            unknown => format!("; {unknown} processes are unknown: {UNREADABLE}"),
         };
         say("readers", &format!("{}{unknown}", self.readers.len()));
         for Reader {
@@ -208,7 +207,7 @@ impl PageReport {
             (LeasePhase::Off, _) if self.switched_off => {
                 "switched off, until `tickline serve on`; programs ask the OS clock"
             }
-            (LeasePhase::Off, _) => "no server has published a line yet; programs ask the OS clock",
+            (LeasePhase::Off, _) => "no server publishes a line; programs ask the OS clock",
             (LeasePhase::NoLine | LeasePhase::FirstPublication, _) => {
                 "there is no line; programs ask the OS clock"
             }
@@ -220,6 +219,11 @@ impl PageReport {
         }
     }
 }
+
+/// Why the mappings of a process are unknown: `/proc/PID/maps` takes the right to trace the process
+/// (`PTRACE_MODE_READ`, ptrace(2)). Root lacks that right where a container or a sandbox took the
+/// capability.
+const UNREADABLE: &str = "this user may not trace them (root needs CAP_SYS_PTRACE)";
 
 /// The most readers on the screen, below some ten other lines.
 const MAX_READERS: usize = 12;

@@ -1,6 +1,7 @@
 //! The counters of the CPUs: synchronised or not, trapped, at a plausible rate.
 
-use super::given::{good_machine, machine_with_an_unsynchronised_pair};
+use super::super::counter::Code;
+use super::given::{assert_each_found, good_machine, machine_with_an_unsynchronised_pair};
 use crate::document::Severity;
 
 const CODE: &str = "counters_unsynchronised";
@@ -246,4 +247,17 @@ fn synchronised_pairs_of_some_cpus_do_not_admit_the_tsc() {
         .with(|facts| facts.machine.online_cpus = Some("0-3".to_owned()))
         .first("xen_clocksource");
     finding.fix_begins("check first that `tickline warp` finds the counters synchronised");
+}
+
+#[test]
+fn each_code_about_counters_has_a_machine() {
+    assert_each_found(|code| match code {
+        Code::CounterNotInvariant => good_machine().tsc_not_invariant(),
+        Code::CounterTrapped => good_machine().counter_costs_ns(1209.0, 1215.0),
+        Code::CountersUnsynchronised => good_machine().counters_differ(),
+        Code::FirmwareWritesTsc => good_machine().log(&["[Firmware Bug]: TSC ADJUST: CPU0: -1"]),
+        Code::FrequencyImplausible => good_machine().with(|facts| {
+            facts.clock.frequency_hz = Some(2_400_000_000);
+        }),
+    });
 }

@@ -1,6 +1,6 @@
 //! The program's own process, and its settings.
 
-use super::super::counter_and_process::Code;
+use super::super::process::Code;
 use super::given::{assert_each_found, good_machine};
 use crate::document::Severity;
 use crate::measure::served_by::ServedBy;
@@ -33,9 +33,14 @@ fn a_tracer_is_a_note() {
 
 #[test]
 fn an_unrecognised_value_of_the_variable_is_a_note() {
-    let machine = good_machine().with(|facts| facts.clock.environment_unrecognised = true);
+    let machine = good_machine().with(|facts| {
+        facts.clock.environment_unrecognised = true;
+        facts.clock.environment_value = Some("of".to_owned());
+    });
     let finding = machine.only("environment_unrecognised");
-    finding.fix_has("unset TICKLINE");
+    finding
+        .shows("TICKLINE=of is neither on nor off")
+        .fix_has("unset TICKLINE");
 }
 
 #[test]
@@ -91,7 +96,7 @@ fn every_libc_is_known() {
 }
 
 #[test]
-fn each_code_about_counter_and_process_has_a_machine() {
+fn each_code_about_the_process_has_a_machine() {
     assert_each_found(|code| match code {
         Code::ClockInterposed => good_machine().with(|facts| {
             facts.machine.clock_gettime_file = Some("/usr/lib/libfaketime.so.1".to_owned());
@@ -101,15 +106,8 @@ fn each_code_about_counter_and_process_has_a_machine() {
             .with(|facts| {
                 facts.machine.counter_readable = Some(false);
             }),
-        Code::CounterNotInvariant => good_machine().tsc_not_invariant(),
-        Code::CounterTrapped => good_machine().counter_costs_ns(1209.0, 1215.0),
-        Code::CountersUnsynchronised => good_machine().counters_differ(),
         Code::EnvironmentUnrecognised => good_machine().with(|facts| {
             facts.clock.environment_unrecognised = true;
-        }),
-        Code::FirmwareWritesTsc => good_machine().log(&["[Firmware Bug]: TSC ADJUST: CPU0: -1"]),
-        Code::FrequencyImplausible => good_machine().with(|facts| {
-            facts.clock.frequency_hz = Some(2_400_000_000);
         }),
         Code::NoThread => good_machine().with(|facts| {
             facts.clock.thread_error = Some("out of processes".to_owned());

@@ -49,7 +49,7 @@ fn a_wrong_rate_is_a_skew_in_old_and_new_kernels() {
 }
 
 #[test]
-fn slow_reads_are_a_delay() {
+fn a_log_of_slow_reads_leads_to_tsc_watchdog_delay() {
     assert_found(
         "clocksource: timekeeping watchdog on CPU0: \
          hpet read-back delay of 162520ns, attempt 4, marking unstable",

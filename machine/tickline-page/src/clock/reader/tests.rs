@@ -6,11 +6,11 @@ use std::time::Duration;
 use tickline_core::counter::Counter as _;
 
 use super::*;
-use crate::page_file::LockedPageFile;
-use crate::protocol::{
-    LeaseLine, LeaseMemory as _, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
+use crate::Publisher;
+use crate::lease::{
+    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
 };
-use crate::{LeasePhase, Publisher};
+use crate::page_file::LockedPageFile;
 
 /// A folder that only this user may write to, with room for a page.
 fn folder() -> (tempfile::TempDir, std::path::PathBuf) {

@@ -56,7 +56,7 @@ impl WritableMapping {
 }
 
 /// A page's file, locked by this process and mapped for writing: the memory of a
-/// [`Writer`](crate::protocol::Writer). A drop releases the lock; the file stays.
+/// [`Writer`](crate::lease::Writer). A drop releases the lock; the file stays.
 ///
 /// The process must not fork while it has this value, because the child would also hold the lock.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl LockedPageFile {
         Err(PageError::new(&self.path, error))
     }
 
-    /// The error of a [`Writer`](crate::protocol::Writer) that finds a word which it did not store.
+    /// The error of a [`Writer`](crate::lease::Writer) that finds a word which it did not store.
     #[must_use]
     pub fn changed_error(&self) -> PageError {
         PageError::new(&self.path, PageChanged)

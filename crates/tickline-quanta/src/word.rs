@@ -1,4 +1,4 @@
-//! A number that threads share, and the number of the process, which WebAssembly lacks.
+//! A number that threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,16 +33,6 @@ impl Word {
         // the clock does not depend on the writes of other threads.
         self.0
             .fetch_update(Ordering::Release, Ordering::Relaxed, change)
-    }
-}
-
-/// A number for this process, not 0. A forked child's number differs from its parent's.
-pub(crate) fn process() -> u32 {
-    // `process::id` panics on targets without processes.
-    if cfg!(target_family = "wasm") {
-        1
-    } else {
-        std::process::id()
     }
 }
 

@@ -1,0 +1,222 @@
+//! Findings about the program's own process: its rights, its tracer, its settings, and a library
+//! that replaces its clocks. They say nothing about other processes.
+
+use clap::ValueEnum;
+
+use crate::document::Block::{Commands, Prose};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::machine;
+use crate::measure::served_by::ServedBy;
+
+/// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
+pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
+    if facts.machine.counter_readable != Some(false) {
+        return None;
+    }
+    let killed = facts
+        .costs
+        .iter()
+        .filter(|row| row.served_by == Some(ServedBy::Nobody))
+        .count();
+    let finding =
+        if killed > 0 {
+            Finding::wrong(
+            Code::CounterDenied,
+            "this process may not read the counter, and a call of a libc clock kills the process \
+             with SIGSEGV",
+        )
+        .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
+        .seen(format!("calls of these clocks killed the calling process: {killed}"))
+        } else {
+            Finding::note(
+            Code::CounterDenied,
+            "this process may not read the counter, so no code in this process can use the counter",
+        )
+        .seen("prctl(PR_GET_TSC) says PR_TSC_SIGSEGV")
+        };
+    let fix = Fix::from(
+        "find the parent process that calls prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which children \
+         inherit",
+    )
+    .then("it must call prctl(PR_SET_TSC, PR_TSC_ENABLE) before it starts the program");
+    Some(finding.fix(fix))
+}
+
+/// The least difference that shows a faked time, ns. It is longer than an interruption between the
+/// two calls.
+const FAKED_NS: u64 = 1_000_000_000;
+
+/// A library such as libfaketime replaces libc's `clock_gettime`.
+pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
+    let file = facts.machine.clock_gettime_file.as_deref()?;
+    if machine::is_libc(file) {
+        return None;
+    }
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let seen_file = format!("the dynamic linker has clock_gettime from {file}");
+    let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
+    let finding = if difference_ns.unsigned_abs() > FAKED_NS {
+        let difference_s = difference_ns / 1_000_000_000;
+        Finding::wrong(
+            Code::ClockInterposed,
+            format!("{name} replaces libc's clock_gettime, and gives this process another time"),
+        )
+        .seen(seen_file)
+        .seen(format!(
+            "Unix time by clock_gettime minus that by the system call: {difference_s} s"
+        ))
+    } else {
+        Finding::note(
+            Code::ClockInterposed,
+            format!("{name} replaces libc's clock_gettime in this process"),
+        )
+        .seen(seen_file)
+    };
+    Some(
+        finding
+            .fix("start the program without that library: see LD_PRELOAD and /etc/ld.so.preload"),
+    )
+}
+
+/// A tracer, such as a debugger, stops the process at system calls or signals.
+pub(super) fn traced(facts: &Document) -> Option<Finding> {
+    let pid = facts.machine.tracer_pid?;
+    if pid == 0 {
+        return None;
+    }
+    Some(
+        Finding::note(
+            Code::Traced,
+            "another process traces this one, so its system calls may take many times as long as \
+             usual",
+        )
+        .seen(format!("/proc/self/status: TracerPid is {pid}"))
+        .fix(format!(
+            "measure without strace, gdb or other tracers: ps -p {pid} names the tracer"
+        )),
+    )
+}
+
+/// tickline's clock could not start its thread.
+pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
+    let error = facts.clock.thread_error.as_ref()?;
+    Some(
+        Finding::note(
+            Code::NoThread,
+            "tickline's clock has no thread, so the readers renew its lines, and the CPUs' \
+             counters are not compared",
+        )
+        .seen(format!("starting it failed: {error}"))
+        .fix(
+            "allow the user more processes (ulimit -u, prlimit --nproc), or the container more \
+             tasks (pids.max)",
+        ),
+    )
+}
+
+/// `TICKLINE=off` switches the counter off.
+pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
+    if facts.reason.as_deref() != Some("disabled_by_environment") {
+        return None;
+    }
+    Some(
+        Finding::note(
+            Code::SwitchedOff,
+            "the user has switched off the counter for tickline",
+        )
+        .seen("the environment variable TICKLINE is off")
+        .fix("unset TICKLINE"),
+    )
+}
+
+/// `TICKLINE` is neither `on` nor `off`.
+pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
+    if !facts.clock.environment_unrecognised {
+        return None;
+    }
+    let value = facts.clock.environment_value.as_deref();
+    let value = value.map_or_else(
+        || "TICKLINE".to_owned(),
+        |value| format!("TICKLINE={value}"),
+    );
+    Some(
+        Finding::note(
+            Code::EnvironmentUnrecognised,
+            "the environment variable TICKLINE has a value that is ignored",
+        )
+        .seen(format!("{value} is neither on nor off"))
+        .fix("unset TICKLINE"),
+    )
+}
+
+/// The codes of the findings of this file, in the order of the alphabet.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    ClockInterposed,
+    CounterDenied,
+    EnvironmentUnrecognised,
+    NoThread,
+    SwitchedOff,
+    Traced,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::ClockInterposed => Explanation {
+                code: "clock_interposed",
+                summary: "A library stands between programs and libc's clock (note; wrong, if it fakes \
+                  the time).",
+                text: "The dynamic linker found `clock_gettime` in a file other than libc, because of \
+               LD_PRELOAD or /etc/ld.so.preload. libfaketime replaces the function to change the \
+               time; profilers do so to count calls. The doctor compares the library's time with \
+               that of a system call. If they differ by more than a second, the time is faked.",
+                more: &[
+                    Prose(
+                        "Programs that are started with the same environment have the same clock. A \
+                   service has an environment of its own. To see the environment of a process:",
+                    ),
+                    Commands(&["tr '\\0' '\\n' < /proc/PID/environ | grep LD_"]),
+                ],
+            },
+            Self::CounterDenied => Explanation {
+                code: "counter_denied",
+                summary: "The process may not read the CPU's counter (note; wrong, if a clock ends the \
+                  process).",
+                text: "A parent process or a sandbox has called prctl(PR_SET_TSC, PR_TSC_SIGSEGV), which \
+               children inherit. If the vDSO reads the counter, a call of clock_gettime then ends \
+               the program by SIGSEGV. Other processes of the machine are not affected.",
+                more: &[],
+            },
+            Self::EnvironmentUnrecognised => Explanation {
+                code: "environment_unrecognised",
+                summary: "The environment variable TICKLINE has a value that tickline ignores (note).",
+                text: "Only `on` and `off` mean something. tickline behaves as if the variable were not \
+               set.",
+                more: &[],
+            },
+            Self::NoThread => Explanation {
+                code: "no_thread",
+                summary: "tickline's own clock could not start its thread (note).",
+                text: "The user, or the container, may have no more processes. Readers then renew the \
+               clock themselves, and the CPUs' counters are not compared. The kernel's clocks are \
+               not affected.",
+                more: &[],
+            },
+            Self::SwitchedOff => Explanation {
+                code: "switched_off",
+                summary: "The environment variable TICKLINE is off (note).",
+                text: "tickline does not use the counter in this process: readings come from the OS \
+               clock. Everything else that the doctor says still holds.",
+                more: &[],
+            },
+            Self::Traced => Explanation {
+                code: "traced",
+                summary: "Another process traces this one (note).",
+                text: "strace, gdb and recorders stop a program at each system call, so measured costs \
+               may be many times as high as usual. Measure without the tracer.",
+                more: &[],
+            },
+        }
+    }
+}

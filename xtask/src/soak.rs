@@ -1,0 +1,21 @@
+//! `cargo xtask soak`: uses all clocks at once on this machine, and counts errors. Then exchanges
+//! readings while lines are replaced, for a tenth of that time.
+
+use clap::Args;
+
+use crate::step::{self, exit_code};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// For so long
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    minutes: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let secs = 60 * arguments.minutes;
+    // The programs fail if a count is not 0.
+    let run = "cargo run --release -q -p tickline-benches --bin";
+    step::must_succeed(&format!("{run} soak -- --secs {secs}"))?;
+    exit_code(&format!("{run} order -- --secs {} --clock-ms 0", secs / 10))
+}
