@@ -26,8 +26,8 @@ use crate::history::History;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
+use crate::kernel::KernelClock;
 use crate::source::{self, Answer, Answers, KernelSource, Report};
-use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
 /// The period at which the sources are asked, ns, unless the clock's interval is longer.

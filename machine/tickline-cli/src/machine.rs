@@ -20,6 +20,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Status};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
+use tickline_utc::kernel::set_esterror_us;
 
 pub(crate) use cpuid::Cpuid;
 use platform::Text;
@@ -144,7 +145,8 @@ pub(crate) struct Ntp {
     /// The kernel's maximum error against UTC, us: what the NTP daemon has set, plus 500 ppm of the
     /// time since.
     pub(crate) maximum_error_us: i64,
-    /// The likely error against UTC that the NTP daemon claims, us.
+    /// The likely error against UTC that the NTP daemon claims, us; 16,000,000, the kernel's value
+    /// at its start, if no daemon has set it.
     pub(crate) estimated_error_us: i64,
     /// The names of the status bits that are set, such as `PLL` (the kernel steers the clock),
     /// `UNSYNC`, `INS` (a leap second is due).
@@ -152,6 +154,11 @@ pub(crate) struct Ntp {
 }
 
 impl Ntp {
+    /// The likely error that a daemon has set, us; `None` if it is the kernel's value at its start.
+    pub(crate) fn set_estimated_error_us(&self) -> Option<i64> {
+        set_esterror_us(self.estimated_error_us)
+    }
+
     /// The whole correction of the clock's rate, ppb. Leaves out a slew of `offset_ns` whose time
     /// constant is unknown.
     pub(crate) fn rate_ppb(&self) -> i64 {

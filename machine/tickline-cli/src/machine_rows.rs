@@ -212,7 +212,9 @@ fn ntp(facts: &Document) -> String {
             "not known to be synchronised",
         ),
         Some(maximum),
-        claim.map(|claim| format!("probably within {}", us(claim.estimated_error_us))),
+        claim
+            .and_then(Ntp::set_estimated_error_us)
+            .map(|error_us| format!("probably within {}", us(error_us))),
         ntp.map(correction),
         ntp.and_then(left),
         ntp.and_then(|ntp| ntp.flags.as_ref()).map(flags),

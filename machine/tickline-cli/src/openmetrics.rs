@@ -240,8 +240,8 @@ fn ntp(ntp: Option<&Ntp>) -> [Gauge; 5] {
         ),
         Gauge::figure(
             "tickline_ntp_estimated_error_seconds",
-            "The likely error of Unix time, by the claim of the NTP daemon.",
-            ntp.map(|ntp| microseconds(ntp.estimated_error_us)),
+            "The likely error of Unix time, if an NTP daemon has claimed one.",
+            ntp.and_then(Ntp::set_estimated_error_us).map(microseconds),
         ),
         Gauge::figure(
             "tickline_ntp_rate_correction_ratio",

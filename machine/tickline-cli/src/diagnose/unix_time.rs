@@ -42,8 +42,7 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
         ntp.tick_us,
         span(ntp.offset_ns)
     );
-    if let Some(off_ns) = facts.off_ns() {
-        let off = span(off_ns);
+    if let Some(off) = facts.off() {
         return Some(
             Finding::wrong(
                 Code::NtpSlewing,
@@ -88,11 +87,10 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
 
 /// Unix time has a known offset, and no fast slew removes it.
 pub(super) fn time_off(facts: &Document) -> Option<Finding> {
-    let off_ns = facts.off_ns()?;
+    let off = facts.off()?;
     if ntp_slewing(facts).is_some() {
         return None;
     }
-    let off = span(off_ns);
     Some(
         Finding::wrong(Code::TimeOff, format!("Unix time is off by {off}"))
             .seen(format!("left to remove, by kernel or daemon: {off}"))

@@ -1,16 +1,12 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
+use tickline_utc::kernel::UNSET_ERROR_US;
+
 use super::Document;
 use crate::float::signed_f64;
 use crate::machine::{Ntp, NtpDaemon};
 use crate::words::{UNKNOWN, source_name, time};
-
-/// The largest error that the kernel states for its clock, us (`NTP_PHASE_LIMIT`,
-/// `include/linux/timex.h`). The kernel starts with this error. An NTP daemon sets a smaller error,
-/// which the kernel lets grow by 500 ppm. So an error below this limit comes from a daemon, and is
-/// at most some hours old.
-const NTP_LIMIT_US: i64 = 16_000_000;
 
 /// The time in which the error grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
 pub(crate) const GROWTH: i64 = 2_000;
@@ -21,6 +17,10 @@ const GROWTH_US: i64 = 1_000_000 / GROWTH;
 /// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
 /// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
+
+/// The largest offset that the kernel takes from a daemon, ns (`MAXPHASE`, `include/linux/timex.h`;
+/// `ntp_update_offset` in `kernel/time/ntp.c`).
+const MAX_PHASE_NS: i64 = 500_000_000;
 
 /// A bound of Unix time's offset from UTC.
 pub(crate) struct UtcBound {
@@ -79,10 +79,12 @@ impl Document {
         })
     }
 
-    /// The kernel's NTP state, if a daemon has set its error.
+    /// The kernel's NTP state, if a daemon has set its maximum error. The kernel starts with its
+    /// limit (`NTP_PHASE_LIMIT`, `include/linux/timex.h`), and lets the error grow by 500 ppm. So an
+    /// error below the limit comes from a daemon, and is at most some hours old.
     pub(crate) fn set_ntp(&self) -> Option<&Ntp> {
         let ntp = self.machine.ntp.as_ref()?;
-        if ntp.maximum_error_us >= NTP_LIMIT_US {
+        if ntp.maximum_error_us >= UNSET_ERROR_US {
             return None;
         }
         Some(ntp)
@@ -114,7 +116,8 @@ impl Document {
         let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
         let estimated_ns = self
             .set_ntp()
-            .map(|ntp| ntp.estimated_error_us.saturating_mul(1_000));
+            .and_then(|ntp| ntp.set_estimated_error_us())
+            .map(|us| us.saturating_mul(1_000));
         let daemon_ns = self
             .machine
             .ntp_daemon
@@ -129,6 +132,18 @@ impl Document {
             return None;
         }
         Some(largest_ns)
+    }
+
+    /// That offset, in words. The kernel takes no larger offset than `MAXPHASE`, so there may be
+    /// more to remove than it says.
+    pub(crate) fn off(&self) -> Option<String> {
+        let off_ns = self.off_ns()?;
+        let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
+        let off = time(signed_f64(off_ns));
+        if off_ns >= MAX_PHASE_NS && kernel_ns.map(i64::saturating_abs) == Some(off_ns) {
+            return Some(format!("at least {off}"));
+        }
+        Some(off)
     }
 
     /// The bound of Unix time's offset, in words.

@@ -4,7 +4,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "adjtimex, dladdr and clock_gettime, which none of this program's other dependencies wraps"
+    reason = "dladdr and clock_gettime, which none of this program's other dependencies wraps"
 )]
 
 use std::fs;
@@ -15,6 +15,7 @@ use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
 use tickline_page::page_file::namespace_offset_ns;
+use tickline_utc::kernel::KernelClock;
 
 use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon, page};
 
@@ -54,40 +55,22 @@ const FLAGS: [&str; 16] = [
 
 /// The kernel's NTP state; `None` if the kernel does not tell.
 pub(crate) fn ntp() -> Option<Ntp> {
-    // SAFETY: `timex` is plain data, for which all zeros is a valid value. Modes of 0 only read.
-    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `timex` is valid for reads and writes.
-    let state = unsafe { libc::adjtimex(&raw mut timex) };
-    if state < 0 {
-        return None;
-    }
-    Some(ntp_of(state, &timex))
+    Some(ntp_of(&KernelClock::read()?))
 }
 
-/// The NTP state by the result of adjtimex(2).
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
-fn ntp_of(state: libc::c_int, timex: &libc::timex) -> Ntp {
-    let to_ns = if timex.status & libc::STA_NANO == 0 {
-        1_000
-    } else {
-        1
-    };
+fn ntp_of(clock: &KernelClock) -> Ntp {
     let flags = FLAGS
         .iter()
         .enumerate()
-        .filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
+        .filter(|(bit, _)| (clock.status >> bit) & 1 == 1);
     Ntp {
-        synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        // The kernel's value is in ppm, with 16 binary places.
-        frequency_ppb: i64::from(timex.freq).saturating_mul(1_000) >> 16,
-        tick_us: timex.tick.into(),
-        offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
-        time_constant: Some(timex.constant.into()),
-        maximum_error_us: timex.maxerror.into(),
-        estimated_error_us: timex.esterror.into(),
+        synchronised: clock.is_synchronised(),
+        frequency_ppb: clock.frequency_ppb,
+        tick_us: clock.tick_us,
+        offset_ns: clock.offset_ns,
+        time_constant: Some(clock.time_constant),
+        maximum_error_us: clock.maxerror_us,
+        estimated_error_us: clock.esterror_us,
         flags: Some(flags.map(|(_, name)| (*name).to_owned()).collect()),
     }
 }
@@ -184,42 +167,35 @@ fn time_namespace() -> Option<TimeNamespace> {
 mod tests {
     use super::*;
 
-    /// What adjtimex(2) returns while a daemon keeps the clock right.
-    fn timex() -> libc::timex {
-        // SAFETY: `timex` is plain data, for which all zeros is a valid value.
-        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-        timex.status = libc::STA_PLL | libc::STA_NANO;
-        timex.freq = -20 << 16;
-        timex.tick = 10_000;
-        timex.offset = 1_500;
-        timex.maxerror = 700;
-        timex.esterror = 30;
-        timex
-    }
+    /// What the kernel says while a daemon keeps the clock right.
+    const KEPT: KernelClock = KernelClock {
+        frequency_ppb: -20_000,
+        tick_us: 10_000,
+        offset_ns: 1_500,
+        time_constant: 7,
+        maxerror_us: 700,
+        esterror_us: 30,
+        status: libc::STA_PLL | libc::STA_NANO,
+        state: libc::TIME_OK,
+        tai_offset_s: 37,
+    };
 
     #[test]
-    fn the_kernels_ntp_state_is_read_in_its_units() {
-        let ntp = ntp_of(libc::TIME_OK, &timex());
+    fn the_kernels_ntp_state_has_each_figure_in_its_place() {
+        let ntp = ntp_of(&KEPT);
         assert!(ntp.synchronised);
         assert_eq!((ntp.frequency_ppb, ntp.tick_us), (-20_000, 10_000));
+        assert_eq!((ntp.offset_ns, ntp.time_constant), (1_500, Some(7)));
         assert_eq!((ntp.maximum_error_us, ntp.estimated_error_us), (700, 30));
         assert_eq!(ntp.flags, Some(vec!["PLL".to_owned(), "NANO".to_owned()]));
     }
 
     #[test]
-    fn the_offset_is_in_us_unless_the_kernel_says_ns() {
-        let mut timex = timex();
-        assert_eq!(ntp_of(libc::TIME_OK, &timex).offset_ns, 1_500);
-        timex.status = libc::STA_PLL;
-        assert_eq!(ntp_of(libc::TIME_OK, &timex).offset_ns, 1_500_000);
-    }
-
-    #[test]
     fn the_flag_or_the_state_says_that_the_clock_is_not_synchronised() {
-        let mut timex = timex();
-        assert!(!ntp_of(libc::TIME_ERROR, &timex).synchronised);
-        timex.status |= libc::STA_UNSYNC;
-        let ntp = ntp_of(libc::TIME_OK, &timex);
+        let state = libc::TIME_ERROR;
+        assert!(!ntp_of(&KernelClock { state, ..KEPT }).synchronised);
+        let status = KEPT.status | libc::STA_UNSYNC;
+        let ntp = ntp_of(&KernelClock { status, ..KEPT });
         assert!(!ntp.synchronised);
         assert!(ntp.flags.unwrap().contains(&"UNSYNC".to_owned()));
     }

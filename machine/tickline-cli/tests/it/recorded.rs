@@ -64,7 +64,7 @@ const fn found(
     }
 }
 
-const MACHINES: [Recorded; 31] = [
+const MACHINES: [Recorded; 34] = [
     found(
         "an-hour-off",
         &["ntp_unsynchronised"],
@@ -119,6 +119,9 @@ const MACHINES: [Recorded; 31] = [
         &["tsc_watchdog_delay"],
         "tsc=nowatchdog clocksource=tsc",
     ),
+    found("offset-at-the-limit", &["ntp_slewing"], "ntpq -p"),
+    well("openntpd"),
+    well("phc2sys"),
     found("pll-480-ms", &["ntp_slewing"], "chronyc tracking"),
     found(
         "raspberry-pi-1",

@@ -90,6 +90,30 @@ fn the_estimate_without_a_daemon_is_no_offset() {
     machine.only("ntp_unsynchronised");
 }
 
+/// Symptom: under phc2sys, which sets the maximum error only, Unix time was "off by 16 s".
+#[test]
+fn an_estimate_that_nobody_has_set_is_no_offset() {
+    let machine = good_machine()
+        .maximum_error_us(500)
+        .ntp(|ntp| ntp.estimated_error_us = KERNELS_LIMIT_US);
+    assert_eq!(machine.clone().codes(), [""; 0]);
+    machine
+        .ntp(|ntp| ntp.estimated_error_us = KERNELS_LIMIT_US - 1)
+        .only("time_off");
+}
+
+/// Symptom: the finding stated the half second to which the kernel cuts a larger offset.
+#[test]
+fn an_offset_at_the_kernels_limit_may_be_larger() {
+    let left = |offset_ns| good_machine().ntp(|ntp| ntp.offset_ns = offset_ns);
+    left(-500_000_000)
+        .only("time_off")
+        .says("off by at least 500 ms");
+    left(480_000_000)
+        .only("time_off")
+        .does_not_say("at least");
+}
+
 #[test]
 fn a_daemon_that_follows_no_clock_keeps_nothing_right() {
     let answer = NtpDaemon {
