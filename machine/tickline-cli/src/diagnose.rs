@@ -26,7 +26,7 @@ use crate::document::{Document, Explained, Explanation, Finding, Health};
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -48,6 +48,7 @@ const RULES: [Rule; 17] = [
     counter::firmware_writes_tsc,
     process::switched_off,
     process::environment_unrecognised,
+    unix_time::leap_second,
 ];
 
 /// What each code means, by code.

@@ -8,7 +8,7 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::signed_f64;
-use crate::machine::NtpDaemon;
+use crate::machine::{Leap, Ntp, NtpDaemon};
 use crate::words::{rate, time};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
@@ -227,9 +227,46 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     ))
 }
 
+/// A leap second is due today, or is passing.
+///
+/// Linux steps its clock back at the end of the second, or one second forward (`second_overflow` in
+/// `kernel/time/ntp.c`). It does so on whatever day the bit is set.
+pub(super) fn leap_second(facts: &Document) -> Option<Finding> {
+    let what = match facts.leap()? {
+        Leap::Insert => {
+            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
+        }
+        Leap::Delete => {
+            "a negative leap second is due at the end of this UTC day: Unix time then skips a second"
+        }
+        Leap::InProgress => "a leap second is passing: Unix time repeats a second",
+        Leap::None | Leap::Done => return None,
+    };
+    let by_kernel = facts.machine.ntp.as_ref().and_then(Ntp::leap);
+    let seen = match (by_kernel, &facts.machine.ntp_daemon) {
+        (Some(Leap::None) | None, Some(daemon)) => {
+            format!("{} announces a leap second", daemon.name)
+        }
+        (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
+        _ => "adjtimex: STA_INS is set".to_owned(),
+    };
+    Some(
+        Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
+            Fix::from(
+                "see that the IERS has announced it (Bulletin C; leap seconds end a June or a                  December)",
+            )
+            .then("measure durations with CLOCK_MONOTONIC, which has no leap second")
+            .then(
+                "machines that compare timestamps should all smear it, or none: look at the                  servers that the NTP daemon follows, and at chronyd's leapsecmode",
+            ),
+        ),
+    )
+}
+
 /// The codes of the findings of this file, in the order of the alphabet.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
+    LeapSecond,
     NtpFlag,
     NtpSlewing,
     NtpUnsynchronised,
@@ -240,6 +277,12 @@ pub(super) enum Code {
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
         match self {
+            Self::LeapSecond => Explanation {
+                code: "leap_second",
+                summary: "A leap second is due at the end of this UTC day (unsure).",
+                text: "Unix time has no name for it: the kernel steps its clock back by a second after an                inserted one, and forward by a second in place of one that is left out. Timestamps                of that second are ambiguous, and CLOCK_REALTIME goes back; CLOCK_MONOTONIC does                not. A server that smears the second announces none. An announcement on another                day than the last of June or December is false. To see what the daemon announces:",
+                more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],
+            },
             Self::NtpFlag => Explanation {
                 code: "ntp_flag",
                 summary: "The kernel says that Unix time is not synchronised, but a daemon states the \

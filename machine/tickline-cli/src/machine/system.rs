@@ -17,7 +17,7 @@ use rustix::process::{
 use tickline_page::page_file::namespace_offset_ns;
 use tickline_utc::kernel::KernelClock;
 
-use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon, page};
+use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page};
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
@@ -33,36 +33,12 @@ pub(super) fn facts() -> Machine {
     }
 }
 
-/// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).
-const FLAGS: [&str; 16] = [
-    "PLL",
-    "PPSFREQ",
-    "PPSTIME",
-    "FLL",
-    "INS",
-    "DEL",
-    "UNSYNC",
-    "FREQHOLD",
-    "PPSSIGNAL",
-    "PPSJITTER",
-    "PPSWANDER",
-    "PPSERROR",
-    "CLOCKERR",
-    "NANO",
-    "MODE",
-    "CLK",
-];
-
 /// The kernel's NTP state; `None` if the kernel does not tell.
 pub(crate) fn ntp() -> Option<Ntp> {
     Some(ntp_of(&KernelClock::read()?))
 }
 
 fn ntp_of(clock: &KernelClock) -> Ntp {
-    let flags = FLAGS
-        .iter()
-        .enumerate()
-        .filter(|(bit, _)| (clock.status >> bit) & 1 == 1);
     Ntp {
         synchronised: clock.is_synchronised(),
         frequency_ppb: clock.frequency_ppb,
@@ -71,7 +47,20 @@ fn ntp_of(clock: &KernelClock) -> Ntp {
         time_constant: Some(clock.time_constant),
         maximum_error_us: clock.maxerror_us,
         estimated_error_us: clock.esterror_us,
-        flags: Some(flags.map(|(_, name)| (*name).to_owned()).collect()),
+        flags: Some(flags_of(clock.status)),
+        leap: Some(leap_of(clock)),
+        tai_offset_s: Some(clock.tai_offset_s).filter(|s| *s != 0),
+    }
+}
+
+/// The kernel's leap second (adjtimex(2), "Return value").
+fn leap_of(clock: &KernelClock) -> Leap {
+    match clock.state {
+        libc::TIME_OOP => Leap::InProgress,
+        libc::TIME_WAIT => Leap::Done,
+        _ if clock.status & libc::STA_INS != 0 => Leap::Insert,
+        _ if clock.status & libc::STA_DEL != 0 => Leap::Delete,
+        _ => Leap::None,
     }
 }
 
@@ -198,6 +187,39 @@ mod tests {
         let ntp = ntp_of(&KernelClock { status, ..KEPT });
         assert!(!ntp.synchronised);
         assert!(ntp.flags.unwrap().contains(&"UNSYNC".to_owned()));
+    }
+
+    #[test]
+    fn a_leap_second_is_due_passing_or_over() {
+        for (status, state, leap) in [
+            (0, libc::TIME_OK, Leap::None),
+            (libc::STA_INS, libc::TIME_INS, Leap::Insert),
+            // The state of an unsynchronised clock is TIME_ERROR.
+            (libc::STA_INS, libc::TIME_ERROR, Leap::Insert),
+            (libc::STA_DEL, libc::TIME_DEL, Leap::Delete),
+            (libc::STA_INS, libc::TIME_OOP, Leap::InProgress),
+            (libc::STA_INS, libc::TIME_WAIT, Leap::Done),
+        ] {
+            let clock = KernelClock {
+                status,
+                state,
+                ..KEPT
+            };
+            assert_eq!(ntp_of(&clock).leap, Some(leap), "{status} {state}");
+        }
+    }
+
+    #[test]
+    fn tai_is_unknown_until_a_daemon_tells_it() {
+        let tai_offset_s = |s| {
+            let tai_offset_s = s;
+            ntp_of(&KernelClock {
+                tai_offset_s,
+                ..KEPT
+            })
+            .tai_offset_s
+        };
+        assert_eq!([37, 0].map(tai_offset_s), [Some(37), None]);
     }
 
     /// The kernel is asked after libc, so its time is a little later.

@@ -64,7 +64,7 @@ const fn found(
     }
 }
 
-const MACHINES: [Recorded; 34] = [
+const MACHINES: [Recorded; 39] = [
     found(
         "an-hour-off",
         &["ntp_unsynchronised"],
@@ -85,6 +85,7 @@ const MACHINES: [Recorded; 34] = [
     found("chrony-slewing", &["ntp_slewing", "ntp_flag"], "makestep"),
     found("chronyd-alone", &["ntp_unsynchronised"], "chronyc sources"),
     well("chronyd-phc"),
+    well("cloudrun-leaf15"),
     found(
         "container-masked",
         &["clocksource_unknown"],
@@ -95,6 +96,7 @@ const MACHINES: [Recorded; 34] = [
         &["utc_error_large"],
         "timedatectl timesync-status",
     ),
+    well("firecracker-scaled"),
     found("guest-hpet", &["tsc_not_chosen"], "echo tsc | sudo tee"),
     found("hpet-listed-tsc", &["tsc_skew"], "the kernel may be right"),
     found(
@@ -109,6 +111,9 @@ const MACHINES: [Recorded; 34] = [
     ),
     well("hyperv-page"),
     well("kvm-clickhouse"),
+    well("leap-over"),
+    found("leap-pending", &["leap_second"], "Bulletin C"),
+    found("leap-slewed", &["leap_second"], "Bulletin C"),
     found(
         "nominal-11000-ppm",
         &["frequency_implausible"],

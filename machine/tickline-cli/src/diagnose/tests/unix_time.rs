@@ -3,7 +3,7 @@
 use super::super::unix_time::Code;
 use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
-use crate::machine::NtpDaemon;
+use crate::machine::{Leap, NtpDaemon};
 
 /// The error with which the kernel starts, and which it does not exceed.
 const KERNELS_LIMIT_US: i64 = 16_000_000;
@@ -109,9 +109,7 @@ fn an_offset_at_the_kernels_limit_may_be_larger() {
     left(-500_000_000)
         .only("time_off")
         .says("off by at least 500 ms");
-    left(480_000_000)
-        .only("time_off")
-        .does_not_say("at least");
+    left(480_000_000).only("time_off").does_not_say("at least");
 }
 
 #[test]
@@ -375,12 +373,54 @@ fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
 #[test]
 fn each_code_about_unix_time_has_a_machine() {
     assert_each_found(|code| match code {
+        Code::LeapSecond => good_machine().ntp(|ntp| ntp.leap = Some(Leap::Insert)),
         Code::NtpFlag => good_machine().ntp(|ntp| ntp.synchronised = false),
         Code::NtpSlewing => good_machine().ntp(|ntp| ntp.frequency_ppb = 120_000),
         Code::NtpUnsynchronised => good_machine().ntp(|ntp| ntp.maximum_error_us = 16_000_000),
         Code::TimeOff => good_machine().ntp(|ntp| ntp.offset_ns = 480_000_000),
         Code::UtcErrorLarge => good_machine().ntp(|ntp| ntp.maximum_error_us = 3_000_000),
     });
+}
+
+#[test]
+fn a_leap_second_that_the_kernel_will_make_is_not_known_right() {
+    for (leap, says) in [
+        (Leap::Insert, "Unix time then repeats a second"),
+        (Leap::Delete, "Unix time then skips a second"),
+        (Leap::InProgress, "is passing"),
+    ] {
+        let finding = good_machine()
+            .ntp(|ntp| ntp.leap = Some(leap))
+            .only("leap_second");
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding.says(says);
+    }
+}
+
+/// Documents of older versions have the status bits only.
+#[test]
+fn the_status_bits_announce_a_leap_second() {
+    let flagged = |flag: &str| {
+        good_machine().ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned(), flag.to_owned()]))
+    };
+    flagged("INS").only("leap_second").shows("STA_INS");
+    flagged("DEL").only("leap_second").shows("STA_DEL");
+    assert_eq!(flagged("NANO").codes(), [""; 0]);
+}
+
+/// chronyd with `leapsecmode slew` does not tell the kernel.
+#[test]
+fn the_daemon_announces_a_leap_second_unless_the_kernel_knows_that_it_is_over() {
+    let machine = good_machine().daemon_answers(NtpDaemon {
+        leap: Some(Leap::Insert),
+        ..chronyd(true)
+    });
+    machine
+        .clone()
+        .only("leap_second")
+        .shows("chronyd announces");
+    let over = machine.ntp(|ntp| ntp.leap = Some(Leap::Done));
+    assert_eq!(over.codes(), [""; 0]);
 }
 
 /// ntpd steps the clock only if its offset is larger.
