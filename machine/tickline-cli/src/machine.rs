@@ -242,11 +242,15 @@ impl Ntp {
         set_esterror_us(self.estimated_error_us)
     }
 
+    /// The correction of the clock's rate without the slew of `offset_ns`, ppb.
+    pub(crate) fn steering_ppb(&self) -> i64 {
+        steering_from_timex_ppb(self.frequency_ppb, self.tick_us)
+    }
+
     /// The whole correction of the clock's rate, ppb. Leaves out a slew of `offset_ns` whose time
     /// constant is unknown.
     pub(crate) fn rate_ppb(&self) -> i64 {
-        let steering_ppb = steering_from_timex_ppb(self.frequency_ppb, self.tick_us);
-        kernel_rate_ppb(steering_ppb, self.offset_ns, self.time_constant)
+        kernel_rate_ppb(self.steering_ppb(), self.offset_ns, self.time_constant)
     }
 }
 

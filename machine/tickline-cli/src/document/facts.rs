@@ -262,6 +262,13 @@ impl Document {
         .filter(|_| self.machine.ntp.is_some() || daemon.is_some())
     }
 
+    /// Whether the kernel's own loop steers its clock (`STA_PLL` or `STA_FLL`), which a daemon has
+    /// switched on.
+    pub(crate) fn has_kernel_loop(&self) -> bool {
+        let ntp = self.machine.ntp.as_ref();
+        ntp.is_some_and(|ntp| ntp.has_flag("PLL") || ntp.has_flag("FLL"))
+    }
+
     /// Whether the TSC may be good: neither CPUID nor a comparison of the CPUs says otherwise.
     pub(crate) fn may_have_good_tsc(&self) -> bool {
         self.invariant() != Some(false) && !self.are_unsynchronised()

@@ -65,7 +65,7 @@ impl Document {
                 is_kernels: true,
             });
         }
-        if let Some(bound_ns) = daemon.and_then(|daemon| daemon.bound_ns) {
+        if let Some(bound_ns) = self.daemon_bound_ns() {
             return Some(UtcBound {
                 ns: bound_ns,
                 by: format!("{name} claims"),
@@ -90,12 +90,42 @@ impl Document {
         Some(ntp)
     }
 
+    /// The bound that the daemon states which answers, ns; `None` if it follows no other clock.
+    pub(crate) fn daemon_bound_ns(&self) -> Option<i64> {
+        let daemon = self.machine.ntp_daemon.as_ref()?;
+        if self.lone_daemon().is_some() {
+            return None;
+        }
+        daemon.bound_ns
+    }
+
+    /// The offset that a daemon has set as the estimated and as the maximum error, us: ptpd does
+    /// so at each update, about once a second, whatever its sign (`informClockSource` in
+    /// `src/dep/sys.c`). Other daemons add half of the root delay and the dispersion. `None` if the daemon that answers states a bound, or if the errors
+    /// differ.
+    pub(crate) fn offset_as_error_us(&self) -> Option<i64> {
+        /// The time since the last update in which only ptpd's errors are taken for equal, s. A
+        /// longer time has more chance matches with those of other daemons.
+        const UPDATED_S: i64 = 4;
+        let ntp = self.set_ntp()?;
+        let estimated_us = ntp.set_estimated_error_us()?;
+        let grown_us = ntp.maximum_error_us.saturating_sub(estimated_us);
+        let has_only_grown =
+            grown_us % GROWTH_US == 0 && (0..=UPDATED_S * GROWTH_US).contains(&grown_us);
+        if estimated_us == 0 || !has_only_grown || self.daemon_bound_ns().is_some() {
+            return None;
+        }
+        Some(estimated_us)
+    }
+
     /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
     /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
-    /// `source/kernel.rs`).
+    /// `source/kernel.rs`). Neither is an offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
         let ntp = self.set_ntp()?;
-        if ntp.maximum_error_us % GROWTH_US == 0 || self.lone_daemon().is_some() {
+        let is_no_claim =
+            ntp.maximum_error_us % GROWTH_US == 0 || self.offset_as_error_us().is_some();
+        if is_no_claim || self.lone_daemon().is_some() {
             return None;
         }
         Some(ntp)
@@ -104,7 +134,7 @@ impl Document {
     /// The daemon that answers, if it follows no other clock.
     pub(crate) fn lone_daemon(&self) -> Option<&NtpDaemon> {
         let daemon = self.machine.ntp_daemon.as_ref()?;
-        if daemon.synchronised {
+        if daemon.synchronised && !follows_itself(daemon) {
             return None;
         }
         Some(daemon)
@@ -154,9 +184,20 @@ impl Document {
     }
 }
 
+/// Whether the daemon's reference is its own clock: `local` of chrony.conf(5); ntpd's local clock
+/// driver, and its orphan mode.
+fn follows_itself(daemon: &NtpDaemon) -> bool {
+    let Some(reference) = daemon.reference.as_deref() else {
+        return false;
+    };
+    let is_orphan = reference == "127.0.0.1" && daemon.name == "ntpd";
+    reference.starts_with("127.127.1.") || matches!(reference, "LOCL" | "LCL") || is_orphan
+}
+
 /// The kernel's error with the offset that it has still to remove, ns.
 fn kernel_error_ns(ntp: &Ntp) -> i64 {
     ntp.maximum_error_us
+        .saturating_abs()
         .saturating_mul(1_000)
         .saturating_add(ntp.offset_ns.saturating_abs())
 }

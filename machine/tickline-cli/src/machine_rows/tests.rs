@@ -1,5 +1,7 @@
 //! Tests of the rows about the machine.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// The text of the row with this name.
@@ -16,6 +18,11 @@ fn row_of(machine: Machine, name: &str) -> String {
         ..Document::default()
     };
     row(&facts, name)
+}
+
+fn events(counts: [(&str, u64); 2]) -> BTreeMap<String, u64> {
+    let counts = counts.map(|(event, count)| (event.to_owned(), count));
+    counts.into()
 }
 
 fn ntp_with_claim() -> Ntp {
@@ -229,7 +236,7 @@ fn the_clocks_row_shows_its_bound_with_the_condition_for_it() {
         max_drift_ppb: Some(20_000),
         interval_ns: Some(3_000_000_000),
         thread_error: Some("no memory".to_owned()),
-        events: [("rate_change", 2), ("expiry", 0)].into(),
+        events: events([("rate_change", 2), ("expiry", 0)]),
         ..ClockStatus::default()
     };
     assert_eq!(
@@ -302,6 +309,6 @@ fn a_bound_of_a_clock_without_drift_or_interval_says_nothing_about_them() {
 #[test]
 fn an_event_counts_from_its_first_time() {
     let mut facts = Document::default();
-    facts.clock.events = [("steps", 1), ("suspends", 0)].into();
+    facts.clock.events = events([("steps", 1), ("suspends", 0)]);
     assert_eq!(row(&facts, "clock"), "no bound, events: steps 1");
 }

@@ -64,7 +64,7 @@ const fn found(
     }
 }
 
-const MACHINES: [Recorded; 39] = [
+const MACHINES: [Recorded; 48] = [
     found(
         "an-hour-off",
         &["ntp_unsynchronised"],
@@ -80,11 +80,20 @@ const MACHINES: [Recorded; 39] = [
         &["tsc_skew"],
         "the kernel may be right",
     ),
+    found("behind-a-local-clock", &["utc_unproven"], "chronyc sources"),
+    found(
+        "busybox-ntpd",
+        &["ntp_unsynchronised"],
+        "start no second one",
+    ),
     found("chrony-plain", &["ntp_flag"], "chronyc tracking"),
     well("chrony-rtcsync"),
     found("chrony-slewing", &["ntp_slewing", "ntp_flag"], "makestep"),
+    found("chronyd-7-percent", &["clock_rate_wrong"], "restart"),
     found("chronyd-alone", &["ntp_unsynchronised"], "chronyc sources"),
+    found("chronyd-bad-server", &["clock_rate_wrong"], "other servers"),
     well("chronyd-phc"),
+    found("chronyd-x", &["ntp_flag"], "chronyc tracking"),
     well("cloudrun-leaf15"),
     found(
         "container-masked",
@@ -119,6 +128,7 @@ const MACHINES: [Recorded; 39] = [
         &["frequency_implausible"],
         "restart the guest",
     ),
+    found("ntpd-at-its-limit", &["clock_rate_wrong"], "restart"),
     found(
         "numa-watchdog",
         &["tsc_watchdog_delay"],
@@ -126,8 +136,14 @@ const MACHINES: [Recorded; 39] = [
     ),
     found("offset-at-the-limit", &["ntp_slewing"], "ntpq -p"),
     well("openntpd"),
+    found(
+        "phc2sys-1",
+        &["ntp_unsynchronised"],
+        "see whether a program steers the clock",
+    ),
     well("phc2sys"),
-    found("pll-480-ms", &["ntp_slewing"], "chronyc tracking"),
+    found("pll-480-ms", &["ntp_slewing"], "ntpq -p"),
+    found("ptpd", &["utc_unproven"], "phc2sys"),
     found(
         "raspberry-pi-1",
         &["clocksource_slow"],
@@ -159,6 +175,11 @@ const MACHINES: [Recorded; 39] = [
         "vmware-no-log",
         &["tsc_missing"],
         "monitor_control.virtual_rdtsc = \"FALSE\"",
+    ),
+    found(
+        "wsl2-fast-steps",
+        &["clock_rate_wrong", "unix_stepped"],
+        "three or more servers",
     ),
     found("wsl2", &["ntp_unsynchronised"], "sudo hwclock -s"),
     found(
