@@ -51,6 +51,7 @@ pub(super) fn step(facts: &Document) -> &'static str {
         Some(_) => {
             "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
         }
+        None if facts.has_kernel_loop() => "let it step the clock at its start, by a restart",
         None => {
             "let it step the clock: chronyd by sudo chronyc makestep, ntpd and systemd-timesyncd \
              by a restart, phc2sys with -S"
@@ -72,10 +73,10 @@ pub(super) fn find_and_repair(facts: &Document) -> Fix {
         .then("start no second one beside it")
 }
 
-/// The start of a daemon where another may run.
-pub(super) fn unless_one_runs(start: &str) -> Fix {
+/// The start of a daemon where a program has set the rate, and may still run.
+pub(super) fn unless_one_runs() -> Fix {
     Fix::from(format!(
         "see whether a program steers the clock already: {LIST}"
     ))
-    .then(format!("if none does, {start}"))
+    .then("if none does, start again the NTP daemon that did; for a container, on its host")
 }

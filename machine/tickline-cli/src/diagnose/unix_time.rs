@@ -2,6 +2,7 @@
 //! the kernel's NTP state, and by the state that an NTP daemon reports.
 
 use clap::ValueEnum;
+use tickline_utc::kernel::UNSET_ERROR_US;
 
 use super::clock_rate::{self, clock_rate_wrong};
 use super::{daemons, steps};
@@ -158,6 +159,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             "no NTP daemon keeps Unix time near UTC",
         )
         .seen(seen_error)
+        .seen_all((ntp.steering_ppb() != 0).then(|| clock_rate::seen(ntp)))
         .fix(start_of_a_daemon(facts, ntp)),
     )
 }
@@ -214,13 +216,8 @@ fn start_of_a_daemon(facts: &Document, ntp: &Ntp) -> Fix {
     }
     // A rate that differs from the one at the start was set by a program, which may still run:
     // phc2sys of linuxptp 1 sets nothing else.
-    let was_steered = ntp.steering_ppb() != 0;
-    if was_steered {
-        let start = match facts.machine.systemd {
-            Some(true) => "run an NTP daemon: sudo timedatectl set-ntp true, or chronyd",
-            _ => "run an NTP daemon, such as chronyd; for a container, on its host",
-        };
-        return daemons::unless_one_runs(start);
+    if ntp.steering_ppb() != 0 {
+        return daemons::unless_one_runs();
     }
     if facts.machine.systemd == Some(true) {
         let setting = steps::setting(
@@ -242,6 +239,11 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     }
     let bound = span(ns);
     let seen_bound = format!("within {bound} of UTC, as {by}");
+    let bound = if is_kernels && ns >= UNSET_ERROR_US * 1_000 {
+        format!("at least {bound}")
+    } else {
+        bound
+    };
     if facts.max_error_ns.is_some() {
         let most = span(most_ns);
         return Some(
@@ -384,17 +386,11 @@ pub(super) fn leap_second(facts: &Document) -> Option<Finding> {
         (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
         _ => "adjtimex: STA_INS is set".to_owned(),
     };
-    Some(
-        Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
-            Fix::from(
-                "see that the IERS has announced it (Bulletin C; leap seconds end a June or a                  December)",
-            )
-            .then("measure durations with CLOCK_MONOTONIC, which has no leap second")
-            .then(
-                "machines that compare timestamps should all smear it, or none: look at the                  servers that the NTP daemon follows, and at chronyd's leapsecmode",
-            ),
-        ),
-    )
+    Some(Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
+        "see that the IERS has announced it (Bulletin C); measure durations with \
+             CLOCK_MONOTONIC; let all machines whose timestamps are compared follow servers that \
+             smear it, or none",
+    ))
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.

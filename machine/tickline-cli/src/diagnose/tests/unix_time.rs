@@ -138,7 +138,9 @@ fn a_daemon_is_started_only_after_a_look_where_the_rate_was_set() {
         .only("ntp_unsynchronised");
     finding
         .says("no NTP daemon")
-        .fix_begins("see whether a program steers the clock already");
+        .shows("rate corrected by -20 ppm")
+        .fix_begins("see whether a program steers the clock already")
+        .fix_lacks("set-ntp");
     assert_eq!(finding.fix.steps, None);
 }
 
@@ -279,6 +281,15 @@ fn the_claim_of_ticklines_clock_comes_before_the_kernels_error() {
         .maximum_error_us(9_812_000)
         .clock_claims("chronyd", 130_000);
     assert_eq!(machine.codes(), [""; 0]);
+}
+
+/// The kernel's error grows to 16 s, and not further.
+#[test]
+fn an_error_at_the_kernels_limit_may_be_larger() {
+    let machine = good_machine().clock_claims("kernel", 16_000_000_000);
+    machine.only("utc_error_large").says("off by at least 16 s");
+    let stated = good_machine().clock_claims("chronyd", 17_000_000_000);
+    stated.only("utc_error_large").does_not_say("at least");
 }
 
 #[test]
