@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::cpu_times::CpuTime;
 use super::json;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
@@ -63,7 +64,7 @@ pub(crate) struct TraceFile<W: Write> {
 
 enum TraceText<W: Write> {
     Json(json::Trace<W>),
-    Perfetto(perfetto::Trace<W>),
+    Perfetto(Box<perfetto::Trace<W>>),
 }
 
 impl<W: Write> TraceFile<W> {
@@ -81,7 +82,7 @@ impl<W: Write> TraceFile<W> {
                 let is_compressed = style.is_compressed;
                 let trace =
                     perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
-                TraceText::Perfetto(trace?)
+                TraceText::Perfetto(Box::new(trace?))
             }
         };
         Ok(Self {
@@ -102,11 +103,12 @@ impl<W: Write> TraceFile<W> {
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     /// Returns false for the end of a span that must wait for another record: see
     /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
+    #[inline]
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
-        names: impl FnOnce(usize) -> Option<Arc<str>>,
+        names: impl Fn(usize) -> Option<Arc<str>>,
         attempt: Attempt,
     ) -> io::Result<bool> {
         let cut_values = match &mut self.text {
@@ -134,6 +136,15 @@ impl<W: Write> TraceFile<W> {
         match &mut self.text {
             TraceText::Json(trace) => trace.write_mark(thread, ns, count, text),
             TraceText::Perfetto(trace) => trace.write_mark(thread, ns, count, text),
+        }
+    }
+
+    /// Writes a value of a thread's CPU time.
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+        self.last_ns = self.last_ns.max(time.ns);
+        match &mut self.text {
+            TraceText::Json(trace) => trace.write_cpu_time(thread, time),
+            TraceText::Perfetto(trace) => trace.write_cpu_time(thread, time),
         }
     }
 

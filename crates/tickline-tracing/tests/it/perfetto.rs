@@ -210,6 +210,20 @@ fn numbers_with_the_prefix_are_counters() {
     assert_eq!((summary.events, &instants[..]), (2, &["balanced"][..]));
 }
 
+/// The names of a callsite come with its first event that is shown.
+#[test]
+fn an_event_has_its_names_after_events_with_counters_alone() {
+    let (_, view) = traced(Chrome::builder(), |_| {
+        for other in [None, Some(7)] {
+            info!(counter.queue = 3, other);
+        }
+    });
+    let [event] = &view.instants[..] else {
+        panic!("{:?}", view.instants);
+    };
+    assert!(event.name.starts_with("event "), "{}", event.name);
+}
+
 #[test]
 fn a_span_that_follows_from_another_is_connected_with_it() {
     let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {
@@ -240,6 +254,26 @@ fn a_trace_relates_its_times_to_the_other_clocks_of_the_machine() {
     assert_eq!(clocks, [REALTIME, MONOTONIC, BOOTTIME]);
     assert_eq!(view.primary_clock, Some(6));
     assert!(view.clocks[0].values().all(|ns| *ns > 0));
+}
+
+/// Symptom: the track "Clock Snapshots" of Perfetto's viewer crashed ("ts cannot be negative").
+/// Cause: the sequences' clocks began at the zero of CLOCK_MONOTONIC, which by two readings of the
+/// clocks was some ns before that of the time since the boot.
+#[test]
+fn the_clock_of_a_sequence_begins_after_the_boot() {
+    let (_, view) = traced(Chrome::builder(), |_| info_span!("work").in_scope(|| ()));
+    const OF_SEQUENCE: u32 = 64;
+    const MONOTONIC: u32 = 3;
+    let of_sequences = view
+        .clocks
+        .iter()
+        .filter(|clocks| clocks.contains_key(&OF_SEQUENCE));
+    let begins: Vec<_> = of_sequences.map(|clocks| clocks[&MONOTONIC]).collect();
+    let a_millisecond = 1_000_000;
+    assert!(
+        begins.len() > 1 && begins.iter().all(|ns| *ns >= a_millisecond),
+        "{begins:?}"
+    );
 }
 
 #[test]
@@ -435,9 +469,12 @@ fn a_request_s_end_without_room_in_the_ring_is_not_lost() {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
         inner.record("late", "x".repeat(12_000));
-        // The writer may take some of them, until it waits for the pipe.
-        for _ in 0..200 {
-            info!(text = "x".repeat(3_000));
+        // The writer takes some of them, until it waits for the pipe. The last ones fill the ring.
+        for _ in 0..4 {
+            for _ in 0..200 {
+                info!(text = "x".repeat(3_000));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(250));
         }
         hand.advance_ns(100);
         drop(inner);

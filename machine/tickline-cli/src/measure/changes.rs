@@ -2,7 +2,8 @@
 //! another clocksource, and a counter that has jumped.
 
 use serde::Serialize;
-use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
+use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
 use super::narrowest;
@@ -166,5 +167,19 @@ mod tests {
             at(HZ * 9, 400, Some(HZ / 2)).is_some_and(|jump_s| (jump_s + 1.4).abs() < 1e-6),
             "by the rate before"
         );
+    }
+
+    #[test]
+    fn the_difference_that_an_interruption_makes_is_no_jump() {
+        assert_eq!(jump_s((0, 0), (HZ / 20, 0), HZ), None);
+        assert!(jump_s((0, 0), (HZ / 20 + 2, 0), HZ).is_some());
+    }
+
+    #[test]
+    fn both_clocks_are_read_where_there_is_a_counter() {
+        let counter = HardwareCounter::if_present();
+        let detector = ChangeDetector::new(counter);
+        assert_eq!(detector.last.is_some(), counter.is_some());
+        assert_eq!(ChangeDetector::new(None).read(), None);
     }
 }

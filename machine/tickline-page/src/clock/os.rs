@@ -7,13 +7,15 @@ use core::mem::MaybeUninit;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline::Probes;
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::{Clocksource, Reason};
-use tickline_core::reference::{Reference, kernel_rate_ppb, steering_from_timex_ppb};
+use tickline_core::gate::Reason;
+use tickline_core::reference::{
+    Reference, frequency_from_timex_ppb, kernel_rate_ppb, steering_from_timex_ppb,
+};
 
 use crate::lease::ReaderOs;
 use crate::page_file::read;
-use crate::program::CLOCKSOURCE;
 
 /// The counter of this target; an error if there is none, or this process may not read it.
 pub(super) fn admitted_counter() -> Result<HardwareCounter, Reason> {
@@ -124,8 +126,8 @@ impl ReaderOs for PageOs {
 
 /// The resolution of the OS clock, ns, by the kernel's clocksource.
 pub(super) fn os_resolution_ns() -> i64 {
-    let clocksource =
-        read(CLOCKSOURCE, &mut [0; 64]).map_or(Clocksource::Unknown, Clocksource::from_name);
+    let clocksource = read(Clocksource::CURRENT_FILE, &mut [0; 64])
+        .map_or(Clocksource::Unknown, Clocksource::from_name);
     // The counter's own resolution matters only for brackets.
     clocksource
         .resolutions(HardwareCounter::CLOCKSOURCE, 0)
@@ -149,8 +151,7 @@ pub(super) fn whole_rate_ppb() -> Option<i64> {
     reason = "long has 32 bits on some targets"
 )]
 fn rate_ppb(timex: &libc::timex) -> i64 {
-    // `freq` is in ppm with 16 binary places (adjtimex(2)).
-    let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
+    let frequency_ppb = frequency_from_timex_ppb(timex.freq.into());
     let unit_ns = if timex.status & libc::STA_NANO == 0 {
         1_000
     } else {
@@ -203,5 +204,44 @@ mod tests {
             None,
             "it would be a system call"
         );
+    }
+
+    /// Unix time by std, ns.
+    fn std_unix_ns() -> i64 {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+        i64::try_from(since.as_nanos()).unwrap()
+    }
+
+    #[test]
+    fn the_unix_clock_is_that_of_std() {
+        let os = PageOs::new(Probes::Full, None);
+        let before_ns = std_unix_ns();
+        let ns = os.unix_ns();
+        assert!((before_ns..=std_unix_ns()).contains(&ns), "{ns}");
+    }
+
+    /// The coarse clock is the time of the last timer tick.
+    #[test]
+    fn the_coarse_clock_is_a_little_behind_where_there_is_a_vdso() {
+        let os = PageOs::new(Probes::Full, None);
+        assert_eq!(os.coarse_unix_ns().is_some(), os.has_coarse);
+        if let Some(coarse_ns) = os.coarse_unix_ns() {
+            let behind_ns = os.unix_ns() - coarse_ns;
+            assert!((0..60_000_000_000).contains(&behind_ns), "{behind_ns}");
+        }
+    }
+
+    #[test]
+    fn the_resolution_of_the_os_clock_is_a_nanosecond_or_more() {
+        assert!(os_resolution_ns() >= 1);
+    }
+
+    #[test]
+    fn the_kernels_rate_is_known_where_the_kernel_answers() {
+        // SAFETY: plain data, of which all zeros is a valid value.
+        let mut timex: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+        let state = unsafe { libc::adjtimex(&raw mut timex) };
+        assert_eq!(whole_rate_ppb().is_some(), state >= 0);
     }
 }
