@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tickline_core::reference::frequency_from_timex_ppb;
 
-use crate::kernel::KernelClock;
+use crate::sys::KernelClock;
 
 /// What the kernel says of its clock; `None` if it may not be asked.
 pub(crate) fn kernel_clock() -> Option<KernelClock> {

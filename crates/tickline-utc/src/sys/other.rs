@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use std::path::Path;
 
-use crate::kernel::KernelClock;
+use crate::sys::KernelClock;
 
 /// Unknown.
 pub(crate) fn kernel_clock() -> Option<KernelClock> {

@@ -133,7 +133,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
                     "see what the daemon says: {}",
                     daemons::look(facts)
                 ))
-                .then("chronyd clears the flag with `rtcsync` in its chrony.conf"),
+                .then("chronyd clears the flag with `rtcsync` in its chrony.conf, but not with -x"),
             ),
         );
     }

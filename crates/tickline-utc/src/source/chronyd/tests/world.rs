@@ -10,9 +10,9 @@ use crate::claim::Claim;
 use crate::claim_maker::tests::{bounds_ns, moment};
 use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::moment::Moment;
-use crate::source::kernel::KernelClock;
 use crate::source::kernel::USUAL;
 use crate::source::{Answers, KernelSource, best, widen};
+use crate::sys::KernelClock;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
