@@ -188,6 +188,11 @@ chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
     printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", $2 == "" ? "none" : $2, $3
     offset = $5 < 0 ? -$5 : $5
     printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f,\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
+    leap = "null"
+    if ($14 == "Normal") leap = "\"none\""
+    if ($14 == "Insert second") leap = "\"insert\""
+    if ($14 == "Delete second") leap = "\"delete\""
+    printf "      \"leap\": %s,\n", leap
     printf "      \"frequency_ppb\": %.0f,\n      \"skew_ppb\": %.0f,\n", $8 * 1e3, $10 * 1e3
     printf "      \"root_delay_ns\": %.0f,\n      \"root_dispersion_ns\": %.0f\n    },\n", $11 * 1e9, $12 * 1e9
 }'

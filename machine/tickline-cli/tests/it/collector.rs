@@ -108,7 +108,7 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
         "flags": ["UNSYNC"] });
     assert_eq!(machine["ntp"], ntp);
     let daemon = json!({ "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
-        "offset_ns": -250_000_000, "bound_ns": 252_500_000, "frequency_ppb": -7_500, "skew_ppb": 250,
+        "offset_ns": -250_000_000, "bound_ns": 252_500_000, "leap": "none", "frequency_ppb": -7_500, "skew_ppb": 250,
         "root_delay_ns": 1_000_000, "root_dispersion_ns": 2_000_000 });
     assert_eq!(
         (&machine["ntp_daemon"], &machine["systemd"]),
