@@ -64,7 +64,7 @@ const fn found(
     }
 }
 
-const MACHINES: [Recorded; 31] = [
+const MACHINES: [Recorded; 48] = [
     found(
         "an-hour-off",
         &["ntp_unsynchronised"],
@@ -80,11 +80,21 @@ const MACHINES: [Recorded; 31] = [
         &["tsc_skew"],
         "the kernel may be right",
     ),
+    found("behind-a-local-clock", &["utc_unproven"], "chronyc sources"),
+    found(
+        "busybox-ntpd",
+        &["ntp_unsynchronised"],
+        "start no second one",
+    ),
     found("chrony-plain", &["ntp_flag"], "chronyc tracking"),
     well("chrony-rtcsync"),
     found("chrony-slewing", &["ntp_slewing", "ntp_flag"], "makestep"),
+    found("chronyd-7-percent", &["clock_rate_wrong"], "restart"),
     found("chronyd-alone", &["ntp_unsynchronised"], "chronyc sources"),
+    found("chronyd-bad-server", &["clock_rate_wrong"], "other servers"),
     well("chronyd-phc"),
+    found("chronyd-x", &["ntp_flag"], "chronyc tracking"),
+    well("cloudrun-leaf15"),
     found(
         "container-masked",
         &["clocksource_unknown"],
@@ -95,6 +105,7 @@ const MACHINES: [Recorded; 31] = [
         &["utc_error_large"],
         "timedatectl timesync-status",
     ),
+    well("firecracker-scaled"),
     found("guest-hpet", &["tsc_not_chosen"], "echo tsc | sudo tee"),
     found("hpet-listed-tsc", &["tsc_skew"], "the kernel may be right"),
     found(
@@ -109,17 +120,30 @@ const MACHINES: [Recorded; 31] = [
     ),
     well("hyperv-page"),
     well("kvm-clickhouse"),
+    well("leap-over"),
+    found("leap-pending", &["leap_second"], "Bulletin C"),
+    found("leap-slewed", &["leap_second"], "Bulletin C"),
     found(
         "nominal-11000-ppm",
         &["frequency_implausible"],
         "restart the guest",
     ),
+    found("ntpd-at-its-limit", &["clock_rate_wrong"], "restart"),
     found(
         "numa-watchdog",
         &["tsc_watchdog_delay"],
         "tsc=nowatchdog clocksource=tsc",
     ),
-    found("pll-480-ms", &["ntp_slewing"], "chronyc tracking"),
+    found("offset-at-the-limit", &["ntp_slewing"], "ntpq -p"),
+    well("openntpd"),
+    found(
+        "phc2sys-1",
+        &["ntp_unsynchronised"],
+        "see whether a program steers the clock",
+    ),
+    well("phc2sys"),
+    found("pll-480-ms", &["ntp_slewing"], "ntpq -p"),
+    found("ptpd", &["utc_unproven"], "phc2sys"),
     found(
         "raspberry-pi-1",
         &["clocksource_slow"],
@@ -151,6 +175,11 @@ const MACHINES: [Recorded; 31] = [
         "vmware-no-log",
         &["tsc_missing"],
         "monitor_control.virtual_rdtsc = \"FALSE\"",
+    ),
+    found(
+        "wsl2-fast-steps",
+        &["clock_rate_wrong", "unix_stepped"],
+        "three or more servers",
     ),
     found("wsl2", &["ntp_unsynchronised"], "sudo hwclock -s"),
     found(
