@@ -50,7 +50,7 @@ use tracing_subscriber::registry::LookupSpan;
 use callback::{Callback, ClosedSpan};
 use open_spans::OpenSpans;
 use sink::{Sink, Span, SpanSink};
-use timing::{OpenSpan, UnixOffset, unix_offset_ns};
+use timing::{OpenSpan, StaticMetadata, UnixOffset, unix_offset_ns};
 
 /// Times every span. The layer stores the times in the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
@@ -118,6 +118,12 @@ impl SpanTimingLayer {
         self
     }
 
+    /// The metadata of an open span.
+    fn metadata(&self, id: &Id) -> Option<StaticMetadata> {
+        let metadata = |open_span: &mut OpenSpan| open_span.metadata;
+        self.open_spans.change(id.into_u64(), metadata)
+    }
+
     /// Adds a callback, which the layer calls for each closed span, on the thread that closes it.
     pub fn with_callback(self, call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         self.with_sink(Callback::new(call))
@@ -150,10 +156,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let metadata = self
-            .open_spans
-            .change(id.into_u64(), |open_span| open_span.metadata);
-        let Some(metadata) = metadata else { return };
+        let Some(metadata) = self.metadata(id) else {
+            return;
+        };
         let span = Span {
             id,
             metadata,
@@ -165,10 +170,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     }
 
     fn on_follows_from(&self, id: &Id, other: &Id, ctx: Context<'_, S>) {
-        let metadata = self
-            .open_spans
-            .change(id.into_u64(), |open_span| open_span.metadata);
-        let Some(metadata) = metadata else { return };
+        let Some(metadata) = self.metadata(id) else {
+            return;
+        };
         let span = Span {
             id,
             metadata,

@@ -32,6 +32,7 @@
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTimes`], in the span's extensions |
 //! | write all spans and events to a file, as JSON or in Perfetto's own format | [`chrome::Chrome`] |
+//! | see in that file how much CPU time each thread used | [`chrome::ChromeBuilder::with_cpu_time`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
@@ -96,9 +97,9 @@
 //! # Examples
 //!
 //! In [`examples/`](https://github.com/tickline/tickline/tree/main/crates/tickline-tracing/examples):
-//! `flight_recorder` (the trace of a killed server), `tokio_histograms` (tasks that move between
-//! threads), `beside_fmt` (close events, times, and a custom layer that reads the spans' times),
-//! `opentelemetry` (exported spans).
+//! `trace_file` (a trace for Perfetto), `flight_recorder` (the trace of a killed server),
+//! `tokio_histograms` (tasks that move between threads), `beside_fmt` (close events, times, and a
+//! custom layer that reads the spans' times), `opentelemetry` (exported spans).
 #![deny(unsafe_code)] // Exceptions: the memory of rings, and the views of it (`trace`).
 
 // The folders, in order: each uses only those above it.

@@ -9,11 +9,14 @@
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
 //! | `held.rs`, `span_tracks.rs` | requests' spans in order of time; a track for each of them |
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
+//! | `cpu_clock.rs`, `cpu_times.rs` | the clock of a thread's CPU time; the times that a trace gets |
 //! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
 //! | `json.rs`, `perfetto.rs` | its formats |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 
 pub mod chrome;
+pub(crate) mod cpu_clock;
+pub(crate) mod cpu_times;
 pub(crate) mod encoding;
 pub(crate) mod fields;
 pub(crate) mod file;

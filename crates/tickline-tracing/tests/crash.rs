@@ -24,7 +24,7 @@ mod unix {
     use std::path::Path;
     use std::process::Command;
     use std::sync::OnceLock;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use std::{env, fs, io, mem, process, thread};
 
     use crate::perfetto_view::View;
@@ -32,7 +32,7 @@ mod unix {
     use tempfile::TempDir;
     use tickline_tracing::SpanTimingLayer;
     use tickline_tracing::chrome::{
-        Chrome, ChromeGuard, Flusher, TraceFormat, TraceSummary, Tracks,
+        Chrome, ChromeBuilder, ChromeGuard, Flusher, TraceFormat, TraceSummary, Tracks,
     };
     use tickline_tracing::flight::{self, FlightRecorder};
     use tracing::{info, info_span};
@@ -49,15 +49,33 @@ mod unix {
             return println!("SKIPPED: left out by --skip");
         }
         the_last_moment_is_in_the_file();
+        a_few_spans_reach_the_files_while_the_program_goes_on();
         a_killed_program_leaves_whole_files();
     }
 
-    /// The files of a program in its folder: its trace in both formats, the trace of its recorder in
-    /// memory after a panic, and the file of its other recorder.
+    /// The files of a program in its folder: its trace in both formats and compressed, the trace of
+    /// its recorder in memory after a panic, the file of its other recorder, and the trace of its
+    /// forked child.
     const TRACE: &str = "trace.json";
     const PERFETTO: &str = "trace.pftrace";
+    const COMPRESSED: &str = "compressed.pftrace";
     const PANIC: &str = "panic.json";
     const BOX: &str = "box";
+    const CHILD: &str = "child.json";
+
+    /// The builder of the compressed trace. Without the feature, the trace is a second one.
+    fn compressed(builder: ChromeBuilder) -> ChromeBuilder {
+        #[cfg(feature = "compression")]
+        let builder = builder.compressed();
+        builder
+    }
+
+    /// Reads the compressed trace.
+    fn compressed_view(folder: &Path) -> View {
+        let view = view(&folder.join(COMPRESSED));
+        assert!(view.compressed_packets > 0 || cfg!(not(feature = "compression")));
+        view
+    }
 
     /// A program that will end in this way, and its folder.
     fn victim(way: &str) -> (Command, TempDir) {
@@ -89,11 +107,15 @@ mod unix {
             if has_destructors || !matches!(way, "exit" | "leak") {
                 check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
                 check_perfetto(way, &view(&folder.join(PERFETTO)), 1);
+                check_perfetto(way, &compressed_view(folder), 1);
             }
             if way.starts_with("panic") {
                 check(way, &trace(&folder.join(PANIC)), &[["B", "E"]], "i");
             }
             check_box(way, &folder.join(BOX));
+            if way == "fork" {
+                check_cpu_times(folder);
+            }
             println!("{way}: the last moment is in the file");
         }
     }
@@ -202,6 +224,61 @@ mod unix {
         assert_ne!(process["pid"], process::id(), "{way}");
     }
 
+    /// In a program that has forked, each trace has the CPU time of the thread of its process: the
+    /// parent's, which has used some before the fork, or the child's, which began at 0.
+    fn check_cpu_times(folder: &Path) {
+        let [of_parent, of_child] = [TRACE, CHILD].map(|file| {
+            let events = trace(&folder.join(file));
+            let times = with_phase(&events, "C").into_iter().map(|event| {
+                assert_eq!(event["name"], "CPU time");
+                (event["tid"].clone(), event["args"]["ns"].as_u64().unwrap())
+            });
+            times.collect::<Vec<_>>()
+        });
+        if cfg!(not(any(target_os = "linux", target_os = "android"))) {
+            return assert_eq!((of_parent, of_child), (vec![], vec![]));
+        }
+        let (parent, parent_ns) = of_parent[0].clone();
+        assert!(parent_ns >= u64::try_from(BEFORE_FORK.as_nanos()).unwrap());
+        assert!(!of_child.is_empty());
+        for (child, child_ns) in of_child {
+            assert!(
+                child != parent && child_ns < parent_ns,
+                "{child_ns} {parent_ns}"
+            );
+        }
+    }
+
+    /// Symptom of a compressed trace that only wrote full blocks: a program that recorded little and
+    /// was killed left nothing.
+    fn a_few_spans_reach_the_files_while_the_program_goes_on() {
+        let (mut victim, folder) = victim("wait");
+        let folder = folder.path();
+        let mut victim = victim.spawn().unwrap();
+        let json_has = |text: &str| {
+            let json = fs::read_to_string(folder.join(TRACE));
+            json.is_ok_and(|json| json.contains(text))
+        };
+        let perfetto_has = |file: &str, name: &str| {
+            let bytes = fs::read(folder.join(file)).unwrap_or_default();
+            let slices = View::of_truncated(&bytes).slices;
+            slices.iter().any(|slice| slice.name == name)
+        };
+        let start = Instant::now();
+        while !json_has("done")
+            || !perfetto_has(PERFETTO, "done")
+            || !perfetto_has(COMPRESSED, "done")
+        {
+            assert!(start.elapsed() < Duration::from_secs(60), "no span");
+            assert!(victim.try_wait().unwrap().is_none(), "it waits");
+            thread::sleep(Duration::from_millis(5));
+        }
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert_eq!(compressed_view(folder).open.len(), 3);
+        println!("few spans are in the files before the end");
+    }
+
     /// Kills the program at any moment, even within a record. The recorder's file has all earlier
     /// records, whole and without gaps. In the trace, each event except the last is whole.
     fn a_killed_program_leaves_whole_files() {
@@ -209,8 +286,10 @@ mod unix {
             let (mut victim, folder) = victim("work");
             let folder = folder.path();
             let mut victim = victim.spawn().unwrap();
-            let is_written =
-                || fs::metadata(folder.join(TRACE)).is_ok_and(|file| file.len() > round * 7_919);
+            let has = |file: &str, bytes: u64| {
+                fs::metadata(folder.join(file)).is_ok_and(|file| file.len() > bytes)
+            };
+            let is_written = || has(TRACE, round * 7_919) && has(COMPRESSED, round * 1_009);
             let recorded = || {
                 let file = fs::File::open(folder.join(BOX)).ok()?;
                 flight::convert(file, io::sink())
@@ -240,15 +319,16 @@ mod unix {
             let text = fs::read_to_string(folder.join(TRACE)).unwrap();
             let (whole, _) = text.rsplit_once(",\n").unwrap();
             let in_trace = numbers(&serde_json::from_str::<Vec<_>>(&format!("{whole}]")).unwrap());
-            let view = view(&folder.join(PERFETTO));
-            let in_perfetto = view.slices.iter().map(|slice| {
-                let (number, text) = (&slice.args["number"], &slice.args["text"]);
-                let number = number.as_u64().unwrap();
-                assert_eq!(text.as_str().unwrap().len() as u64, number % 300);
-                number
-            });
-            let in_perfetto: Vec<_> = in_perfetto.collect();
-            assert!(in_perfetto.len() > 10 && in_perfetto.is_sorted());
+            for view in [view(&folder.join(PERFETTO)), compressed_view(folder)] {
+                let in_perfetto = view.slices.iter().map(|slice| {
+                    let (number, text) = (&slice.args["number"], &slice.args["text"]);
+                    let number = number.as_u64().unwrap();
+                    assert_eq!(text.as_str().unwrap().len() as u64, number % 300);
+                    number
+                });
+                let in_perfetto: Vec<_> = in_perfetto.collect();
+                assert!(in_perfetto.len() > 10 && in_perfetto.is_sorted());
+            }
             let (summary, events) = converted(&folder.join(BOX));
             assert!(
                 summary.damaged_records == 0 && summary.unended_intervals <= 1,
@@ -282,6 +362,7 @@ mod unix {
         let by_signal = matches!(way, "abort" | "segfault");
         let flush_every = match way {
             "work" => Duration::from_millis(1),
+            "wait" => Duration::from_millis(100),
             _ if by_signal => Duration::from_millis(20),
             // Longer than any test waits, so only the end of the program can flush the file.
             _ => Duration::from_secs(3_600),
@@ -291,16 +372,18 @@ mod unix {
             .flush_on_panic()
             .flush_every(flush_every);
         let builder = if way == "fork" {
+            let builder = builder.with_cpu_time();
             builder.wait_when_full().bytes_per_thread(1)
         } else {
             builder
         };
         let (chrome, guard) = builder.create(folder.join(TRACE)).unwrap();
         let (perfetto, perfetto_guard) = builder.create(folder.join(PERFETTO)).unwrap();
+        let builder = compressed(builder);
+        let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
         if by_signal {
-            FLUSHERS
-                .set([guard.flusher(), perfetto_guard.flusher()])
-                .unwrap();
+            let guards = [&guard, &perfetto_guard, &compressed_guard];
+            FLUSHERS.set(guards.map(ChromeGuard::flusher)).unwrap();
             for signal in [libc::SIGABRT, libc::SIGSEGV] {
                 let handler: extern "C" fn(libc::c_int) = flush;
                 // SAFETY: the handler makes only async-signal-safe calls.
@@ -308,6 +391,7 @@ mod unix {
             }
         }
         mem::forget(perfetto_guard);
+        mem::forget(compressed_guard);
         let in_memory = FlightRecorder::builder().with_fields().build();
         in_memory.write_on_panic(folder.join(PANIC));
         let builder = FlightRecorder::builder()
@@ -323,6 +407,7 @@ mod unix {
         let layer = SpanTimingLayer::new()
             .with_sink(chrome)
             .with_sink(perfetto)
+            .with_sink(compressed)
             .with_sink(in_memory)
             .with_sink(in_file.clone());
         tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
@@ -356,14 +441,36 @@ mod unix {
                 }
                 no_unwind();
             }
+            "wait" => thread::sleep(Duration::from_secs(3_600)),
             _ => {}
         }
+    }
+
+    /// The CPU time that the program uses before it forks.
+    const BEFORE_FORK: Duration = Duration::from_millis(100);
+
+    /// Executes instructions until the thread has used this CPU time.
+    fn use_cpu(time: Duration) {
+        let used = || {
+            let mut used = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: the pointer is to a live structure.
+            unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+            Duration::new(
+                used.tv_sec.try_into().unwrap(),
+                used.tv_nsec.try_into().unwrap(),
+            )
+        };
+        while used() < time {}
     }
 
     /// The child's spans are in none of its parent's files, and the child can't take over the
     /// recorder's file. Symptom: the child waited for ever once its ring was full, and panicked
     /// when it dropped the guard.
     fn fork(guard: ChromeGuard, in_file: &FlightRecorder, folder: &Path) {
+        use_cpu(BEFORE_FORK);
         // After a flush, the writer waits, and holds no lock.
         assert!(guard.flusher().flush(Duration::from_secs(60)));
         // SAFETY: the other thread, the writer, holds no lock that the child needs.
@@ -371,6 +478,13 @@ mod unix {
         if child == 0 {
             // SAFETY: no precondition. The signal ends a child that waits for ever.
             unsafe { libc::alarm(60) };
+            let own = Chrome::builder().with_cpu_time();
+            let (chrome, own_guard) = own.create(folder.join(CHILD)).unwrap();
+            let own_layer = SpanTimingLayer::new().with_sink(chrome);
+            tracing::subscriber::with_default(registry().with(own_layer), || {
+                info_span!("child").in_scope(|| ());
+            });
+            own_guard.finish().unwrap();
             thread::spawn(|| info_span!("thread of the child").in_scope(|| ()))
                 .join()
                 .unwrap();
@@ -398,7 +512,7 @@ mod unix {
         assert_eq!(guard.finish().unwrap().intervals, 4);
     }
 
-    static FLUSHERS: OnceLock<[Flusher; 2]> = OnceLock::new();
+    static FLUSHERS: OnceLock<[Flusher; 3]> = OnceLock::new();
 
     extern "C" fn flush(signal: libc::c_int) {
         for flusher in FLUSHERS.get().into_iter().flatten() {

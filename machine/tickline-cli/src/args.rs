@@ -515,6 +515,23 @@ mod tests {
     }
 
     #[test]
+    fn a_time_is_a_number_of_seconds_up_to_an_hour() {
+        assert_eq!(seconds("1"), Ok(Duration::from_secs(1)));
+        assert_eq!(seconds("3600"), Ok(Duration::from_secs(3_600)));
+        assert!(seconds("3601").is_err());
+    }
+
+    #[test]
+    fn a_process_has_a_number_that_linux_may_give() {
+        assert_eq!(process_id("2"), Ok(2));
+        assert_eq!(process_id("4194304"), Ok(4_194_304));
+        for value in ["0", "4194305", "init"] {
+            let expected = format!("{value} is not a process id from 1 to 4194304");
+            assert_eq!(process_id(value), Err(expected));
+        }
+    }
+
+    #[test]
     fn an_interval_is_from_50_ms_to_an_hour() {
         assert_eq!(interval("0.05"), Ok(Duration::from_millis(50)));
         assert_eq!(interval("3600"), Ok(Duration::from_secs(3_600)));

@@ -438,6 +438,133 @@ mod tests {
         }
     }
 
+    fn with_costs(now_ns: f64, os_ns: f64) -> Document {
+        let cost = |(clock, cost_ns): (&str, f64)| CostRow {
+            clock: clock.to_owned(),
+            cost_ns: Some(cost_ns),
+            ..CostRow::default()
+        };
+        Document {
+            costs: [(NOW_NS, now_ns), (MONOTONIC, os_ns)].map(cost).to_vec(),
+            ..Document::default()
+        }
+    }
+
+    #[test]
+    fn the_result_has_the_costs_of_both_clocks_and_their_ratio() {
+        assert_eq!(
+            result(ClockState::Fast, &with_costs(10.0, 25.0)),
+            "tickline reads the counter here: 10.0 ns a call where clock_gettime takes 25, 2.5 times as fast."
+        );
+        assert_eq!(
+            result(ClockState::Fast, &with_costs(20.0, 20.0)),
+            "tickline reads the counter here: 20.0 ns a call where clock_gettime takes 20, 1.0 times as fast."
+        );
+    }
+
+    #[test]
+    fn the_result_says_that_clock_gettime_was_faster() {
+        assert_eq!(
+            result(ClockState::Fast, &with_costs(30.0, 20.0)),
+            "tickline reads the counter here: 30.0 ns a call where clock_gettime takes 20, so clock_gettime is faster in \
+             this run."
+        );
+    }
+
+    #[test]
+    fn the_result_of_a_clock_without_measurements_is_its_state() {
+        for (state, expected) in [
+            (ClockState::Fast, "tickline reads the counter here."),
+            (
+                ClockState::Disrupted,
+                "tickline reads the counter here; its state is disrupted: ",
+            ),
+            (
+                ClockState::Calibrating,
+                "tickline reads the OS clock for now; its state is calibrating: ",
+            ),
+        ] {
+            let text = result(state, &Document::default());
+            assert!(text.starts_with(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_result_names_the_clocksource_where_it_is_the_reason() {
+        let mut document = Document::default();
+        document.machine.clocksource = Some("hpet".to_owned());
+        for (reason, is_named) in [
+            (Reason::KernelRejected, true),
+            (Reason::KernelUsesOther, true),
+            (Reason::Untested, true),
+            (Reason::SamplesTooOld, false),
+        ] {
+            let text = result(ClockState::Fallback(reason), &document);
+            assert_eq!(text.ends_with(" (hpet)."), is_named, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_result_says_that_a_busy_machine_passes() {
+        let old = ClockState::Fallback(Reason::SamplesTooOld);
+        let text = result(old, &Document::default());
+        assert!(
+            text.ends_with(" (on a busy machine that passes by itself)."),
+            "{text}"
+        );
+        let other = ClockState::Fallback(Reason::KernelRejected);
+        let text = result(other, &Document::default());
+        assert!(!text.contains('('), "{text}");
+    }
+
+    fn of_health(level: Level) -> Document {
+        Document {
+            health: Some(Health {
+                level,
+                text: "the time costs 25 ns".to_owned(),
+            }),
+            result: "The result.".to_owned(),
+            ..Document::default()
+        }
+    }
+
+    #[test]
+    fn a_clock_is_bad_if_it_is_slow_or_wrong() {
+        assert!(of_health(Level::Slow).is_bad());
+        assert!(of_health(Level::Wrong).is_bad());
+        assert!(!of_health(Level::Unsure).is_bad());
+        assert!(!Document::default().is_bad());
+    }
+
+    #[test]
+    fn the_sentence_about_the_machine_is_above_the_result() {
+        let mut screen = Screen::of(80);
+        of_health(Level::Ok).show_result(&mut screen);
+        assert_eq!(
+            anstream::adapter::strip_str(&screen.text).to_string(),
+            "OK: the time costs 25 ns.\nThe result.\n"
+        );
+    }
+
+    #[test]
+    fn the_level_alone_has_a_colour() {
+        let shown = |level| {
+            let mut screen = Screen::of(80);
+            of_health(level).show_result(&mut screen);
+            screen.text
+        };
+        for (level, word, style) in [
+            (Level::Ok, "OK", GOOD),
+            (Level::Slow, "SLOW", SLOW),
+            (Level::Unknown, "UNKNOWN", SLOW),
+            (Level::Wrong, "WRONG", BAD),
+        ] {
+            let text = shown(level);
+            let painted = format!("{style}{word}{style:#}: the time");
+            assert!(text.starts_with(&painted), "{text:?}");
+        }
+    }
+
     #[test]
     fn a_watch_by_a_debug_build_has_a_warning_of_its_own() {
         for debug_build in [true, false] {

@@ -28,9 +28,9 @@ pub(crate) fn read_document(path: &Path) -> io::Result<(Value, Document)> {
     };
     let read = || {
         if is_stdin {
-            read_limited(io::stdin().lock())
+            read_limited(io::stdin().lock(), MAX_BYTES)
         } else {
-            read_limited(File::open(path)?)
+            read_limited(File::open(path)?, MAX_BYTES)
         }
     };
     read()
@@ -38,12 +38,12 @@ pub(crate) fn read_document(path: &Path) -> io::Result<(Value, Document)> {
         .map_err(|error| with_path(name, &error))
 }
 
-fn read_limited(input: impl Read) -> io::Result<Vec<u8>> {
+fn read_limited(input: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    input.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
+    input.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
         return Err(io::Error::other(format!(
-            "it has more than {MAX_BYTES} bytes"
+            "it has more than {max_bytes} bytes"
         )));
     }
     Ok(bytes)
@@ -113,8 +113,26 @@ mod tests {
             let error = parse(bytes).unwrap_err().to_string();
             assert!(error.contains(part), "{part}: {error}");
         }
-        // Symptom: `--facts /dev/zero` never ended.
-        let error = read_limited(io::repeat(b' ')).unwrap_err().to_string();
-        assert!(error.contains("more than 268435456 bytes"), "{error}");
+    }
+
+    /// Symptom: `--facts /dev/zero` never ended.
+    #[test]
+    fn a_document_without_an_end_is_refused() {
+        let error = read_limited(io::repeat(b' '), 4).unwrap_err().to_string();
+        assert_eq!(error, "it has more than 4 bytes");
+    }
+
+    #[test]
+    fn a_document_may_be_as_long_as_the_limit() {
+        assert_eq!(read_limited(&b"1234"[..], 4).unwrap(), b"1234");
+        assert!(read_limited(&b"12345"[..], 4).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = read_document(file.path()).unwrap_err().to_string();
+        let name = file.path().display();
+        assert_eq!(error, format!("{name}: it is empty"));
     }
 }

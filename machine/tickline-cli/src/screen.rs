@@ -179,16 +179,20 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) fn columns() -> usize {
     const CONSOLE: usize = 80;
     const NO_TERMINAL: usize = 100;
-    let chosen = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
+    let chosen = std::env::var("COLUMNS").ok();
     chosen
-        .filter(|columns| *columns > 0)
+        .as_deref()
+        .and_then(chosen_columns)
         .unwrap_or_else(|| match terminal_size_of(io::stdout()) {
             Some((Width(columns), _)) => usize::from(columns),
             None if io::stdout().is_terminal() => CONSOLE,
             None => NO_TERMINAL,
         })
+}
+
+/// The width that the variable COLUMNS states; `None` if it is no width.
+fn chosen_columns(value: &str) -> Option<usize> {
+    value.parse().ok().filter(|columns| *columns != 0)
 }
 
 #[cfg(test)]
@@ -251,7 +255,7 @@ mod tests {
             vec!["rdtsc".to_owned(), "9.00".to_owned()],
             vec!["\u{1b}x".to_owned(), "-".to_owned()],
         ];
-        let [wide, narrow] = [20, 15].map(|columns| {
+        let [wide, narrow] = [16, 15].map(|columns| {
             let mut screen = screen(columns);
             screen.table(&["clock", "cost ns"], &rows);
             screen.text
@@ -261,5 +265,37 @@ mod tests {
             "  clock  cost ns\n  rdtsc     9.00\n  \u{fffd}x           -\n"
         );
         assert_eq!(narrow.lines().next(), Some("  clock rdtsc:"));
+    }
+
+    #[test]
+    fn a_table_as_paragraphs_leaves_empty_cells_out() {
+        let row = ["0 and 1", "", "9"].map(str::to_owned).to_vec();
+        let mut screen = screen(20);
+        screen.table(&["CPUs", "found here", "ns"], &[row]);
+        assert_eq!(screen.text, "  CPUs 0 and 1: ns 9\n");
+    }
+
+    #[test]
+    fn lines_under_a_label_are_indented_to_its_end_from_60_columns_on() {
+        let second_line = |columns| {
+            let text = screen(columns).wrap("  fix: ", &"word ".repeat(20));
+            text.lines().nth(1).unwrap().to_owned()
+        };
+        assert!(second_line(60).starts_with("       word"));
+        assert!(second_line(59).starts_with("    word"));
+    }
+
+    #[test]
+    fn the_variable_states_a_width_above_0() {
+        for (value, expected) in [
+            ("72", Some(72)),
+            ("1", Some(1)),
+            ("0", None),
+            ("-1", None),
+            ("", None),
+            ("wide", None),
+        ] {
+            assert_eq!(chosen_columns(value), expected, "{value}");
+        }
     }
 }

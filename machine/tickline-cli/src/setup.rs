@@ -142,3 +142,30 @@ pub(crate) fn with_cause(error: &dyn Error) -> String {
         .source()
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_with_its_cause() {
+        let cause = io::Error::other("no memory");
+        assert_eq!(with_cause(&cause), "no memory");
+        assert_eq!(with_cause(&Caused(cause)), "no thread: no memory");
+    }
+
+    #[derive(Debug)]
+    struct Caused(io::Error);
+
+    impl std::fmt::Display for Caused {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("no thread")
+        }
+    }
+
+    impl Error for Caused {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+}

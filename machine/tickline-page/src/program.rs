@@ -141,4 +141,11 @@ mod tests {
         assert_eq!(StartResult::from_number(-1), None);
         assert_eq!(StartResult::from_number(10), None);
     }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /sys")]
+    fn the_kernels_clocksource_decides_whether_its_clock_is_fast() {
+        let name = std::fs::read(CLOCKSOURCE).unwrap_or_default();
+        assert_eq!(kernels_clock_is_fast(), is_fast(&name));
+    }
 }

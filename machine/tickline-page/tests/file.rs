@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tickline_page::lease::{Field, LeaseMemory, LeaseStore, SlotNumber};
-use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off};
+use tickline_page::page_file::{AttachedFile, LockedPageFile, switch_off, switch_on, writer_pid};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -221,4 +221,110 @@ fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
     );
     assert_eq!(fs::read(&page).unwrap(), other);
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
+}
+
+#[test]
+fn a_page_is_switched_on_again_once() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    assert!(!switch_on(&page).unwrap(), "it was not off");
+    switch_off(&page).unwrap();
+    assert!(switch_on(&page).unwrap());
+    assert!(!switch_on(&page).unwrap());
+}
+
+#[test]
+fn a_writer_notices_that_its_file_was_truncated() {
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    writer.check_size().unwrap();
+    let file = fs::File::options().write(true).open(&page).unwrap();
+    file.set_len(4_095).unwrap();
+    let error = writer.check_size().unwrap_err().to_string();
+    assert!(
+        error.contains("the page has 4095 bytes, not 4096"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_word_is_still_until_it_is_swapped() {
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    let word = writer.word();
+    assert!(writer.is_still(word));
+    assert!(writer.try_swap(word, word.taken_over()));
+    assert!(!writer.is_still(word));
+}
+
+/// Otherwise a program that the server starts would keep the lock.
+#[test]
+fn no_program_inherits_a_file_of_the_page() {
+    let (folder, page) = folder();
+    let _writer = LockedPageFile::create(&page).unwrap();
+    let mut found = 0;
+    for entry in fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        let is_ours = fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(folder.path()));
+        if is_ours {
+            found += 1;
+            let info = Path::new("/proc/self/fdinfo").join(entry.file_name());
+            let info = fs::read_to_string(info).unwrap();
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+            let flags = i32::from_str_radix(flags.unwrap().trim(), 8).unwrap();
+            assert_ne!(flags & libc::O_CLOEXEC, 0, "{info}");
+        }
+    }
+    assert!(found >= 2, "the page and its lock are open");
+}
+
+#[test]
+fn a_link_is_no_lock() {
+    let (folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    fs::remove_file(folder.path().join("page.lock")).unwrap();
+    symlink(&page, folder.path().join("page.lock")).unwrap();
+    assert!(writer_pid(&page).is_err());
+    assert!(LockedPageFile::create(&page).is_err());
+}
+
+#[test]
+fn a_dropped_page_is_unmapped() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let is_mapped = || {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        maps.contains(page.to_str().unwrap())
+    };
+    assert!(!is_mapped());
+    let attached = AttachedFile::open(&page).unwrap();
+    assert!(is_mapped());
+    drop(attached);
+    assert!(!is_mapped());
+}
+
+#[test]
+fn a_snapshot_has_the_generation_of_the_page() {
+    let Some(counter) = tickline_page::HardwareCounter::if_present() else {
+        return;
+    };
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    let word = writer.word();
+    assert!(writer.try_swap(word, word.taken_over()));
+    let attached = AttachedFile::open(&page).unwrap();
+    let generation = attached.file.snapshot(&counter).generation;
+    assert_eq!(generation, word.generation() + 1);
+}
+
+/// The limit of locked memory may be 0. Then the page is not locked, and says so.
+#[test]
+fn a_page_that_is_locked_in_memory_counts_as_locked() {
+    let (_folder, page) = folder();
+    let writer = LockedPageFile::create(&page).unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    let locked_kb = locked.unwrap().trim().trim_end_matches(" kB");
+    if writer.is_locked_in_memory() {
+        assert_ne!(locked_kb, "0");
+    }
 }

@@ -51,10 +51,10 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
 /// Linux 4.14).
 fn wiped_on_fork() -> Option<&'static Attachment> {
     const MAPPED_BYTES: usize = size_of::<Attachment>();
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
     // SAFETY: the kernel chooses the address of the new mapping.
     let start =
-        unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) }
+        unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, READ_WRITE, MapFlags::PRIVATE) }
             .ok()?;
     // SAFETY: the range is the new mapping. The kernel rounds its length up to whole pages.
     unsafe { madvise(start, MAPPED_BYTES, Advice::LinuxWipeOnFork) }.ok()?;

@@ -133,3 +133,62 @@ impl ReaderOs for Original {
         core::hint::spin_loop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's time, ns, by a system call.
+    fn kernel_ns(clock: i32) -> i64 {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` is valid for a write.
+        let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
+        assert_eq!(result, 0);
+        time.tv_sec * NANOS + time.tv_nsec
+    }
+
+    #[test]
+    fn the_original_clocks_are_the_kernels() {
+        let os = Original::new();
+        let before_ns = [CLOCK_MONOTONIC, CLOCK_REALTIME].map(kernel_ns);
+        let found_ns = [os.monotonic_ns(), os.unix_ns()];
+        let after_ns = [CLOCK_MONOTONIC, CLOCK_REALTIME].map(kernel_ns);
+        for clock in 0..2 {
+            assert!(
+                (before_ns[clock]..=after_ns[clock]).contains(&found_ns[clock]),
+                "{found_ns:?}"
+            );
+        }
+        assert!(!os.has_failed.get());
+    }
+
+    #[test]
+    fn the_time_of_day_is_unix_time_in_whole_microseconds() {
+        let os = Original::by_time_of_day();
+        let before_ns = kernel_ns(CLOCK_REALTIME);
+        let found_ns = os.unix_ns();
+        let after_ns = kernel_ns(CLOCK_REALTIME);
+        assert_eq!(found_ns % 1_000, 0);
+        assert!(
+            (before_ns - 999..=after_ns).contains(&found_ns),
+            "{found_ns}"
+        );
+        assert!(!os.has_failed.get());
+    }
+
+    #[test]
+    fn a_clock_that_does_not_exist_has_failed() {
+        let os = Original::new();
+        os.clock_ns(999);
+        assert!(os.has_failed.get());
+    }
+
+    #[test]
+    fn the_first_line_needs_an_attached_process() {
+        assert!(state().attached().is_none());
+        assert_eq!(time_ns(Timescale::Monotonic, &Original::new()), None);
+    }
+}

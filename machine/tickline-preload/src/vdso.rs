@@ -31,6 +31,9 @@ const KERNEL_PAGE_BYTES: usize = 4096;
 /// The limit of a vDSO's size, bytes. Every known vDSO is smaller.
 const MAX_BYTES: usize = 16 * KERNEL_PAGE_BYTES;
 
+/// The memory protection of the image before and after this library changes it.
+const EXECUTE: MprotectFlags = MprotectFlags::READ.union(MprotectFlags::EXEC);
+
 /// The limit of symbols to redirect. Two functions with two names each have four.
 const MAX_SYMBOLS: usize = 8;
 
@@ -148,7 +151,7 @@ impl Vdso {
         if end > self.mapped_bytes() {
             return Err(StartResult::NoVdso);
         }
-        self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
+        self.protect(EXECUTE.union(MprotectFlags::WRITE))?;
         for (offset, function) in trampolines {
             let code = self
                 .base
@@ -169,7 +172,7 @@ impl Vdso {
             value.store(target as u64, Ordering::Release);
         }
         // If the kernel refuses this, the symbols still lead here.
-        self.protect(MprotectFlags::READ | MprotectFlags::EXEC).ok();
+        self.protect(EXECUTE).ok();
         Ok(())
     }
 
@@ -209,5 +212,91 @@ impl Vdso {
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickline_page::ReaderOs as _;
+
+    use super::*;
+    use crate::original::vdso_clock_gettime;
+    use crate::serve::Original;
+
+    /// The vDSO of this process; `None`, with a message, without one.
+    fn vdso() -> Option<Vdso> {
+        // SAFETY: the call takes a number, and reads no memory that changes.
+        let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+        // SAFETY: 0, or the vDSO's address as the kernel gives it.
+        let found = unsafe { Vdso::from_ptr(base as *mut c_void) };
+        if found.is_none() {
+            eprintln!("SKIPPED: this process has no vDSO");
+        }
+        found
+    }
+
+    /// `lea rdx, [rip - 0x1007]; jmp [rip + 3]`, and the address after two unused bytes.
+    #[test]
+    fn a_trampoline_passes_the_start_of_the_image_and_jumps() {
+        assert_eq!(
+            trampoline(0x1000, 0x1122_3344_5566_7788),
+            [
+                0x48, 0x8d, 0x15, 0xf9, 0xef, 0xff, 0xff, 0xff, 0x25, 0x03, 0, 0, 0, 0xcc, 0xcc,
+                0xcc, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11
+            ]
+        );
+    }
+
+    #[test]
+    fn no_address_and_no_header_are_no_vdso() {
+        // SAFETY: the address is null.
+        assert!(unsafe { Vdso::from_ptr(core::ptr::null_mut()) }.is_none());
+        let mut zeros = [0_u64; HEADER_BYTES / 8];
+        // SAFETY: the memory is as long as the header, of which alone it is read.
+        assert!(unsafe { Vdso::from_ptr(zeros.as_mut_ptr().cast()) }.is_none());
+    }
+
+    #[test]
+    fn the_image_is_mapped_in_whole_pages() {
+        let Some(vdso) = vdso() else { return };
+        let mapped = vdso.mapped_bytes();
+        assert!(mapped >= vdso.length && mapped - vdso.length < 4_096);
+        assert_eq!(mapped % 4_096, 0);
+        assert_eq!(vdso.image().len(), vdso.length);
+    }
+
+    #[test]
+    fn each_symbol_is_told_with_the_place_of_its_value() {
+        let Some(vdso) = vdso() else { return };
+        let mut has_clock = false;
+        let found = vdso.for_each_symbol(|name, value, offset| {
+            let stored = vdso.image().get(offset..)?.first_chunk()?;
+            assert_eq!(u64::from_ne_bytes(*stored), value, "{name}");
+            has_clock |= name == "__vdso_clock_gettime";
+            Some(())
+        });
+        assert_eq!((found, has_clock), (Some(()), true));
+    }
+
+    #[test]
+    fn a_visit_may_end_the_search() {
+        let Some(vdso) = vdso() else { return };
+        let mut visits = 0;
+        let found = vdso.for_each_symbol(|_, _, _| {
+            visits += 1;
+            None
+        });
+        assert_eq!((found, visits), (None, 1));
+    }
+
+    #[test]
+    fn the_recorded_functions_tell_the_time() {
+        let Some(vdso) = vdso() else { return };
+        assert_eq!(vdso.record_functions(), Ok(()));
+        assert!(vdso_clock_gettime().is_some());
+        let unix_s = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let coarse_ns = Original::new().coarse_unix_ns().unwrap();
+        let coarse_s = u64::try_from(coarse_ns).unwrap() / 1_000_000_000;
+        assert!((unix_s() - 60..=unix_s()).contains(&coarse_s), "{coarse_s}");
     }
 }

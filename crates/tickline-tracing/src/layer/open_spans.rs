@@ -21,7 +21,7 @@ use std::thread;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use tickline::background::process_token;
 
-use crate::layer::process_mutex::{ProcessMutex, lock_with_retries};
+use crate::layer::process_mutex::{ProcessMutex, TRIES_OF_CHILD, lock_with_retries};
 use crate::layer::timing::OpenSpan;
 
 /// The number of bits, in the registry's number less 1, for the span's index among the open spans
@@ -37,6 +37,14 @@ const THREADS: usize = 1_024;
 
 /// The number of slots in a thread's first chunk, as in the registry.
 const FIRST_CHUNK: usize = 32;
+
+/// How often [`OpenSpans::all`] tries to lock a slot, 50 us apart: at least 2 s in all. A thread that
+/// has it may have been preempted.
+#[cfg_attr(
+    not(feature = "chrome"),
+    allow(dead_code, reason = "recorders alone need it")
+)]
+const TRIES_FOR_ALL: u32 = 40_000;
 
 /// The number of chunks of a thread, which have 2,097,120 slots in all.
 const CHUNKS: usize = 16;
@@ -85,7 +93,7 @@ impl Slot {
         if process_token() == process {
             return Some(wait(&self.open_span));
         }
-        let guard = lock_with_retries(|| self.open_span.try_lock());
+        let guard = lock_with_retries(TRIES_OF_CHILD, || self.open_span.try_lock());
         if guard.is_none() {
             // ORDERING: Relaxed for both: see `span`. The lock is not needed, because nobody
             // releases it any more, and `insert` takes it first.
@@ -233,15 +241,21 @@ impl OpenSpans {
         self.others.iter().find_map(ProcessMutex::lock)
     }
 
-    /// All open spans; `None` if a lock stays locked, as it may in a forked child.
+    /// All open spans; `None` if a lock stays locked, as it may in a forked child, and if the caller
+    /// itself has it, as in the panic hook of a clock that panics.
     #[cfg_attr(
         not(feature = "chrome"),
         allow(dead_code, reason = "recorders alone need it")
     )]
     pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
+        let tries = if process_token() == self.slots.process {
+            TRIES_FOR_ALL
+        } else {
+            TRIES_OF_CHILD
+        };
         let mut all: Vec<_> = self.others[0].lock()?.values().cloned().collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
-            let kept = lock_with_retries(|| slot.open_span.try_lock())?;
+            let kept = lock_with_retries(tries, || slot.open_span.try_lock())?;
             let open_span = kept.clone();
             let is_free = slot.span() == FREE;
             // No allocation may happen under the lock, because the allocator may close this span.
@@ -422,7 +436,8 @@ mod tests {
     /// locked the slot of that span at the fork.
     #[test]
     fn no_thread_waits_for_a_thread_that_works_on_another_span() {
-        let spans = OpenSpans::default();
+        let mut spans = OpenSpans::default();
+        spans.slots.process ^= 1;
         let [first, second] = SAME_SLOT;
         spans.insert(first, OpenSpan::for_test(10));
         core::mem::forget(spans.slots.get(first).unwrap().open_span.lock());
@@ -442,6 +457,21 @@ mod tests {
             .span
             .store(FREE, Ordering::Relaxed);
         assert!(goes_elsewhere(), "free, and locked");
+    }
+
+    /// Symptom: a flight recorder's trace lacked open requests, because a thread was preempted for
+    /// long while it worked on a span.
+    #[test]
+    fn all_open_spans_are_known_after_a_thread_was_preempted_in_one() {
+        let spans = OpenSpans::default();
+        spans.insert(1, OpenSpan::for_test(10));
+        thread::scope(|scope| {
+            let kept = spans.slots.get(1).unwrap().open_span.lock();
+            let all = scope.spawn(|| spans.all().map(|all| all.len()));
+            thread::sleep(Duration::from_millis(400));
+            drop(kept);
+            assert_eq!(all.join().unwrap(), Some(1));
+        });
     }
 
     /// A table as a forked child finds it if another thread of its parent was changing the map.

@@ -15,12 +15,12 @@ use tickline::background::process_token;
 
 /// How often a thread of a forked child tries to take a lock, 50 us apart. Another thread of the
 /// child holds a lock for microseconds.
-const TRIES: u32 = 1_000;
+pub(crate) const TRIES_OF_CHILD: u32 = 1_000;
 
-/// Calls `lock` until it returns a guard; `None` after [`TRIES`] failures, as in a forked child if
-/// a thread of the parent held the lock.
-pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
-    (0..TRIES).find_map(|_| {
+/// Calls `lock` until it returns a guard; `None` after so many failures, as in a forked child if a
+/// thread of the parent held the lock.
+pub(crate) fn lock_with_retries<G>(tries: u32, lock: impl Fn() -> Option<G>) -> Option<G> {
+    (0..tries).find_map(|_| {
         let guard = lock();
         if guard.is_none() {
             thread::sleep(Duration::from_micros(50));
@@ -61,7 +61,7 @@ impl<T> ProcessMutex<T> {
         if self.is_lost.load(Ordering::Relaxed) {
             return None;
         }
-        let guard = lock_with_retries(|| match self.mutex.try_lock() {
+        let guard = lock_with_retries(TRIES_OF_CHILD, || match self.mutex.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::WouldBlock) if !self.was_here() => None,
             // The error has the guard.

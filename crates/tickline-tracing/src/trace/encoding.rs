@@ -46,7 +46,7 @@ impl Type {
 const NAME_FOLLOWS: u8 = 0x80;
 
 /// The limit of a name that is a text, bytes.
-const MAX_NAME: usize = u8::MAX as usize;
+pub(crate) const MAX_NAME: usize = u8::MAX as usize;
 
 /// The limit of a value that is a text, bytes. A record's limit is lower.
 pub(crate) const MAX_VALUE: usize = u16::MAX as usize;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 
-use super::encoding::{self, FieldName, Fields, TextWriter, Value};
+use super::encoding::{self, FieldName, Fields, MAX_NAME, TextWriter, Value};
 use super::record::MAX_PAYLOAD;
 use crate::layer::user_value;
 
@@ -99,12 +99,16 @@ fn name_text<'a>(metadata: &Metadata<'_>, name: FieldName<'a>) -> &'a str {
     }
 }
 
-/// Removes the fields with this name.
+/// Removes the fields with this name. A name that is a text may have been cut.
 #[cold]
 fn remove(bytes: &mut Vec<u8>, metadata: &Metadata<'_>, name: &str) {
     let mut kept = Vec::new();
     for field in (Fields { bytes }) {
-        if name_text(metadata, field.name) != name {
+        let is_same = match field.name {
+            FieldName::Index(_) => name_text(metadata, field.name) == name,
+            FieldName::Text(known) => known == encoding::cut(name, MAX_NAME),
+        };
+        if !is_same {
             encoding::push(&mut kept, field);
         }
     }
@@ -228,5 +232,36 @@ impl SpanFields {
         before
             .iter()
             .for_each(|before| before.is_old.store(true, Ordering::Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::field::Empty;
+
+    use super::*;
+
+    /// Longer than [`encoding`]'s limit.
+    const LONG_NAME: &str = match core::str::from_utf8(&[b'x'; 300]) {
+        Ok(name) => name,
+        Err(_) => "",
+    };
+
+    /// Symptom: a trace had both values.
+    #[test]
+    fn a_later_value_of_a_field_with_a_long_name_replaces_the_one_before() {
+        tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+            let span = tracing::info_span!("span", { LONG_NAME } = Empty);
+            let metadata = span.metadata().expect("a registry enables all");
+            let mut fields = SpanFields::default();
+            for value in [1, 2].map(Value::U64) {
+                let (mut values, name) = (Vec::new(), FieldName::Index(0));
+                encoding::push(&mut values, encoding::Field { name, value });
+                fields.add(metadata, &values);
+            }
+            let bytes = &fields.later[..];
+            let values: Vec<_> = Fields { bytes }.map(|field| field.value).collect();
+            assert_eq!(values, [Value::U64(2)]);
+        });
     }
 }

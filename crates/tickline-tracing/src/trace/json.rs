@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::cpu_times::{CPU_TIME, CpuTime};
 use super::encoding::{self, CUT_MARK, Field, FieldName};
 use super::record::{Kind, Record};
 use super::span_tracks::{Attempt, Place, SpanTracks};
@@ -86,7 +87,7 @@ impl<W: Write> Trace<W> {
         &mut self,
         thread: u64,
         record: &Record<'_>,
-        names: impl FnOnce(usize) -> Option<Arc<str>>,
+        names: impl Fn(usize) -> Option<Arc<str>>,
         attempt: Attempt,
     ) -> io::Result<Option<u64>> {
         let Self {
@@ -97,6 +98,22 @@ impl<W: Write> Trace<W> {
             ..
         } = self;
         text.clear();
+        let mut ended = None;
+        if record.kind == Kind::AsyncEnd {
+            let Some((place, lost)) = tracks.end(record.id, record.ns, attempt) else {
+                return Ok(None);
+            };
+            // Viewers find the beginning of an end by the name, or take the innermost span.
+            for address in lost {
+                let new = || callsite_text('e', names(address).as_deref());
+                let callsite = callsites.entry(('e', address)).or_insert_with(new);
+                text.push_str(&callsite.begin);
+                push_place(text, process, thread, record.ns);
+                push_track(text, place);
+                text.push('}');
+            }
+            ended = Some(place);
+        }
         let no_callsite = Callsite::default();
         let callsite = match record.kind {
             Kind::Rest | Kind::Block | Kind::Name | Kind::Follows => return Ok(Some(0)),
@@ -122,13 +139,10 @@ impl<W: Write> Trace<W> {
         push_place(text, process, thread, record.ns);
         match record.kind {
             Kind::AsyncBegin => {
-                let (place, _) = tracks.begin(record.id, record.parent, record.ns);
+                let (place, _) = tracks.begin(record);
                 push_track(text, place);
             }
-            Kind::AsyncEnd => match tracks.end(record.id, record.ns, attempt) {
-                Some((place, _)) => push_track(text, place),
-                None => return Ok(None),
-            },
+            Kind::AsyncEnd => ended.into_iter().for_each(|place| push_track(text, place)),
             Kind::Instant if record.id != 0 => {
                 let unknown = Place {
                     track: record.id,
@@ -177,6 +191,14 @@ impl<W: Write> Trace<W> {
         let mut text = format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"i\",\"s\":\"{scope}\",");
         push_place(&mut text, &self.process, thread, ns);
         text.push_str(&format!(",\"args\":{{\"{key}\":{count}}}}}"));
+        self.output.write_all(text.as_bytes())
+    }
+
+    /// Writes a value of a thread's CPU time. Viewers tell the counters of the threads apart by `id`.
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+        let mut text = format!(",\n{{\"name\":\"{CPU_TIME}\",\"ph\":\"C\",\"id\":\"{thread}\",");
+        push_place(&mut text, &self.process, thread, time.ns);
+        text.push_str(&format!(",\"args\":{{\"ns\":{}}}}}", time.cpu_ns));
         self.output.write_all(text.as_bytes())
     }
 
@@ -366,4 +388,39 @@ fn push_string(text: &mut String, parts: &[&str]) {
         }
     }
     text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: a span whose end was lost in a damaged file stayed open, although the span around it
+    /// had ended.
+    #[test]
+    fn a_span_s_end_also_ends_the_spans_inside_whose_ends_were_lost() {
+        let mut trace = Trace::begin(Vec::new(), 1, "").unwrap();
+        let names = |address: usize| Some(format!("span {address}\0target\0").into());
+        let begin = |id: u64| Record {
+            id,
+            parent: id - 1,
+            callsite: usize::try_from(id).unwrap(),
+            ..Record::new(Kind::AsyncBegin, 1)
+        };
+        for record in [begin(1), begin(2), begin(3)] {
+            trace.write(1, &record, names, Attempt::Last).unwrap();
+        }
+        let end = Record {
+            kind: Kind::AsyncEnd,
+            ..begin(1)
+        };
+        trace.write(1, &end, names, Attempt::Last).unwrap();
+        trace.output.write_all(b"]").unwrap();
+        let bytes = trace.output.into_inner().unwrap();
+        let events: Vec<Value> = serde_json::from_slice(&bytes).unwrap();
+        let ends = events.iter().filter(|event| event["ph"] == "e");
+        let ends: Vec<_> = ends.map(|event| (&event["name"], &event["id2"])).collect();
+        let track = &serde_json::json!({ "local": "0x1" });
+        let expected = ["span 3", "span 2", "span 1"].map(Value::from);
+        assert_eq!(ends, expected.each_ref().map(|name| (name, track)));
+    }
 }

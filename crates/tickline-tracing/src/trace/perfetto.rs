@@ -4,11 +4,11 @@
 //! The packets of a thread are a sequence. A sequence has a clock of its own, whose times are
 //! differences to the packet before; a default track, that of the thread; and the names that its
 //! packets refer to by number. All packets of requests are one more sequence, whose events name
-//! their tracks:
+//! their tracks. So are the CPU times:
 //!
 //! ```text
-//! process --+-- thread              (a track for each thread)
-//!           +-- request --+-- span  (for spans that overlap: see `span_tracks.rs`)
+//! process --+-- thread --+-- CPU time   (a track for each thread; a counter, on request)
+//!           +-- request --+-- span      (for spans that overlap: see `span_tracks.rs`)
 //!           +-- counter
 //! ```
 //!
@@ -28,6 +28,7 @@ use std::time::Instant;
 use clocks::ClockReadings;
 use encoder::Encoder;
 
+use super::cpu_times::CpuTime;
 use super::encoding::{Field, Value};
 use super::json::BUFFER;
 use super::record::Record;
@@ -103,6 +104,12 @@ impl<W: Write> Trace<W> {
         text: [&str; 2],
     ) -> io::Result<()> {
         self.encoder.mark(thread, ns, count, text);
+        self.put()
+    }
+
+    /// Writes a value of a thread's CPU time.
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+        self.encoder.cpu_time(thread, time);
         self.put()
     }
 

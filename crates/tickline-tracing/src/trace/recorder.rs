@@ -11,6 +11,7 @@ use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record as Values};
 use tracing_core::{Event, Metadata};
 
+use super::cpu_clock::CpuClock;
 use super::fields::{self, SpanFields};
 use super::file::RingFile;
 use super::record::{Kind, Record};
@@ -141,11 +142,14 @@ impl Recorder {
     /// Adds a ring for the present thread.
     pub(crate) fn add_ring(&self) -> Option<Arc<Ring>> {
         let (number, name) = present_thread();
-        let ring = self.claim_ring_in_file(number, &name).unwrap_or_else(|| {
+        let mut ring = self.claim_ring_in_file(number, &name).unwrap_or_else(|| {
             let ring = Ring::new(self.settings.bytes_per_thread);
             ring.claim(number, &name);
             ring
         });
+        if self.settings.has_cpu_time {
+            ring.cpu_clock = CpuClock::of_this_thread();
+        }
         let ring = Arc::new(ring);
         self.rings.lock()?.push(Arc::clone(&ring));
         Some(ring)

@@ -36,6 +36,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::Arc;
 
+use super::cpu_clock::CpuClock;
 use super::memory::Memory;
 use super::record::{BLOCK, Kind, Record, Word, index};
 
@@ -105,6 +106,8 @@ pub(crate) struct Ring {
     memory: Arc<Memory>,
     /// Whether another thread may claim the ring once this view is dropped.
     is_released: AtomicBool,
+    /// The clock of the thread's CPU time, if the settings ask for it and the system has it.
+    pub(crate) cpu_clock: Option<CpuClock>,
 }
 
 impl Ring {
@@ -130,6 +133,7 @@ impl Ring {
             words,
             memory,
             is_released: AtomicBool::new(false),
+            cpu_clock: None,
         }
     }
 

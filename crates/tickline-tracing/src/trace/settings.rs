@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
     pub(crate) has_locations: bool,
+    /// Whether the writer of the trace reads the threads' CPU times.
+    pub(crate) has_cpu_time: bool,
     /// The format of the trace; `None` if the name of the file decides.
     pub(crate) format: Option<TraceFormat>,
     pub(crate) is_compressed: bool,
@@ -57,7 +59,7 @@ macro_rules! settings {
     () => {
         /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB, rounded up to a
         /// power of two. The system commits the memory when it is first used. An entered span takes
-        /// 40 bytes, a span of a request 64, an event 32. A field with a number adds 10 bytes; one
+        /// 40 bytes, a span of a request 72, an event 32. A field with a number adds 10 bytes; one
         /// with a text adds 4, and the text.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
@@ -94,8 +96,10 @@ macro_rules! settings {
             self
         }
 
-        /// Compresses the trace, in Perfetto's format. The file can be read up to the last flush, or
-        /// the last 256 KiB before their compression. The feature `compression` has the method.
+        /// Compresses the trace, in Perfetto's format, in blocks of at most about 256 KiB. Each flush
+        /// ends a block, so the file of a killed program has the same records as without compression,
+        /// but for the last block if the kill came during its write. The feature `compression` has
+        /// the method.
         #[cfg(feature = "compression")]
         pub fn compressed(mut self) -> Self {
             self.settings.is_compressed = true;

@@ -17,6 +17,7 @@
 use std::collections::HashMap;
 
 use super::keyed_hash::KeyedState;
+use super::record::Record;
 
 /// Where a span lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ pub(crate) struct SpanTracks {
 #[derive(Debug)]
 struct OpenSpan {
     place: Place,
+    callsite: usize,
     parent: u64,
     /// The child on the span's own track; 0 without one.
     child: u64,
@@ -65,9 +67,16 @@ impl OpenSpan {
 }
 
 impl SpanTracks {
-    /// Finds a place for a span that begins. If the track is new, also returns the number of the
+    /// Finds a place for a span of this callsite that begins. If the track is new, also returns the number of the
     /// track above it: 0 for the track of a request.
-    pub(crate) fn begin(&mut self, span: u64, parent: u64, ns: u64) -> (Place, Option<u64>) {
+    pub(crate) fn begin(&mut self, begin: &Record<'_>) -> (Place, Option<u64>) {
+        let &Record {
+            id: span,
+            parent,
+            callsite,
+            ns,
+            ..
+        } = begin;
         let new = |request| Place {
             track: span,
             request,
@@ -90,6 +99,7 @@ impl SpanTracks {
             span,
             OpenSpan {
                 place,
+                callsite,
                 parent,
                 child: 0,
                 free_since_ns: ns,
@@ -99,21 +109,27 @@ impl SpanTracks {
         (place, above)
     }
 
-    /// The place of a span that ends, and the number of spans inside it on its track whose ends were
-    /// lost. `None` if the span's beginning has not come yet. At the first attempt also `None` if
+    /// The place of a span that ends, and the callsites of the spans inside it on its track whose
+    /// ends were lost, the innermost first. `None` if the span's beginning has not come yet. At the first attempt also `None` if
     /// the end of its child has not come yet: two ends on two threads may have the same time.
-    pub(crate) fn end(&mut self, span: u64, ns: u64, attempt: Attempt) -> Option<(Place, u64)> {
+    pub(crate) fn end(
+        &mut self,
+        span: u64,
+        ns: u64,
+        attempt: Attempt,
+    ) -> Option<(Place, Vec<usize>)> {
         let mut child = self.open.get(&span)?.child;
         if attempt == Attempt::First && child != 0 {
             return None;
         }
-        let mut lost = 0;
+        let mut lost = Vec::new();
         while child != 0
             && let Some(inside) = self.open.remove(&child)
         {
             child = inside.child;
-            lost += 1;
+            lost.push(inside.callsite);
         }
+        lost.reverse();
         let OpenSpan { place, parent, .. } = self.open.remove(&span)?;
         if let Some(parent) = self.open.get_mut(&parent) {
             if parent.child == span {
@@ -135,10 +151,21 @@ impl SpanTracks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::record::Kind;
+
+    /// The beginning of a span, whose callsite has the same number.
+    fn begin(id: u64, parent: u64, ns: u64) -> Record<'static> {
+        Record {
+            id,
+            parent,
+            callsite: usize::try_from(id).unwrap(),
+            ..Record::new(Kind::AsyncBegin, ns)
+        }
+    }
 
     /// Begins spans, and returns their tracks.
     fn begun<const N: usize>(tracks: &mut SpanTracks, spans: [(u64, u64, u64); N]) -> [u64; N] {
-        spans.map(|(span, parent, ns)| tracks.begin(span, parent, ns).0.track)
+        spans.map(|(span, parent, ns)| tracks.begin(&begin(span, parent, ns)).0.track)
     }
 
     #[test]
@@ -165,7 +192,7 @@ mod tests {
             begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]),
             [1, 1, 3]
         );
-        assert_eq!(tracks.begin(4, 1, 25).1, Some(1));
+        assert_eq!(tracks.begin(&begin(4, 1, 25)).1, Some(1));
     }
 
     #[test]
@@ -187,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_span_whose_parent_was_lost_is_a_request() {
-        let place = SpanTracks::default().begin(5, 4, 10);
+        let place = SpanTracks::default().begin(&begin(5, 4, 10));
         let expected = Place {
             track: 5,
             request: 5,
@@ -199,7 +226,7 @@ mod tests {
     fn a_track_below_belongs_to_the_request() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 1, 20)]);
-        let place = tracks.begin(4, 3, 30).0;
+        let place = tracks.begin(&begin(4, 3, 30)).0;
         assert_eq!((place.track, place.request), (3, 1));
     }
 
@@ -209,7 +236,7 @@ mod tests {
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20)]);
         assert_eq!(tracks.end(1, 30, Attempt::First), None);
         tracks.end(2, 30, Attempt::First).unwrap();
-        assert_eq!(tracks.end(1, 30, Attempt::First).unwrap().1, 0);
+        assert!(tracks.end(1, 30, Attempt::First).unwrap().1.is_empty());
     }
 
     /// The file of a process that was killed may lack an end.
@@ -217,7 +244,7 @@ mod tests {
     fn at_its_end_a_span_ends_those_inside_whose_ends_were_lost() {
         let mut tracks = SpanTracks::default();
         begun(&mut tracks, [(1, 0, 10), (2, 1, 20), (3, 2, 20)]);
-        assert_eq!(tracks.end(1, 30, Attempt::Last).unwrap().1, 2);
+        assert_eq!(tracks.end(1, 30, Attempt::Last).unwrap().1, [3, 2]);
         assert!(tracks.open.is_empty());
     }
 }

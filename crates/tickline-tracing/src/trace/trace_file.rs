@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::cpu_times::CpuTime;
 use super::json;
 use super::perfetto;
 use super::perfetto::clocks::ClockReadings;
@@ -106,7 +107,7 @@ impl<W: Write> TraceFile<W> {
         &mut self,
         thread: u64,
         record: &Record<'_>,
-        names: impl FnOnce(usize) -> Option<Arc<str>>,
+        names: impl Fn(usize) -> Option<Arc<str>>,
         attempt: Attempt,
     ) -> io::Result<bool> {
         let cut_values = match &mut self.text {
@@ -134,6 +135,15 @@ impl<W: Write> TraceFile<W> {
         match &mut self.text {
             TraceText::Json(trace) => trace.write_mark(thread, ns, count, text),
             TraceText::Perfetto(trace) => trace.write_mark(thread, ns, count, text),
+        }
+    }
+
+    /// Writes a value of a thread's CPU time.
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+        self.last_ns = self.last_ns.max(time.ns);
+        match &mut self.text {
+            TraceText::Json(trace) => trace.write_cpu_time(thread, time),
+            TraceText::Perfetto(trace) => trace.write_cpu_time(thread, time),
         }
     }
 

@@ -10,6 +10,8 @@
 mod black_box;
 mod chrome;
 mod common;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod cpu_counter;
 #[cfg(all(unix, feature = "cpu-time"))]
 mod cpu_time;
 mod fields;

@@ -242,6 +242,26 @@ fn a_trace_relates_its_times_to_the_other_clocks_of_the_machine() {
     assert!(view.clocks[0].values().all(|ns| *ns > 0));
 }
 
+/// Symptom: the track "Clock Snapshots" of Perfetto's viewer crashed ("ts cannot be negative").
+/// Cause: the sequences' clocks began at the zero of CLOCK_MONOTONIC, which by two readings of the
+/// clocks was some ns before that of the time since the boot.
+#[test]
+fn the_clock_of_a_sequence_begins_after_the_boot() {
+    let (_, view) = traced(Chrome::builder(), |_| info_span!("work").in_scope(|| ()));
+    const OF_SEQUENCE: u32 = 64;
+    const MONOTONIC: u32 = 3;
+    let of_sequences = view
+        .clocks
+        .iter()
+        .filter(|clocks| clocks.contains_key(&OF_SEQUENCE));
+    let begins: Vec<_> = of_sequences.map(|clocks| clocks[&MONOTONIC]).collect();
+    let a_millisecond = 1_000_000;
+    assert!(
+        begins.len() > 1 && begins.iter().all(|ns| *ns >= a_millisecond),
+        "{begins:?}"
+    );
+}
+
 #[test]
 fn the_bounds_of_utc_become_a_clock() {
     let (_, view) = traced(Chrome::builder().with_fields(), |_| {

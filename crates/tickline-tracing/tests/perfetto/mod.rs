@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use prost::Message;
+pub use schema::counter_descriptor::Unit;
 use schema::trace_packet::{Data, OptionalTrustedPacketSequenceId};
 use schema::track_descriptor::StaticOrDynamicName;
 use schema::track_event::{CounterValueField, NameField, SourceLocationField, Type};
@@ -67,6 +68,8 @@ pub struct Track {
     pub pid: Option<i32>,
     pub tid: Option<i32>,
     pub is_counter: bool,
+    /// The unit of a counter.
+    pub unit: Option<Unit>,
 }
 
 #[derive(Default)]
@@ -356,6 +359,7 @@ impl From<TrackDescriptor> for Track {
                 .or(thread.and_then(|thread| thread.pid)),
             tid: thread.and_then(|thread| thread.tid),
             is_counter: track.counter.is_some(),
+            unit: track.counter.map(|counter| counter.unit()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `tickline bench`: measures the costs of the clocks.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::args;
 use crate::document::Document;
@@ -27,9 +27,10 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let before_ns = cpu_ns();
     let costs = costs::measure(&calls, args.rounds, progress.part("costs", 0.0, 0.5));
     let long_run = costs::long_run(&calls, args.calls, progress.part("the long run", 0.5, 1.0));
-    let percent =
-        |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
-    let cpu_percent = before_ns.zip(cpu_ns()).map(percent);
+    let after_ns = cpu_ns();
+    let cpu_percent = before_ns
+        .zip(after_ns)
+        .map(|(before_ns, after_ns)| percent(before_ns, after_ns, start.elapsed()));
     let mut document = setup.document("bench", costs, None);
     progress.finish();
     document.bench = Some(BenchSummary {
@@ -40,6 +41,12 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     });
     output.emit(&document, &text(&document))?;
     Ok(document.exit())
+}
+
+/// The CPU time between two readings as a share of the elapsed time, percent.
+fn percent(before_ns: u64, after_ns: u64, elapsed: Duration) -> f64 {
+    let used_s = as_f64(after_ns.saturating_sub(before_ns)) / 1e9;
+    100.0 * used_s / elapsed.as_secs_f64()
 }
 
 /// The document as text.
@@ -163,5 +170,65 @@ mod tests {
         let text = disturbed(&[row(10.0)], Some(66.0)).expect("a warning");
         assert!(text.contains("it had a CPU for 66 % of the time"), "{text}");
         assert_eq!(disturbed(&[row(10.0)], None), None);
+    }
+
+    #[test]
+    fn a_round_of_twice_the_time_has_not_lost_its_cpu() {
+        let row = |p90_ns| CostRow {
+            cost_ns: Some(10.0),
+            p90_ns: Some(p90_ns),
+            ..CostRow::default()
+        };
+        assert_eq!(disturbed(&[row(20.0)], None), None);
+        assert!(disturbed(&[row(20.1)], None).is_some());
+    }
+
+    #[test]
+    fn a_thread_that_ran_half_the_time_had_half_a_cpu() {
+        let found = percent(3_000_000_000, 4_000_000_000, Duration::from_secs(2));
+        assert!((found - 50.0).abs() < 1e-9, "{found}");
+    }
+
+    #[test]
+    fn nine_tenths_of_a_cpu_are_enough() {
+        assert_eq!(disturbed(&[], Some(90.0)), None);
+        assert!(disturbed(&[], Some(89.9)).is_some());
+    }
+
+    #[test]
+    fn the_text_has_the_costs_and_the_long_run_of_each_clock() {
+        let document = Document {
+            costs: vec![CostRow {
+                clock: "rdtsc".to_owned(),
+                cost_ns: Some(9.0),
+                median_ns: Some(9.25),
+                p90_ns: Some(9.5),
+                ratio_to_counter: Some(1.0),
+                ..CostRow::default()
+            }],
+            bench: Some(BenchSummary {
+                rounds: 31,
+                calls: 1_000_000,
+                long_run: vec![LongRun {
+                    clock: "rdtsc",
+                    mean_ns: Some(10.5),
+                    total_s: Some(0.25),
+                }],
+                cpu_percent: Some(50.0),
+            }),
+            ..Document::default()
+        };
+        let text = text(&document);
+        let words: Vec<_> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        for part in [
+            "31 rounds over all clocks",
+            "rdtsc 9.00 9.25 9.50 1.00",
+            "1000000 calls of each clock",
+            "rdtsc 10.50 0.25",
+            "it had a CPU for 50 % of the time",
+        ] {
+            assert!(words.contains(part), "no {part} in {text}");
+        }
     }
 }

@@ -205,6 +205,7 @@ mod tests {
             ("clocksource_slov", &["clocksource_slow"]),
             ("interposed", &["clock_interposed"]),
             ("expirry", &["expiry"]),
+            ("interp", &["clock_interposed"]),
             ("nonsense", &[]),
             ("", &[]),
         ] {
@@ -217,6 +218,63 @@ mod tests {
             text,
             "\"nonsense\" is not a code: `tickline explain` lists all codes of findings"
         );
+    }
+
+    /// The text for a code, without styles.
+    fn explained(code: &str) -> String {
+        let mut screen = Screen::of(100);
+        assert!(explain(code, &mut screen), "{code}");
+        anstream::adapter::strip_str(&screen.text).to_string()
+    }
+
+    #[test]
+    fn a_code_of_a_finding_is_explained_with_its_paragraphs_and_commands() {
+        for explanation in explanations() {
+            let text = explained(explanation.code);
+            assert!(
+                text.starts_with(&format!("{}\n\n", explanation.code)),
+                "{text}"
+            );
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let shown = words(&text);
+            assert!(shown.contains(&words(&explanation.first())), "{text}");
+            for block in explanation.more {
+                match block {
+                    Block::Prose(prose) => assert!(shown.contains(&words(prose)), "{text}"),
+                    Block::Commands(commands) => {
+                        for command in *commands {
+                            assert!(text.contains(&format!("\n    {command}\n")), "{text}");
+                        }
+                    }
+                }
+            }
+            let has_others = glossary::all()
+                .iter()
+                .any(|entry| entry.code == explanation.code);
+            assert!(!text.ends_with("\n\n"), "{text:?}");
+            assert!(has_others || !text.contains("\n\n\n"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_code_with_one_meaning_has_one_line() {
+        for entry in glossary::all() {
+            let kinds = glossary::all();
+            let kinds = kinds.iter().filter(|other| other.code == entry.code);
+            if kinds.count() == 1 && !codes().contains(&entry.code) {
+                let text = explained(entry.code);
+                let words: Vec<_> = text.split_whitespace().collect();
+                let expected = format!("{} {}: {}.", entry.code, entry.kind, entry.sentence);
+                assert_eq!(words.join(" "), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_code_has_no_text() {
+        let mut screen = Screen::of(100);
+        assert!(!explain("nonsense", &mut screen));
+        assert_eq!(screen.text, "");
     }
 
     #[test]

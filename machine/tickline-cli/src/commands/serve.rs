@@ -134,4 +134,23 @@ mod tests {
     fn another_user_serves_a_page_in_the_runtime_folder() {
         assert_eq!(page_of(false), Path::new("/run/user/7/tickline/page.v1"));
     }
+
+    #[test]
+    fn the_folder_of_a_page_is_made_once_and_everybody_may_read_it() {
+        let root = tempfile::tempdir().unwrap();
+        let page = root.path().join("tickline/page.v1");
+        for _ in 0..2 {
+            make_folder(&page).unwrap();
+            let folder = std::fs::metadata(root.path().join("tickline")).unwrap();
+            assert!(folder.is_dir());
+            assert_eq!(folder.permissions().mode() & 0o777, 0o755);
+        }
+    }
+
+    #[test]
+    fn only_one_folder_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let error = make_folder(&root.path().join("missing/tickline/page.v1"));
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }

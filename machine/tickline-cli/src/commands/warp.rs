@@ -297,6 +297,53 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn unsynchronised_counters_have_an_exit_code_of_their_own() {
+        assert_eq!(exit(&warp(Some(false), 1), None), Exit::Negative);
+    }
+
+    #[test]
+    fn the_text_has_the_counter_and_each_pair() {
+        let document = Document {
+            result: "The result.".to_owned(),
+            warp: Some(WarpTest {
+                frequency_hz: Some(2_596_120_000.0),
+                resolution_ns: Some(0.4),
+                ..warp(Some(true), 1)
+            }),
+            ..Document::default()
+        };
+        let text = text(&document);
+        for part in [
+            "The result.\n",
+            "Counter: 2596.120 MHz, with a resolution of 0.4 ns",
+            "Pairs: the first CPU with each other",
+            "0 and 1",
+            "-30.0 to +40.0",
+        ] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+        assert!(!text.contains("unsynchronised"), "{text}");
+    }
+
+    #[test]
+    fn an_unsynchronised_pair_is_marked_in_the_table() {
+        let (_, rows) = pairs(&warp(Some(false), 1));
+        assert_eq!(rows[0].last().unwrap(), "unsynchronised");
+        let (_, rows) = pairs(&warp(Some(true), 1));
+        assert_eq!(rows[0].last().unwrap(), "");
+    }
+
+    #[test]
+    fn without_pairs_the_text_is_the_result_alone() {
+        let document = Document {
+            result: "The result.".to_owned(),
+            warp: Some(warp(None, 0)),
+            ..Document::default()
+        };
+        assert_eq!(text(&document), "The result.\n");
+    }
+
+    #[test]
     fn untested_cpus_leave_the_result_unknown_unless_the_user_has_excluded_them() {
         let mut warp = warp(Some(true), 1);
         assert_eq!(exit(&warp, None), Exit::Success);

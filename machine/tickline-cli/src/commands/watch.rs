@@ -93,12 +93,7 @@ fn watch(
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
         }
-        // After a suspend, or on a busy machine, skip the samples that were missed.
-        due += args.interval;
-        let now = Instant::now();
-        if due < now {
-            due = now + args.interval;
-        }
+        due = next_due(due, Instant::now(), args.interval);
         let end = args.time.and_then(|time| start.checked_add(time));
         if wait_until(end.map_or(due, |end| due.min(end)), stop) {
             break Ending::Stopped;
@@ -111,6 +106,13 @@ fn watch(
         progress.bar.finish();
     }
     Ok(sampler.finish(ended_by))
+}
+
+/// The time of the next sample. After a suspend, or on a busy machine, the samples that were missed
+/// are skipped.
+fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
+    let next = due + interval;
+    if next < now { now + interval } else { next }
 }
 
 /// The progress of a watch that shows no lines.
@@ -139,12 +141,17 @@ impl QuietProgress {
     fn show(&self, summary: &WatchSummary) {
         match self.time {
             Some(time) => {
-                let watched_s = as_f64(summary.all.samples) * summary.interval_s;
-                self.bar.part("samples", 0.0, 1.0)((watched_s / time.as_secs_f64()).min(1.0));
+                self.bar.part("samples", 0.0, 1.0)(finished_share(summary, time));
             }
             None => self.bar.count(summary.all.samples),
         }
     }
+}
+
+/// The finished share of a watch of this time, by its samples.
+fn finished_share(summary: &WatchSummary, time: Duration) -> f64 {
+    let watched_s = as_f64(summary.all.samples) * summary.interval_s;
+    (watched_s / time.as_secs_f64()).min(1.0)
 }
 
 /// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.
@@ -158,4 +165,46 @@ fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
         thread::sleep(left.min(NAP));
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn samples_are_an_interval_apart() {
+        let due = Instant::now();
+        for now in [due, due + SECOND / 2, due + SECOND] {
+            assert_eq!(next_due(due, now, SECOND), due + SECOND);
+        }
+    }
+
+    #[test]
+    fn missed_samples_are_skipped() {
+        let due = Instant::now();
+        let now = due + 7 * SECOND / 2;
+        assert_eq!(next_due(due, now, SECOND), now + SECOND);
+    }
+
+    #[test]
+    fn the_progress_of_a_watch_is_the_share_of_its_samples() {
+        let mut summary = WatchSummary::default();
+        summary.interval_s = 0.5;
+        summary.all.samples = 3;
+        assert_eq!(finished_share(&summary, 3 * SECOND), 0.5);
+        summary.all.samples = 7;
+        assert_eq!(finished_share(&summary, 3 * SECOND), 1.0);
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_time_or_at_a_signal() {
+        let stop = AtomicBool::new(false);
+        let due = Instant::now() + Duration::from_millis(2);
+        assert!(!wait_until(due, &stop));
+        assert!(Instant::now() >= due);
+        let stop = AtomicBool::new(true);
+        assert!(wait_until(due + 3_600 * SECOND, &stop));
+    }
 }

@@ -188,3 +188,44 @@ pub(super) fn provider(facts: &Document) -> Option<String> {
     let advice = hosts::advice(facts.machine.cloud.as_deref()?)?;
     Some(advice.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Cpuid;
+
+    /// A machine with this kernel.
+    fn with_kernel(release: &str) -> Document {
+        let mut facts = Document::default();
+        facts.machine.kernel = Some(release.to_owned());
+        facts
+    }
+
+    /// The kernel obeys `tsc=reliable` since 3.3.
+    #[test]
+    fn an_old_kernel_is_named_where_it_has_to_be_replaced() {
+        let fix = trust_tsc(&with_kernel("2.6.32-754.el6")).text();
+        let part = "(with a kernel 3.3 or later: this one is 2.6.32-754.el6)";
+        assert!(fix.contains(part), "{fix}");
+        for release in ["3.3.0", "6.18.0", "unknown"] {
+            let fix = trust_tsc(&with_kernel(release)).text();
+            assert!(fix.contains("(kernel 3.3 or later)"), "{fix}");
+        }
+    }
+
+    #[test]
+    fn a_tsc_that_is_not_invariant_can_be_mended_by_the_host_alone() {
+        let mut facts = with_kernel("6.18.0");
+        facts.machine.hypervisor = Some("kvm".to_owned());
+        let [either, host] = [true, false].map(|invariant| {
+            facts.machine.cpuid = Some(Cpuid {
+                invariant_tsc: Some(invariant),
+                ..Cpuid::default()
+            });
+            host_fix_or(trust_tsc, &facts).text()
+        });
+        assert!(either.contains("or boot with tsc=reliable"), "{either}");
+        assert!(host.starts_with("on the host: start QEMU"), "{host}");
+        assert!(!host.contains("by CPUID"), "{host}");
+    }
+}

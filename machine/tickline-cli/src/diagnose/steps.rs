@@ -2,7 +2,7 @@
 //! administrator must decide, or if the commands for the host are unknown.
 
 use crate::document::kernel_log::ANY_REJECTION;
-use crate::document::{Document, Place, Steps};
+use crate::document::{Document, Steps};
 use crate::machine::CLOCKSOURCE;
 
 /// The command that switches to a clocksource until the machine restarts.
@@ -42,7 +42,6 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
         None => Some(unless_rejected("tickline warp")),
     };
     Some(Steps {
-        place: Place::Here,
         check,
         now: Some(switch_command(clocksource)),
         undo: Some(switch_command(present)),
@@ -274,7 +273,10 @@ mod tests {
     /// Without the guest's name, each command fails and names the command that lists the guests.
     #[test]
     fn the_commands_for_virtualbox_ask_for_the_machines_name() {
-        for (name, command) in hosts::virtualbox_steps().named() {
+        let steps = hosts::virtualbox_steps();
+        let names: Vec<_> = steps.named().map(|(name, _)| name).collect();
+        assert_eq!(names, ["check", "keep", "undo keep"]);
+        for (name, command) in steps.named() {
             let mut shell = std::process::Command::new("sh");
             let output = shell
                 .args(["-c", command])

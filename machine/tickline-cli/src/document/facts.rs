@@ -304,3 +304,51 @@ impl Document {
         self.machine.counters.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::warp::{WarpPair, WarpTest};
+
+    /// A machine with two pairs of CPUs, of which `warp` has found one unsynchronised.
+    fn unsynchronised() -> Document {
+        let pair = |to_cpu, synchronised, largest_warp_ns| WarpPair {
+            to_cpu,
+            synchronised: Some(synchronised),
+            largest_warp_ns,
+            ..WarpPair::default()
+        };
+        let mut document = Document {
+            warp: Some(WarpTest {
+                synchronised: Some(false),
+                pairs: vec![pair(1, true, 0.0), pair(2, false, 700.4)],
+                ..WarpTest::default()
+            }),
+            ..Document::default()
+        };
+        document.machine.counters = "synchronised on 3 CPUs".to_owned();
+        document
+    }
+
+    #[test]
+    fn the_worst_pair_is_told_where_the_clock_has_found_none() {
+        assert_eq!(
+            unsynchronised().counters(),
+            "CPU 0 and CPU 2 are unsynchronised by at least 700 ns (unsynchronised pairs: 1 of 2)"
+        );
+    }
+
+    #[test]
+    fn what_the_clock_has_found_comes_first() {
+        let mut document = unsynchronised();
+        document.machine.counter_difference_ticks = Some(900);
+        assert_eq!(document.counters(), "synchronised on 3 CPUs");
+    }
+
+    #[test]
+    fn without_a_comparison_by_pairs_the_clocks_is_told() {
+        let mut document = unsynchronised();
+        document.warp = None;
+        assert_eq!(document.counters(), "synchronised on 3 CPUs");
+    }
+}

@@ -146,3 +146,87 @@ pub(crate) fn worst(findings: &[Finding]) -> Option<&Finding> {
     }
     Some(first)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::fix::Steps;
+
+    /// A finding with this severity and fix.
+    fn finding(severity: Severity, fix: Fix) -> Finding {
+        Finding {
+            code: "a_code",
+            leads_to_tsc: false,
+            severity,
+            what: "what".to_owned(),
+            evidence: vec!["evidence".to_owned()],
+            fix,
+            gain_ratio: None,
+            who: None,
+        }
+    }
+
+    /// The details as lines.
+    fn lines(finding: &Finding) -> Vec<String> {
+        let line = |(label, detail)| match detail {
+            Detail::Text(text) => format!("{label}: {text}"),
+            Detail::Command(command) => format!("{label}$ {command}"),
+        };
+        finding.details().into_iter().map(line).collect()
+    }
+
+    fn with_steps(place: Place) -> Finding {
+        let steps = Steps {
+            place,
+            now: Some("a command".to_owned()),
+            ..Steps::default()
+        };
+        finding(Severity::Wrong, Fix::from("do it").with_steps(steps))
+    }
+
+    #[test]
+    fn a_finding_has_its_evidence_its_fix_and_the_commands() {
+        assert_eq!(
+            lines(&with_steps(Place::Here)),
+            ["seen: evidence", "fix: do it", "now$ a command"]
+        );
+    }
+
+    #[test]
+    fn commands_for_the_host_are_introduced() {
+        assert_eq!(
+            lines(&with_steps(Place::Host)),
+            [
+                "seen: evidence",
+                "fix: do it",
+                "run: the following commands on the host",
+                "now$ a command"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_gain_has_one_decimal_and_the_count_its_command() {
+        let finding = Finding {
+            gain_ratio: Some(29.96),
+            who: Some("sudo tickline who"),
+            ..finding(Severity::Slow, Fix::from("do it"))
+        };
+        assert_eq!(
+            lines(&finding)[2..],
+            [
+                "gain: 30.0 times as fast, by the measured costs",
+                "who: sudo tickline who (counts the calls of each program)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_note_needs_no_fix() {
+        let note = finding(Severity::Note, Fix::default());
+        assert_eq!(worst(std::slice::from_ref(&note)), None);
+        assert_eq!(worst(&[]), None);
+        let slow = finding(Severity::Slow, Fix::default());
+        assert_eq!(worst(&[slow.clone(), note]), Some(&slow));
+    }
+}

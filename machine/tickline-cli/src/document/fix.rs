@@ -185,4 +185,13 @@ mod tests {
         assert_eq!(joined.text(), "check; then first; or a; b");
         assert_eq!(joined.steps, Some(own));
     }
+
+    #[test]
+    fn a_fix_of_250_bytes_is_long() {
+        let paragraphs = |bytes| {
+            let first = "x".repeat(bytes - "; y".len());
+            Fix::from(first).then("y").paragraphs().len()
+        };
+        assert_eq!((paragraphs(249), paragraphs(250)), (1, 2));
+    }
 }

@@ -62,3 +62,54 @@ impl Health {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::fix::Fix;
+
+    /// The sentence at this level with one finding of this severity and fix.
+    fn sentence(level: Level, severity: Severity, fix: Fix) -> String {
+        let finding = Finding {
+            code: "a_code",
+            leads_to_tsc: false,
+            severity,
+            what: String::new(),
+            evidence: Vec::new(),
+            fix,
+            gain_ratio: None,
+            who: None,
+        };
+        let health = Health {
+            level,
+            text: "it costs 900 ns".to_owned(),
+        };
+        health.sentence(&[finding], "Fix below.")
+    }
+
+    #[test]
+    fn the_sentence_says_where_the_fix_is() {
+        let found = sentence(Level::Slow, Severity::Slow, "do it".into());
+        assert_eq!(found, "SLOW: it costs 900 ns. Fix below.");
+    }
+
+    #[test]
+    fn the_sentence_says_that_there_is_no_fix() {
+        let found = sentence(Level::Slow, Severity::Slow, Fix::none("why"));
+        assert_eq!(found, "SLOW: it costs 900 ns. No fix is known.");
+    }
+
+    #[test]
+    fn a_note_has_no_fix_in_the_sentence() {
+        let found = sentence(Level::Ok, Severity::Note, Fix::none("why"));
+        assert_eq!(found, "OK: it costs 900 ns.");
+    }
+
+    #[test]
+    fn a_time_that_is_not_known_right_is_in_the_level() {
+        let unsure = |level| sentence(level, Severity::Unsure, "do it".into());
+        assert!(unsure(Level::Unsure).starts_with("FAST, NOT KNOWN RIGHT: "));
+        assert!(unsure(Level::Slow).starts_with("SLOW, NOT KNOWN RIGHT: "));
+        assert!(unsure(Level::Wrong).starts_with("WRONG: "));
+    }
+}

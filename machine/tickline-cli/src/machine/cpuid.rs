@@ -129,6 +129,13 @@ mod tests {
     #[test]
     fn the_bit_of_a_hypervisor_decides_whether_there_is_one() {
         let has_hypervisor = read().unwrap().hypervisor.unwrap();
-        assert_eq!(hypervisor() != Some("none"), has_hypervisor);
+        let named = hypervisor().unwrap();
+        assert_eq!(named != "none", has_hypervisor);
+        assert!(
+            named
+                .chars()
+                .all(|letter| letter.is_ascii_lowercase() || letter == '_')
+        );
+        assert!(!named.is_empty());
     }
 }

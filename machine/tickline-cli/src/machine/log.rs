@@ -39,9 +39,8 @@ fn messages_about_clocks(log: &str) -> Vec<String> {
         .filter(|message| is_about_clocks(message))
         .map(str::to_owned)
         .collect();
-    if messages.len() > 2 * KEPT {
-        messages.drain(KEPT..messages.len() - KEPT);
-    }
+    let newest = messages.len().saturating_sub(KEPT);
+    messages.drain(KEPT.min(newest)..newest);
     messages
 }
 
@@ -107,5 +106,19 @@ mod tests {
         );
         let all: String = (0..200).map(|number| format!("tsc {number}\n")).collect();
         assert_eq!(messages_about_clocks(&all).len(), 200);
+    }
+
+    #[test]
+    fn up_to_200_messages_are_all_kept() {
+        for count in [1, 99, 101, 150, 199] {
+            let all: String = (0..count).map(|number| format!("tsc {number}\n")).collect();
+            assert_eq!(messages_about_clocks(&all).len(), count);
+        }
+    }
+
+    #[test]
+    fn an_arrow_in_a_message_is_not_the_end_of_its_level() {
+        let line = "[    0.1] clocksource: tsc -> hpet";
+        assert_eq!(without_level(line), line);
     }
 }

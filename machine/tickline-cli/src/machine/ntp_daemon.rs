@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tickline_utc::chronyd::{LOCAL, Tracking, ask_daemon};
@@ -17,6 +18,9 @@ const CLIENT_BYTES: usize = 48;
 /// The longest wait for a reply. On the same machine a reply comes at once, or never.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// systemd-timesyncd touches this file at each update (systemd-timesyncd.service(8)).
+const TIMESYNCD_FILE: &str = "/run/systemd/timesync/synchronized";
+
 pub(super) fn read() -> Option<NtpDaemon> {
     let now_s = unix_s(SystemTime::now())?;
     let chronyd = || Some(of_chronyd(&Tracking::ask(REPLY_TIMEOUT)?, now_s));
@@ -26,7 +30,8 @@ pub(super) fn read() -> Option<NtpDaemon> {
             now_s,
         )
     };
-    chronyd().or_else(ntpd).or_else(|| timesyncd(now_s))
+    let timesyncd = || timesyncd(Path::new(TIMESYNCD_FILE), now_s);
+    chronyd().or_else(ntpd).or_else(timesyncd)
 }
 
 fn of_chronyd(tracking: &Tracking, now_s: u64) -> NtpDaemon {
@@ -66,14 +71,9 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
     })
 }
 
-/// systemd-timesyncd touches this file at each update (systemd-timesyncd.service(8)).
-fn timesyncd(now_s: u64) -> Option<NtpDaemon> {
-    let updated_s = unix_s(
-        fs::metadata("/run/systemd/timesync/synchronized")
-            .ok()?
-            .modified()
-            .ok()?,
-    )?;
+/// The state of systemd-timesyncd by the file that it touches at each update.
+fn timesyncd(file: &Path, now_s: u64) -> Option<NtpDaemon> {
+    let updated_s = unix_s(fs::metadata(file).ok()?.modified().ok()?)?;
     let name = "systemd-timesyncd".to_owned();
     let updated_s = now_s.checked_sub(updated_s);
     Some(NtpDaemon {
@@ -132,5 +132,25 @@ mod tests {
             let daemon = tracking.map(|tracking| of_chronyd(&tracking, now_s));
             assert_eq!(json!(daemon), case["chronyd"], "{}", case["about"]);
         }
+    }
+
+    #[test]
+    fn timesyncd_is_synchronised_since_it_touched_its_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let touched = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        file.as_file().set_modified(touched).unwrap();
+        let expected = NtpDaemon {
+            name: "systemd-timesyncd".to_owned(),
+            synchronised: true,
+            updated_s: Some(60),
+            ..NtpDaemon::default()
+        };
+        assert_eq!(timesyncd(file.path(), 1_700_000_060), Some(expected));
+    }
+
+    #[test]
+    fn without_the_file_there_is_no_timesyncd() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(timesyncd(&folder.path().join("missing"), 60), None);
     }
 }

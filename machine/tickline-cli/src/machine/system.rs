@@ -246,4 +246,42 @@ mod tests {
         let expected = (result == 0).then_some(readability == libc::PR_TSC_ENABLE);
         assert_eq!(may_read_counter(), expected);
     }
+
+    #[test]
+    fn the_kernel_tells_its_ntp_state_to_whom_it_answers() {
+        let mut timex = timex();
+        timex.modes = 0;
+        // SAFETY: `timex` is valid for reads and writes, and modes of 0 only read.
+        let state = unsafe { libc::adjtimex(&raw mut timex) };
+        assert_eq!(ntp().is_some(), state >= 0);
+    }
+
+    #[test]
+    #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+    fn clock_gettime_is_in_a_file_other_than_the_program() {
+        let file = clock_gettime_file().expect("a shared library");
+        assert!(std::path::Path::new(&file).exists(), "{file}");
+        assert_ne!(Some(file.into()), std::env::current_exe().ok());
+    }
+
+    #[test]
+    fn a_process_stays_in_its_time_namespace_and_knows_its_offset() {
+        let offsets = fs::read("/proc/self/timens_offsets").ok();
+        let expected = offsets.map(|offsets| TimeNamespace {
+            monotonic_offset_ns: namespace_offset_ns(&offsets, "monotonic"),
+            boottime_offset_ns: namespace_offset_ns(&offsets, "boottime"),
+            children_elsewhere: false,
+        });
+        assert_eq!(time_namespace(), expected);
+    }
+
+    #[test]
+    fn the_facts_have_what_each_source_tells() {
+        let facts = facts();
+        assert_eq!(facts.clock_gettime_file, clock_gettime_file());
+        assert_eq!(facts.time_namespace, time_namespace());
+        assert_eq!(facts.ntp.is_some(), ntp().is_some());
+        assert_eq!(facts.kernel_log.is_some(), log::read().is_some());
+        assert!(facts.clock_gettime_difference_ns.is_some());
+    }
 }

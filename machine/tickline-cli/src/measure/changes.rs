@@ -167,4 +167,18 @@ mod tests {
             "by the rate before"
         );
     }
+
+    #[test]
+    fn the_difference_that_an_interruption_makes_is_no_jump() {
+        assert_eq!(jump_s((0, 0), (HZ / 20, 0), HZ), None);
+        assert!(jump_s((0, 0), (HZ / 20 + 2, 0), HZ).is_some());
+    }
+
+    #[test]
+    fn both_clocks_are_read_where_there_is_a_counter() {
+        let counter = HardwareCounter::if_present();
+        let detector = ChangeDetector::new(counter);
+        assert_eq!(detector.last.is_some(), counter.is_some());
+        assert_eq!(ChangeDetector::new(None).read(), None);
+    }
 }

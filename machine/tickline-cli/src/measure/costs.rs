@@ -268,4 +268,49 @@ mod tests {
             assert_eq!([row.cost_ns, row.median_ns, row.p90_ns], expected);
         }
     }
+
+    /// The fastest round takes no longer than the mean round, and the rounds take no longer than
+    /// the measurement.
+    #[test]
+    fn a_cost_is_the_time_of_a_round_by_its_calls() {
+        let count = Rc::default();
+        let calls = [counted(MONOTONIC, &count)];
+        let start = Instant::now();
+        let rows = measure(&calls, 2, |_| {});
+        let elapsed_ns = start.elapsed().as_secs_f64() * 1e9;
+        let cost_ns = rows[0].cost_ns.unwrap();
+        // A round is 16 calls, and takes 1 ms or more.
+        assert!(cost_ns >= 1e6 / 16.0, "{cost_ns}");
+        assert!(cost_ns <= elapsed_ns / 32.0, "{cost_ns} of {elapsed_ns}");
+    }
+
+    /// Two trials and two rounds, each of the fewest calls.
+    #[test]
+    fn a_slow_call_is_made_16_times_a_round() {
+        let count = Rc::default();
+        measure(&[counted(MONOTONIC, &count)], 2, |_| {});
+        assert_eq!(count.get(), 4 * 16);
+    }
+
+    #[test]
+    fn a_fast_call_is_made_thousands_of_times_a_round() {
+        let idle = Call {
+            name: MONOTONIC,
+            run: Some(Box::new(|_| {})),
+            read_ns: None,
+        };
+        // An interruption makes a trial slow.
+        let most = (0..10).map(|_| calls_per_round(&idle)).max().unwrap();
+        assert!((1_000..=100_000).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn the_long_run_adds_the_times_of_its_turns() {
+        let calls = [counted(MONOTONIC, &Rc::default())];
+        let runs = long_run(&calls, 2 * TURN_CALLS, |_| {});
+        let monotonic = runs.iter().find(|run| run.clock == MONOTONIC).unwrap();
+        // Each turn takes 1 ms or more.
+        let total_s = monotonic.total_s.unwrap();
+        assert!(total_s >= 0.002, "{total_s}");
+    }
 }

@@ -256,4 +256,20 @@ mod tests {
         let mut names = clocks.iter().map(|call| call.name);
         assert!(names.all(|name| !name.starts_with("tickline::") && name != calls::GETPPID));
     }
+
+    #[test]
+    fn tables_name_who_answers() {
+        assert_eq!(ServedBy::Vdso.words(), "vDSO");
+        assert_eq!(ServedBy::SystemCall.words(), "system call");
+        assert_eq!(ServedBy::Nobody.words(), "nobody: SIGSEGV");
+    }
+
+    #[test]
+    fn the_filtered_process_is_told_its_first_clock() {
+        let first = |words: &[&str]| first_filtered_clock(words.iter().map(OsString::from));
+        assert_eq!(first(&["__served", "3"]), Some(3));
+        assert_eq!(first(&["__served"]), None);
+        assert_eq!(first(&["__served", "x"]), None);
+        assert_eq!(first(&["bench", "3"]), None);
+    }
 }

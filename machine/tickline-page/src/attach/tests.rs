@@ -138,3 +138,18 @@ fn a_reader_in_another_namespace_pauses() {
     in_page.pause();
     assert_eq!(scene.pauses.get(), 1);
 }
+
+/// A page of another time namespace has an offset.
+#[test]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
+fn a_reading_by_the_first_line_is_the_usual_reading() {
+    let scene = Scene::published();
+    let attached = scene.page.attach(&CONTEXT).unwrap();
+    let marks = [ProcessHighWater::new(), ProcessHighWater::new()];
+    let by_line = attached.monotonic_by_line(&scene, &marks[0]).unwrap();
+    let usual = attached.monotonic(&scene, &scene, &marks[1]);
+    assert!(usual.ns.abs_diff(by_line) < 1_000, "{by_line} {usual:?}");
+}

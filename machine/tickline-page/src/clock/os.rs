@@ -204,4 +204,43 @@ mod tests {
             "it would be a system call"
         );
     }
+
+    /// Unix time by std, ns.
+    fn std_unix_ns() -> i64 {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+        i64::try_from(since.as_nanos()).unwrap()
+    }
+
+    #[test]
+    fn the_unix_clock_is_that_of_std() {
+        let os = PageOs::new(Probes::Full, None);
+        let before_ns = std_unix_ns();
+        let ns = os.unix_ns();
+        assert!((before_ns..=std_unix_ns()).contains(&ns), "{ns}");
+    }
+
+    /// The coarse clock is the time of the last timer tick.
+    #[test]
+    fn the_coarse_clock_is_a_little_behind_where_there_is_a_vdso() {
+        let os = PageOs::new(Probes::Full, None);
+        assert_eq!(os.coarse_unix_ns().is_some(), os.has_coarse);
+        if let Some(coarse_ns) = os.coarse_unix_ns() {
+            let behind_ns = os.unix_ns() - coarse_ns;
+            assert!((0..60_000_000_000).contains(&behind_ns), "{behind_ns}");
+        }
+    }
+
+    #[test]
+    fn the_resolution_of_the_os_clock_is_a_nanosecond_or_more() {
+        assert!(os_resolution_ns() >= 1);
+    }
+
+    #[test]
+    fn the_kernels_rate_is_known_where_the_kernel_answers() {
+        // SAFETY: plain data, of which all zeros is a valid value.
+        let mut timex: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+        let state = unsafe { libc::adjtimex(&raw mut timex) };
+        assert_eq!(whole_rate_ppb().is_some(), state >= 0);
+    }
 }

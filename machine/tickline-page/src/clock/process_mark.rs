@@ -71,10 +71,10 @@ unsafe impl Sync for WipedMemory {}
 
 impl WipedMemory {
     fn map() -> Option<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
         // SAFETY: the kernel chooses an unused address for the new mapping.
         let start =
-            unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) };
+            unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, READ_WRITE, MapFlags::PRIVATE) };
         let memory = Self(NonNull::new(start.ok()?.cast())?);
         // SAFETY: the range is exactly this mapping, which holds nothing yet.
         let advised = unsafe {

@@ -242,7 +242,7 @@ mod tests {
     use tickline_core::gate::Reason;
 
     use super::*;
-    use crate::lease::Line;
+    use crate::lease::{LeaseStore as _, Line};
 
     fn bounds() -> OsBounds {
         os_bounds(&Bounds::default(), true)
@@ -356,5 +356,61 @@ mod tests {
         crate::page_file::switch_off(&folder.path().join("page")).expect("a page");
         publisher.maintain().expect("no error");
         assert_eq!(publisher.phase(), LeasePhase::Off);
+    }
+
+    #[test]
+    fn a_new_page_has_no_line_and_a_published_one_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        publisher.maintain().expect("the only writer");
+        for (phase, has_line) in [
+            (LeasePhase::NoLine, false),
+            (LeasePhase::FirstPublication, true),
+            (LeasePhase::Published, true),
+            (LeasePhase::Doubted, true),
+            (LeasePhase::Off, false),
+        ] {
+            let word = publisher.page.word();
+            let next = word.next(phase, word.first(), None);
+            assert!(publisher.page.try_swap(word, next));
+            publisher.writer = Writer::start(&publisher.page, WriterConfig::DEFAULT).unwrap();
+            // A writer that takes over an unfinished publication may change the phase.
+            if publisher.phase() == phase {
+                assert_eq!(publisher.has_line(), has_line, "{phase:?}");
+            }
+            assert_eq!(publisher.phase(), publisher.page.word().phase());
+        }
+    }
+
+    #[test]
+    fn a_publisher_whose_file_was_truncated_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        let page = std::fs::File::options()
+            .write(true)
+            .open(folder.path().join("page"));
+        page.unwrap().set_len(100).unwrap();
+        let error = publisher.maintain().unwrap_err().to_string();
+        assert!(
+            error.contains("the page has 100 bytes, not 4096"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_publisher_uses_the_sequences_that_its_thread_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(publisher) = publisher_in(folder.path()) else {
+            return;
+        };
+        assert_eq!(publisher.uses_rseq(), publisher.page.uses_rseq());
+        assert_eq!(
+            publisher.is_locked_in_memory(),
+            publisher.page.is_locked_in_memory()
+        );
     }
 }

@@ -129,10 +129,10 @@ impl OsBounds {
             least_ns,
         };
         let was_set_back = most_ns < before.least_ns.saturating_sub(SET_BACK_TOLERANCE_NS);
-        let was_set_forward = least_ns > before.offset_ns;
-        if before.offset_ns == UNIX_BY_OS || was_set_back || was_set_forward {
+        if before.offset_ns == UNIX_BY_OS || was_set_back {
             return fresh;
         }
+        // If the clock was set forward, both maxima are the new values.
         UnixOffset {
             offset_ns: before.offset_ns.max(most_ns),
             least_ns: before.least_ns.max(least_ns),
@@ -267,10 +267,12 @@ mod tests {
             unix.offset_ns, 1_450,
             "set back by so little that it may have been there"
         );
+        unix = bounds((-300, 100)).unix_after(unix);
+        assert_eq!(unix.offset_ns, 1_450, "set back by the tolerance");
         unix = bounds((-200, 90)).unix_after(unix);
         assert_eq!(unix.offset_ns, 90, "once more: it can't have been there");
         unix = bounds((200, 300)).unix_after(unix);
-        assert_eq!(unix.offset_ns, 300, "set forward");
+        assert_eq!((unix.offset_ns, unix.least_ns), (300, 200), "set forward");
         unix = bounds((-9_000, -8_900)).unix_after(unix);
         assert_eq!(unix.offset_ns, -8_900, "set back");
         assert_eq!(

@@ -96,7 +96,12 @@ pub(super) fn is_on_tmpfs(file: impl AsFd) -> bool {
 
 /// Reads the beginning of a file into `buffer`. Returns the bytes that were read.
 pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8]> {
-    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = openat(
+        CWD,
+        path,
+        OFlags::RDONLY.union(OFlags::CLOEXEC),
+        Mode::empty(),
+    )?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())
 }
@@ -179,5 +184,14 @@ mod tests {
             namespace_offset_ns(b"monotonic 9223372036854775807 0\n", "monotonic"),
             None
         );
+    }
+
+    /// The file systems of `/dev/shm` and `/proc` are the same on every Linux that has them.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no statfs")]
+    fn a_file_of_shared_memory_is_on_tmpfs_and_one_of_proc_is_not() {
+        let is_tmpfs = |path: &str| std::fs::File::open(path).map(is_on_tmpfs).ok();
+        assert_ne!(is_tmpfs("/dev/shm"), Some(false));
+        assert_ne!(is_tmpfs("/proc/self/status"), Some(true));
     }
 }

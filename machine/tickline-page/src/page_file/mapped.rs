@@ -13,6 +13,19 @@ use super::trust::{FileError, FileFacts, refused};
 use crate::BootContext;
 use crate::layout::{PAGE_BYTES, Page};
 
+/// The flags of every file that this crate opens by a page's path: no link is followed, a program
+/// that this process executes does not inherit the file, and a terminal of this name does not
+/// become the process's controlling terminal.
+pub(crate) const GUARDED: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
+
+/// The flags of a page's folder.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(GUARDED);
+
+/// The flags of a page's file. If a pipe has its name, the open must not block.
+const FILE: OFlags = OFlags::NONBLOCK.union(GUARDED);
+
 /// The path of a page: its folder, which is open, and its name in the folder.
 #[derive(Debug)]
 pub(crate) struct PagePath<'a> {
@@ -40,8 +53,7 @@ impl<'a> PagePath<'a> {
         while let Some(rest) = shorter(folder).filter(|rest| !rest.is_empty()) {
             folder = rest;
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(CWD, folder, flags, Mode::empty()).map_err(|error| match error {
+        let folder = openat(CWD, folder, FOLDER, Mode::empty()).map_err(|error| match error {
             Errno::NOTDIR => {
                 refused("its folder is a link, which is not followed, or no folder")(error)
             }
@@ -52,9 +64,7 @@ impl<'a> PagePath<'a> {
 
     /// Opens the page's file, without following a link, and checks that it is trusted.
     pub(crate) fn open(&self, access: OFlags) -> Result<(OwnedFd, FileFacts), FileError> {
-        // If a pipe has this name, the open must not block. If a terminal has it, the open must not
-        // make it the process's controlling terminal.
-        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = access.union(FILE);
         let file =
             openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
                 Errno::LOOP => FileError::SymbolicLink,

@@ -12,6 +12,7 @@ use super::names::{Callsite, FieldNumbers, Seen, push_name};
 use super::proto::{
     Begun, Bytes, annotation, clocks as clock, defaults, event, interned, packet, trace, track,
 };
+use crate::trace::cpu_times::{CPU_TIME, CpuTime};
 use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::{Kind, Record};
@@ -25,19 +26,30 @@ const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
 /// The field whose value is the name of an event.
 const MESSAGE: &str = "message";
 
+/// The sequence of the threads' CPU times. They are read after the records were taken, so in the
+/// sequence of a thread they would be ahead of its next records. No thread has this number.
+const OF_CPU_TIMES: u64 = u64::MAX;
+
+/// The time at which the clock of a sequence begins. By the readings of the clocks, the zero of
+/// `CLOCK_MONOTONIC` may be some us before that of the time since the boot, and Perfetto's viewer fails
+/// at a time below zero. Earlier records have a time of another clock.
+const FIRST_NS: u64 = 1_000_000_000;
+
 /// Encodes records as packets.
 pub(super) struct Encoder {
     pub(super) bytes: Bytes,
     process: u32,
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
-    /// By the number of the thread; 0 for requests and the process.
+    /// By the number of the thread; 0 for requests and the process, [`OF_CPU_TIMES`].
     sequences: HashMap<u64, Sequence, KeyedState>,
     /// By address.
     callsites: HashMap<usize, Rc<Callsite>, KeyedState>,
     names: FieldNumbers,
     /// The numbers of counters' tracks, by name.
     counters: HashMap<Box<str>, u64>,
+    /// The numbers of the tracks of the threads' CPU times, by the number of the thread.
+    cpu_times: HashMap<u64, u64, KeyedState>,
     tracks: SpanTracks,
     flows: u64,
 }
@@ -95,6 +107,7 @@ impl Encoder {
             callsites: HashMap::default(),
             names: FieldNumbers::default(),
             counters: HashMap::new(),
+            cpu_times: HashMap::default(),
             tracks: SpanTracks::default(),
             flows: 0,
         };
@@ -128,7 +141,7 @@ impl Encoder {
         };
         entry.insert(Sequence {
             id,
-            last_ns: 0,
+            last_ns: FIRST_NS,
             callsites: Seen::default(),
             names: Seen::default(),
         });
@@ -139,7 +152,7 @@ impl Encoder {
         bytes.number(packet::FIRST_PACKET_ON_SEQUENCE, 1);
         let defaults = bytes.begin(packet::DEFAULTS);
         bytes.number(defaults::TIMESTAMP_CLOCK_ID, clock::OF_SEQUENCE);
-        if thread != 0 {
+        if thread != 0 && thread != OF_CPU_TIMES {
             let of_events = bytes.begin(defaults::TRACK_EVENT);
             bytes.number(event::TRACK_UUID, default_track);
             bytes.end(of_events);
@@ -149,7 +162,7 @@ impl Encoder {
         for (id, is_incremental) in [(clock::OF_SEQUENCE, true), (clock::MONOTONIC, false)] {
             let reading = bytes.begin(clock::CLOCKS);
             bytes.number(clock::ID, id);
-            bytes.number(clock::TIMESTAMP, 0);
+            bytes.number(clock::TIMESTAMP, FIRST_NS);
             if is_incremental {
                 bytes.number(clock::IS_INCREMENTAL, 1);
             }
@@ -177,8 +190,8 @@ impl Encoder {
         bytes.end(packet);
     }
 
-    /// Adds a track below another.
-    fn add_track(&mut self, uuid: u64, above: u64, name: &str, is_counter: bool) {
+    /// Adds a track below another: for a counter, if it has a `unit`.
+    fn add_track(&mut self, uuid: u64, above: u64, name: &str, unit: Option<u64>) {
         let bytes = &mut self.bytes;
         let packet = bytes.begin(trace::PACKET);
         bytes.number(packet::SEQUENCE_ID, 1);
@@ -186,8 +199,11 @@ impl Encoder {
         bytes.number(track::UUID, uuid);
         bytes.number(track::PARENT_UUID, above);
         bytes.text(track::NAME, &[name]);
-        if is_counter {
+        if let Some(unit) = unit {
             let counter = bytes.begin(track::COUNTER);
+            if unit != track::NO_UNIT {
+                bytes.number(track::UNIT, unit);
+            }
             bytes.end(counter);
         }
         bytes.end(descriptor);
@@ -237,7 +253,7 @@ impl Encoder {
                 self.event(thread, &event);
             }
             Kind::AsyncBegin => {
-                let (place, above) = self.tracks.begin(record.id, record.parent, record.ns);
+                let (place, above) = self.tracks.begin(record);
                 let uuid = self.track(TrackKind::Span, place.track);
                 if let Some(above) = above {
                     let kind = if above == 0 {
@@ -246,7 +262,7 @@ impl Encoder {
                         TrackKind::Span
                     };
                     let name = callsite.map_or("?", |callsite| &callsite.name);
-                    self.add_track(uuid, self.track(kind, above), name, false);
+                    self.add_track(uuid, self.track(kind, above), name, None);
                 }
                 event.track = Some(uuid);
                 self.event(0, &event);
@@ -260,7 +276,7 @@ impl Encoder {
                 event.track = Some(self.track(TrackKind::Span, place.track));
                 let fields = mem::replace(&mut event.fields, Fields { bytes: &[] });
                 // A viewer ends the innermost slice of the track.
-                for _ in 0..lost {
+                for _ in lost {
                     self.event(0, &event);
                 }
                 event.fields = fields;
@@ -373,13 +389,44 @@ impl Encoder {
         let number = match self.counters.get(name) {
             Some(number) => *number,
             None => {
-                let number = self.counters.len() as u64 + 1;
-                self.counters.insert(name.into(), number);
                 let above = self.track(TrackKind::Process, 0);
-                self.add_track(self.track(TrackKind::Counter, number), above, name, true);
+                let number = self.add_counter(above, name, track::NO_UNIT);
+                self.counters.insert(name.into(), number);
                 number
             }
         };
+        self.counter_value(sequence, ns, number, value);
+    }
+
+    /// Adds a value of a thread's CPU time, and the counter's track below that of the thread if it
+    /// is new.
+    pub(super) fn cpu_time(&mut self, thread: u64, time: CpuTime) {
+        let number = match self.cpu_times.get(&thread) {
+            Some(number) => *number,
+            None => {
+                self.sequence(thread);
+                let above = self.track(TrackKind::Thread, self.sequences[&thread].id);
+                let number = self.add_counter(above, CPU_TIME, track::NANOSECONDS);
+                self.cpu_times.insert(thread, number);
+                number
+            }
+        };
+        self.counter_value(OF_CPU_TIMES, time.ns, number, Value::U64(time.cpu_ns));
+    }
+
+    /// Adds the track of a new counter, and returns the counter's number.
+    fn add_counter(&mut self, above: u64, name: &str, unit: u64) -> u64 {
+        let number = (self.counters.len() + self.cpu_times.len()) as u64 + 1;
+        self.add_track(
+            self.track(TrackKind::Counter, number),
+            above,
+            name,
+            Some(unit),
+        );
+        number
+    }
+
+    fn counter_value(&mut self, sequence: u64, ns: u64, number: u64, value: Value<'_>) {
         let track = self.track(TrackKind::Counter, number);
         self.sequence(sequence);
         let Some(sequence) = self.sequences.get_mut(&sequence) else {

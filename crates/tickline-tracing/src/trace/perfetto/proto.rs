@@ -150,6 +150,11 @@ pub(super) mod track {
     pub(crate) const PROCESS_NAME: u32 = 6;
     pub(crate) const TID: u32 = 2;
     pub(crate) const THREAD_NAME: u32 = 5;
+
+    /// In `COUNTER`, and its values.
+    pub(crate) const UNIT: u32 = 3;
+    pub(crate) const NO_UNIT: u64 = 0;
+    pub(crate) const NANOSECONDS: u64 = 1;
 }
 
 pub(super) mod event {

@@ -355,4 +355,24 @@ mod tests {
             assert_eq!(error.to_string(), ended_error().to_string());
         }
     }
+
+    /// Linux returns errors as -1 to -4095.
+    #[test]
+    fn a_system_call_returns_a_value_or_an_error() {
+        let result = |number: i64| {
+            syscall_result(number.cast_unsigned()).map_err(|error| error.raw_os_error())
+        };
+        assert_eq!(result(0), Ok(0));
+        assert_eq!(result(7), Ok(7));
+        assert_eq!(result(-1), Err(Some(1)));
+        assert_eq!(result(-4_095), Err(Some(4_095)));
+        assert_eq!(result(-4_096), Ok((-4_096_i64).cast_unsigned()));
+    }
+
+    #[test]
+    fn the_vdso_of_a_process_is_where_its_auxiliary_vector_says() {
+        // SAFETY: getauxval only reads a table of this process.
+        let own = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+        assert_eq!(vdso_address(Pid::this()).unwrap(), own);
+    }
 }

@@ -109,16 +109,25 @@ fn is_secure() -> bool {
 /// The file's own privileges, which a traced program would lose; `None` if it has none.
 fn privileges(file: &Path) -> Option<&'static str> {
     let metadata = fs::metadata(file).ok()?;
-    let mode = metadata.permissions().mode();
-    let other_user = mode & 0o4000 != 0 && metadata.uid() != rustix::process::geteuid().as_raw();
-    let other_group = mode & 0o2000 != 0 && metadata.gid() != rustix::process::getegid().as_raw();
-    if other_user || other_group {
+    let file_ids = (metadata.uid(), metadata.gid());
+    let own_ids = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    if changes_identity(metadata.permissions().mode(), file_ids, own_ids) {
         return Some("is set-user-id or set-group-id, and would lose that");
     }
     let mut capabilities = [0; 64];
     rustix::fs::getxattr(file, c"security.capability", &mut capabilities[..])
         .is_ok()
         .then_some("has capabilities of its own, and would lose them")
+}
+
+/// Whether a program of this mode, user and group runs as another user or group than `own`.
+fn changes_identity(mode: u32, (user, group): (u32, u32), own: (u32, u32)) -> bool {
+    let has_user = mode & 0o4000 != 0;
+    let has_group = mode & 0o2000 != 0;
+    has_user && user != own.0 || has_group && group != own.1
 }
 
 /// The first bytes of a file; none if the file is not regular.
@@ -180,5 +189,32 @@ mod tests {
             (found(b"#! \n/bin/sh"), found(b"\x7fELF"), found(b"")),
             (None, None, None)
         );
+    }
+
+    #[test]
+    fn a_program_changes_its_identity_by_its_bits_and_to_another_one_only() {
+        for (mode, file_ids, expected) in [
+            (0o755, (1, 2), false),
+            (0o4755, (1, 2), true),
+            (0o2755, (1, 2), true),
+            (0o6755, (7, 2), true),
+            (0o6755, (7, 8), false),
+            (0o4755, (7, 2), false),
+            (0o2755, (1, 8), false),
+        ] {
+            assert_eq!(
+                changes_identity(mode, file_ids, (7, 8)),
+                expected,
+                "{mode:o} {file_ids:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_of_this_user_has_no_privileges() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mode = std::fs::Permissions::from_mode(0o4755);
+        file.as_file().set_permissions(mode).unwrap();
+        assert_eq!(privileges(file.path()), None);
     }
 }

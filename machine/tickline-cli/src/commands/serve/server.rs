@@ -100,29 +100,144 @@ impl ServerLog<'_> {
         if phase == LeasePhase::Published && self.last_line.as_deref() == Some(phase.code()) {
             return;
         }
-        let text = match (phase, publisher.clock().status().state) {
-            (LeasePhase::Published, _) => phase.code().to_owned(),
-            (LeasePhase::FirstPublication, _) => return,
-            (phase, ClockState::Fallback(reason)) => format!("{}: {reason}", phase.code()),
+        let now = ServerState {
+            phase,
+            clock: publisher.clock().status().state,
+            waits_for_slew: publisher.waits_for_slew(),
+        };
+        let Some(text) = now.line(self.last_line.as_deref()) else {
+            return;
+        };
+        if self.last_line.as_ref() != Some(&text) {
+            self.line(&text);
+            self.last_line = Some(text);
+        }
+    }
+}
+
+/// What a line of the log is about.
+struct ServerState {
+    phase: LeasePhase,
+    clock: ClockState,
+    /// Whether the server waits until the kernel slews its clock more slowly.
+    waits_for_slew: bool,
+}
+
+impl ServerState {
+    /// The line for this state after `last_line`; `None` if the state needs none.
+    fn line(&self, last_line: Option<&str>) -> Option<String> {
+        let code = self.phase.code();
+        Some(match (self.phase, self.clock) {
+            (LeasePhase::Published, _) => code.to_owned(),
+            (LeasePhase::FirstPublication, _) => return None,
+            (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
             // The text is the same in both phases and at any rate, so one slew is one line.
-            _ if publisher.waits_for_slew() => {
+            _ if self.waits_for_slew => {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }
             // The clock is calibrating, or the server has not yet published its first line.
-            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast) if self.last_line.is_none() => {
-                return;
+            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast) if last_line.is_none() => {
+                return None;
             }
             (LeasePhase::Doubted, ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted) => {
                 "doubted: the OS clock is not where the line is".to_owned()
             }
             // The leases run out after a doubted line, or if the server gets no CPU for that long.
             (LeasePhase::NoLine, ClockState::Fast) => "no_line: the leases have run out".to_owned(),
-            (phase, state) => format!("{}: the clock is {state}", phase.code()),
+            (_, state) => format!("{code}: the clock is {state}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickline::Reason;
+
+    use super::*;
+
+    /// The line for this state. Some line came before.
+    fn line(phase: LeasePhase, clock: ClockState) -> Option<String> {
+        let state = ServerState {
+            phase,
+            clock,
+            waits_for_slew: false,
         };
-        if self.last_line.as_ref() != Some(&text) {
-            self.line(&text);
-            self.last_line = Some(text);
+        state.line(Some("published"))
+    }
+
+    #[test]
+    fn a_published_line_is_logged_whatever_the_clock() {
+        for clock in [ClockState::Fast, ClockState::Calibrating] {
+            let found = line(LeasePhase::Published, clock);
+            assert_eq!(found.as_deref(), Some("published"));
         }
+    }
+
+    #[test]
+    fn the_first_publication_is_not_logged_before_its_end() {
+        assert_eq!(line(LeasePhase::FirstPublication, ClockState::Fast), None);
+    }
+
+    #[test]
+    fn a_clock_that_calibrates_before_the_first_line_is_not_logged() {
+        for clock in [ClockState::Calibrating, ClockState::Fast] {
+            let start = ServerState {
+                phase: LeasePhase::NoLine,
+                clock,
+                waits_for_slew: false,
+            };
+            assert_eq!(start.line(None), None);
+        }
+    }
+
+    #[test]
+    fn a_page_without_a_line_says_why() {
+        let fallback = ClockState::Fallback(Reason::KernelRejected);
+        for (clock, expected) in [
+            (
+                ClockState::Fast,
+                "no_line: the leases have run out".to_owned(),
+            ),
+            (
+                ClockState::Calibrating,
+                format!("no_line: the clock is {}", ClockState::Calibrating),
+            ),
+            (fallback, format!("no_line: {}", Reason::KernelRejected)),
+        ] {
+            assert_eq!(line(LeasePhase::NoLine, clock), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_doubted_line_says_why() {
+        for (clock, expected) in [
+            (
+                ClockState::Fast,
+                "doubted: the OS clock is not where the line is".to_owned(),
+            ),
+            (
+                ClockState::Fallback(Reason::KernelRejected),
+                format!("doubted: {}", Reason::KernelRejected),
+            ),
+        ] {
+            assert_eq!(line(LeasePhase::Doubted, clock), Some(expected));
+        }
+    }
+
+    /// Symptom: a slew was a line of log for each phase.
+    #[test]
+    fn a_slew_is_the_same_line_in_each_phase() {
+        let slews = |phase| {
+            let state = ServerState {
+                phase,
+                clock: ClockState::Fast,
+                waits_for_slew: true,
+            };
+            state.line(None)
+        };
+        let found = slews(LeasePhase::NoLine).unwrap();
+        assert!(found.starts_with("not served: the kernel slews"), "{found}");
+        assert_eq!(slews(LeasePhase::Doubted), Some(found));
     }
 }

@@ -375,4 +375,217 @@ mod tests {
         // The brackets are narrow compared with the 20 ms between them.
         assert!(lead.rise_ppb > 500_000_000, "{} ppb", lead.rise_ppb);
     }
+
+    /// A page that a server keeps, without readers.
+    fn report() -> PageReport {
+        PageReport {
+            schema: "tickline-serve/1",
+            page: "/run/tickline/page.v1".to_owned(),
+            owner: 7,
+            server_pid: Some(42),
+            server_unknown: None,
+            phase: LeasePhase::Published,
+            switched_off: false,
+            serving: true,
+            generation: 2,
+            age_ns: Some(1_500_000_000),
+            lease_ns: Some(2_000_000_000),
+            lease_left_ns: Some(500_000_000),
+            lead_ns: Some(120),
+            unix_lead_ns: Some(140),
+            ahead_ns: Some(15),
+            rate_ppb: Some(0),
+            readers: Vec::new(),
+            readers_unknown: 0,
+            library_only: Vec::new(),
+            time_namespace: None,
+        }
+    }
+
+    /// The text, with one space between two words.
+    fn text_of(report: &PageReport) -> String {
+        let text = report.text();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn assert_says(report: &PageReport, part: &str) {
+        let text = text_of(report);
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+
+    #[test]
+    fn the_text_of_a_served_page_has_its_server_lease_and_lead() {
+        assert_eq!(
+            text_of(&report()),
+            "page /run/tickline/page.v1, of user 7 \
+             server process 42 \
+             phase published: programs take the time from the page \
+             lease 2.000 s; in use for 1.500 s; all leases end in 0.500 s \
+             lead at most 120 ns above the OS clock; Unix time at most 140 ns \
+             now 15 ns above it \
+             readers 0"
+        );
+    }
+
+    #[test]
+    fn leases_that_ended_say_how_long_ago() {
+        let ended = PageReport {
+            serving: false,
+            lease_left_ns: Some(-250_000_000),
+            ..report()
+        };
+        assert_says(&ended, "lease 2.000 s; all leases ended 0.250 s ago");
+    }
+
+    #[test]
+    fn a_page_that_is_not_served_has_no_lead() {
+        let ended = PageReport {
+            serving: false,
+            ..report()
+        };
+        assert!(!text_of(&ended).contains("at most"), "{}", text_of(&ended));
+    }
+
+    #[test]
+    fn unix_time_without_a_lead_comes_from_the_os() {
+        let without = PageReport {
+            unix_lead_ns: None,
+            ..report()
+        };
+        assert_says(
+            &without,
+            "at most 120 ns above the OS clock; Unix time comes from the OS",
+        );
+    }
+
+    #[test]
+    fn a_line_is_below_or_above_the_os_clock_now() {
+        for (ahead_ns, expected) in [
+            (-15, "now 15 ns below it"),
+            (0, "now 0 ns above it"),
+            (15, "now 15 ns above it"),
+        ] {
+            let report = PageReport {
+                ahead_ns: Some(ahead_ns),
+                ..report()
+            };
+            assert_says(&report, expected);
+        }
+    }
+
+    #[test]
+    fn a_fast_correction_of_the_rate_keeps_the_line_from_being_published() {
+        const PART: &str = "no line is published";
+        for (rate_ppb, is_fast) in [
+            (1_000_000, false),
+            (-1_000_000, false),
+            (1_000_001, true),
+            (-1_000_001, true),
+        ] {
+            let report = PageReport {
+                rate_ppb: Some(rate_ppb),
+                ..report()
+            };
+            assert_says(&report, &format!("the rate of its clock by {rate_ppb} ppb"));
+            assert_eq!(text_of(&report).contains(PART), is_fast, "{rate_ppb}");
+        }
+    }
+
+    #[test]
+    fn a_server_may_be_unknown_or_invisible() {
+        for (unknown, expected) in [
+            (Some("no right"), "server unknown: no right"),
+            (None, "server none is visible here"),
+        ] {
+            let report = PageReport {
+                server_pid: None,
+                server_unknown: unknown.map(str::to_owned),
+                ..report()
+            };
+            assert_says(&report, expected);
+        }
+    }
+
+    #[test]
+    fn processes_that_may_not_be_read_are_counted() {
+        for (readers_unknown, expected) in [
+            (1, "readers 0; 1 process may not be read"),
+            (2, "readers 0; 2 processes may not be read"),
+        ] {
+            let report = PageReport {
+                readers_unknown,
+                ..report()
+            };
+            assert_says(&report, expected);
+        }
+    }
+
+    /// A page with this many readers, and as many processes with the library only.
+    fn with_readers(count: u32) -> PageReport {
+        let reader = |pid| Reader {
+            pid,
+            name: "program".to_owned(),
+            by_library: pid != 1,
+        };
+        PageReport {
+            readers: (1..=count).map(reader).collect(),
+            library_only: (101..=100 + count).collect(),
+            ..report()
+        }
+    }
+
+    #[test]
+    fn a_reader_has_a_line_with_its_way_of_reading() {
+        assert_says(
+            &with_readers(2),
+            "readers 2 1 program, which reads the page itself 2 program with the library of tickline run, but not with this \
+             page: 101, 102",
+        );
+    }
+
+    #[test]
+    fn twelve_readers_are_shown_and_more_are_counted() {
+        let text = text_of(&with_readers(12));
+        assert!(!text.contains("more"), "{text}");
+        assert!(
+            text.contains("12 program") && text.contains("112"),
+            "{text}"
+        );
+        let text = text_of(&with_readers(14));
+        assert!(text.contains("12 program and 2 more with"), "{text}");
+        assert!(text.ends_with("112 and 2 more"), "{text}");
+    }
+
+    #[test]
+    fn the_meaning_of_a_phase_is_what_programs_do() {
+        for (phase, serving, switched_off, expected) in [
+            (LeasePhase::Off, false, true, "switched off, until"),
+            (LeasePhase::Off, false, false, "no server has published"),
+            (LeasePhase::NoLine, false, false, "there is no line"),
+            (
+                LeasePhase::FirstPublication,
+                false,
+                false,
+                "there is no line",
+            ),
+            (
+                LeasePhase::Published,
+                false,
+                false,
+                "the leases have run out",
+            ),
+            (LeasePhase::Doubted, false, false, "the leases have run out"),
+            (LeasePhase::Doubted, true, false, "the line may be wrong"),
+            (LeasePhase::Published, true, false, "programs take the time"),
+        ] {
+            let report = PageReport {
+                phase,
+                serving,
+                switched_off,
+                ..report()
+            };
+            let meaning = report.meaning();
+            assert!(meaning.starts_with(expected), "{meaning}");
+        }
+    }
 }

@@ -408,4 +408,14 @@ mod tests {
             "{text}"
         );
     }
+
+    #[test]
+    fn the_longest_cells_are_kept() {
+        let mut view = View::new(&[]);
+        let mut cells = view.longest.clone();
+        assert!(!view.widen(&cells));
+        cells[0].push('0');
+        assert!(view.widen(&cells));
+        assert_eq!(view.longest, cells);
+    }
 }

@@ -309,4 +309,63 @@ mod tests {
             assert!(text.starts_with(&says), "no {says} in {text}");
         }
     }
+
+    #[test]
+    fn without_lost_calls_none_are_named() {
+        let text = lines(WhoSummary {
+            counted_s: Some(2.0),
+            sampled_every: Some(1),
+            ..WhoSummary::default()
+        });
+        let counted = "Counted for 2.0 s; each call was sampled; this program is left out.";
+        assert!(text.contains(counted), "{text}");
+        assert!(!text.contains("dropped"), "{text}");
+    }
+
+    #[test]
+    fn as_many_callers_as_rows_are_all_shown() {
+        let many: Vec<_> = (1..=20).map(|pid| (pid, 1, 1)).collect();
+        let text = written(&many);
+        assert!(!text.contains("more rows"), "{text}");
+    }
+
+    #[test]
+    fn the_text_says_which_calls_are_not_seen() {
+        for (served_by, seen, expected) in [
+            (
+                "vdso",
+                0,
+                "The vDSO answers clock_gettime MONOTONIC here, and such calls are not seen.",
+            ),
+            (
+                "vdso",
+                1,
+                "The vDSO answers clock_gettime MONOTONIC here, and such calls are not seen: those above come from programs \
+                 that do not use the vDSO, or ask a clock that it does not answer.",
+            ),
+            (
+                "system_call",
+                0,
+                "A system call answers clock_gettime MONOTONIC here, so each such call is seen, but for those of 32-bit \
+                 programs on a 64-bit kernel.",
+            ),
+            (
+                "nobody",
+                0,
+                "Calls that the vDSO answers are no system calls, so tickline does not see them.",
+            ),
+        ] {
+            assert_eq!(unseen(&facts(served_by, "6.1.0"), seen), expected);
+        }
+    }
+
+    /// If nothing was counted, the machine's fix would gain nothing.
+    #[test]
+    fn without_a_cost_there_is_no_sentence_about_the_machine() {
+        let mut document = facts("system_call", "6.1.0");
+        document.diagnose();
+        document.who = Some(WhoSummary::default());
+        let text = text(&document);
+        assert!(!text.contains("The machine:"), "{text}");
+    }
 }

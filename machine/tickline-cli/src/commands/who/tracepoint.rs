@@ -255,4 +255,17 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             }
         }
     }
+
+    #[test]
+    fn an_obstacle_says_what_is_missing() {
+        for (obstacle, part) in [
+            (Obstacle::NotMounted, "is not mounted"),
+            (Obstacle::Denied, "root may, or CAP_PERFMON"),
+            (Obstacle::NotBuilt, "CONFIG_FTRACE_SYSCALLS"),
+            (Obstacle::Other("no memory".to_owned()), "no memory"),
+        ] {
+            let text = obstacle.to_string();
+            assert!(text.contains(part), "{text}");
+        }
+    }
 }

@@ -118,3 +118,20 @@ fn each_code_about_the_process_has_a_machine() {
         Code::Traced => good_machine().with(|facts| facts.machine.tracer_pid = Some(4711)),
     });
 }
+
+/// Less may be an interruption between the two calls.
+#[test]
+fn a_difference_of_up_to_a_second_is_no_faked_time() {
+    for (difference_ns, severity) in [
+        (1_000_000_000, Severity::Note),
+        (-1_000_000_000, Severity::Note),
+        (1_000_000_001, Severity::Wrong),
+    ] {
+        let machine = good_machine().with(|facts| {
+            facts.machine.clock_gettime_file = Some(FAKETIME.to_owned());
+            facts.machine.clock_gettime_difference_ns = Some(difference_ns);
+        });
+        let finding = machine.first("clock_interposed");
+        assert_eq!(finding.severity, severity, "{difference_ns}");
+    }
+}

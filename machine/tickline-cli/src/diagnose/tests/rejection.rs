@@ -1,8 +1,8 @@
 //! The kernel has rejected the TSC. Its log says why.
 
-use super::super::tsc::Code;
+use super::super::tsc::{Code, rejection_evidence};
 use super::given::{assert_each_found, good_machine, machine_on_hpet_without_tsc};
-use crate::document::Place;
+use crate::document::{Document, Place};
 
 const MARKED_FOR_SKEW: &str = "clocksource: timekeeping watchdog on CPU3: \
     Marking clocksource 'tsc' as unstable because the skew is too large:";
@@ -377,4 +377,19 @@ fn each_code_about_the_tsc_has_a_machine() {
         Code::WatchdogDelay => machine_on_hpet_without_tsc()
             .log(&["hpet read-back delay of 162520ns, attempt 4, marking unstable"]),
     });
+}
+
+/// The kernel moves a TSC that it has marked unstable to the end of its list.
+#[test]
+fn without_a_message_the_end_of_the_list_is_evidence() {
+    for (list, is_evidence) in [
+        ("hpet acpi_pm tsc", true),
+        ("hpet acpi_pm", false),
+        ("tsc hpet acpi_pm", false),
+    ] {
+        let mut facts = Document::default();
+        facts.machine.available_clocksources = Some(list.to_owned());
+        let evidence = rejection_evidence(&facts);
+        assert_eq!(!evidence.is_empty(), is_evidence, "{list}");
+    }
 }

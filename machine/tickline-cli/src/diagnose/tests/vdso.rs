@@ -116,3 +116,9 @@ fn on_32_bit_arm_a_slow_clocksource_removes_the_coarse_clock_too() {
     let machine = process_without_vdso().clocksource("timer0");
     machine.architecture("arm").only("clocksource_slow");
 }
+
+#[test]
+fn a_slow_call_has_the_command_that_counts_its_callers() {
+    let finding = good_machine().system_call_answers().only("vdso_unused");
+    assert_eq!(finding.who, Some("sudo tickline who"));
+}

@@ -124,3 +124,32 @@ fn a_disabled_clock_reads_the_os_clock_in_order_and_says_why() {
         admitted_counter().is_ok()
     );
 }
+
+/// Without a line, the readings are those of the OS clock.
+#[test]
+fn a_page_without_a_line_gives_the_times_of_the_os() {
+    let (_folder, path) = folder();
+    let _writer = LockedPageFile::create(&path).unwrap();
+    let clock = crate::open(&path).unwrap();
+    let os = PageOs::new(Probes::Full, admitted_counter().err());
+    let (before_ns, now, after_ns) = (os.monotonic_ns(), clock.now(), os.monotonic_ns());
+    assert!((before_ns..=after_ns).contains(&now.as_nanos().cast_signed()));
+    let (before_ns, now, after_ns) = (os.unix_ns(), clock.unix_now(), os.unix_ns());
+    assert!((before_ns..=after_ns).contains(&now.as_nanos().cast_signed()));
+}
+
+#[test]
+fn a_negative_time_is_0() {
+    assert_eq!(saturating_unsigned(-1), 0);
+    assert_eq!(saturating_unsigned(7), 7);
+}
+
+#[test]
+fn a_reading_keeps_the_programs_error_number() {
+    set_errno(Errno(7));
+    {
+        let _preserved = PreserveErrno(Errno(7));
+        set_errno(Errno(9));
+    }
+    assert_eq!(errno::errno(), Errno(7));
+}

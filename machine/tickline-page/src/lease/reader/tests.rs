@@ -426,3 +426,65 @@ impl ReaderOs for WithoutCoarse {
 fn a_system_has_no_coarse_unix_time_unless_it_says_so() {
     assert_eq!(WithoutCoarse.coarse_unix_ns(), None);
 }
+
+/// Which ticks a reader waits at, if its first publication has this deadline and longest wait.
+fn waits_at(ticks: u64, deadline_ticks: u64, wait: &mut WaitForFirstLine) -> bool {
+    let high_water = HighWater {
+        deadline_ticks,
+        wait_ticks: 10,
+        ..HighWater::NONE
+    };
+    wait.count_and_keep_waiting(LeaseWord::from_bits(2), ticks, &high_water)
+}
+
+#[test]
+fn rule_r7_a_reader_waits_before_the_deadline_by_at_most_the_longest_wait() {
+    let waits = |ticks| {
+        let mut wait = WaitForFirstLine::NEW;
+        waits_at(ticks, 100, &mut wait)
+    };
+    assert_eq!(
+        [89, 90, 99, 100, 101].map(waits),
+        [false, true, true, false, false]
+    );
+}
+
+#[test]
+fn rule_r7_a_later_deadline_does_not_prolong_the_wait() {
+    let mut wait = WaitForFirstLine::NEW;
+    assert!(waits_at(90, 100, &mut wait));
+    assert!(waits_at(100, 110, &mut wait), "the longest wait");
+    assert!(!waits_at(101, 110, &mut wait));
+}
+
+#[test]
+fn rule_r7_a_counter_that_stands_still_ends_the_wait() {
+    let mut wait = WaitForFirstLine::NEW;
+    for _ in 1..MAX_STILL_ATTEMPTS {
+        assert!(waits_at(95, 100, &mut wait));
+    }
+    assert!(!waits_at(95, 100, &mut wait));
+}
+
+#[test]
+fn rule_r7_an_attempt_at_another_tick_is_not_still() {
+    let mut wait = WaitForFirstLine::NEW;
+    for _ in 1..MAX_STILL_ATTEMPTS {
+        waits_at(95, 100, &mut wait);
+    }
+    assert!(waits_at(96, 100, &mut wait));
+    assert_eq!(wait.still_attempts, 1);
+}
+
+#[test]
+fn rule_r7_the_number_of_attempts_is_limited() {
+    let last = |attempts| {
+        let mut wait = WaitForFirstLine {
+            attempts,
+            ..WaitForFirstLine::NEW
+        };
+        waits_at(95, 100, &mut wait)
+    };
+    assert!(last(MAX_ATTEMPTS - 2));
+    assert!(!last(MAX_ATTEMPTS - 1));
+}

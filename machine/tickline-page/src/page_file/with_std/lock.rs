@@ -13,11 +13,13 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use super::error::{PageError, PageErrorCause};
-use crate::page_file::mapped::PagePath;
+use crate::page_file::mapped::{GUARDED, PagePath};
 use crate::page_file::trust::refused;
 
 /// Only the owner may open, and so lock, the file.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
+
+const LOCK_FLAGS: OFlags = OFlags::RDWR.union(OFlags::CREATE).union(GUARDED);
 
 /// A lock file, by device and inode, and the process that locked it: in a forked child, its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +66,7 @@ impl Lock {
                 process: Some(process),
             });
         }
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = openat(&path.folder, lock_name(path), flags, LOCK_MODE).map_err(failed())?;
+        let file = openat(&path.folder, lock_name(path), LOCK_FLAGS, LOCK_MODE).map_err(failed())?;
         // These checks come before the lock: no other user has the file open, or can open it.
         let found = fstat(&file).map_err(failed())?;
         if found.st_uid != geteuid().as_raw() {
@@ -130,11 +130,10 @@ pub fn writer_pid(path: &Path) -> Result<Option<u32>, PageError> {
         if let Some(process) = holder_here(&page_path, &held_locks) {
             return Ok(Some(process));
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         match openat(
             &page_path.folder,
             lock_name(&page_path),
-            flags,
+            OFlags::RDONLY.union(GUARDED),
             Mode::empty(),
         ) {
             Ok(lock) => Ok(holder_elsewhere(&lock)),

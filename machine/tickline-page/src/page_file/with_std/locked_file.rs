@@ -20,12 +20,18 @@ use crate::lease::{
     Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber,
     SwapResult,
 };
-use crate::page_file::mapped::{Mapping, PagePath};
+use crate::page_file::mapped::{GUARDED, Mapping, PagePath};
 use crate::page_file::trust::{FileError, FileFacts, refused};
 use crate::{BootContext, Counter, Header, WritablePage};
 
 /// All users may read the page; only its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
+
+/// The flags of a page's file that this process makes.
+const NEW_PAGE_FLAGS: OFlags = OFlags::RDWR
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(GUARDED);
 
 /// A mapping that this process may write to.
 #[derive(Debug)]
@@ -249,8 +255,8 @@ fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), PageErrorCause> 
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(failed()(error).into()),
     }
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(openat(&path.folder, &new_name, flags, PAGE_MODE).map_err(failed())?);
+    let file = openat(&path.folder, &new_name, NEW_PAGE_FLAGS, PAGE_MODE).map_err(failed())?;
+    let file = File::from(file);
     let made = (|| {
         // A write, not `ftruncate`: on a full disk it fails here, and not at a later store.
         // SAFETY: a page consists of integers, without padding (asserted in `layout.rs`).
