@@ -44,21 +44,26 @@ pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
         return None;
     }
     facts.avoidable_cost_ns()?;
+    let recommended = facts.machine.cloud.as_deref().and_then(hosts::recommended);
+    let fix = if recommended == Some(name) {
+        Fix::none("the cloud's provider recommends this clock")
+    } else {
+        shared_fixes::use_tsc(facts)
+    };
     let finding = Finding::note(
         Code::ParavirtualClockDearer,
         format!("the vDSO reads {name}, which takes longer than the TSC would"),
     )
     .seen(format!("current_clocksource is {name}"))
     .seen("available_clocksource has tsc")
-    .fix(shared_fixes::use_tsc(facts));
+    .fix(fix);
     Some(with_gain(finding, facts).seen_all(shared_fixes::provider(facts)))
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
 fn with_gain(finding: Finding, facts: &Document) -> Finding {
-    let steps = finding.fix.steps.as_ref();
-    let target = steps.and_then(|steps| steps.clocksource.as_deref());
+    let target = finding.fix.clocksource.as_deref();
     let reads_counter = match target.or(facts.clocksource()) {
         Some("xen") => facts.invariant() != Some(false),
         Some(name) => is_plain_counter(name),
@@ -109,8 +114,17 @@ fn slow_clocksource(clocksource: Option<&str>, facts: &Document) -> Finding {
     }
 }
 
+/// The CPU's own counter as a clocksource of Linux on PowerPC, s390, MIPS, LoongArch and SPARC
+/// (`arch/*/kernel/time.c`, `drivers/clocksource/mips-gic-timer.c`).
+const OTHER_COUNTERS: [&str; 7] = [
+    "timebase", "tod", "MIPS", "GIC", "Constant", "tick", "stick",
+];
+
 /// A slow clocksource on a machine that is not x86 and offers no better clocksource.
 fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
+    if OTHER_COUNTERS.contains(&name) {
+        return vdso_unused(name, facts);
+    }
     // Before ARMv7, Linux lets programs read no processor's counter.
     let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
     let fix = if cpu.contains("ARMv6") {
@@ -118,9 +132,12 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
             "a processor of ARMv6, such as that of the first Raspberry Pi, has no counter that \
              programs may read",
         )
-    } else {
+    } else if is_arm_or_riscv(facts) {
         "describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it"
             .into()
+    } else {
+        Fix::from("use a kernel whose vDSO reads the CPU's own counter")
+            .then_fix("", shared_fixes::see_offer())
     };
     Finding::slow(
         Code::ClocksourceSlow,
@@ -128,6 +145,17 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
     )
     .seen(format!("current_clocksource is {name}"))
     .fix(fix)
+}
+
+/// Whether the machine is Arm or RISC-V. If the architecture was not recorded, the clocksource
+/// decides.
+fn is_arm_or_riscv(facts: &Document) -> bool {
+    match facts.machine.architecture.as_deref() {
+        Some(name) => ["arm", "aarch64", "riscv"]
+            .iter()
+            .any(|start| name.starts_with(start)),
+        None => facts.lists("arch_sys_counter") || facts.lists("riscv_clocksource"),
+    }
 }
 
 /// The finding that the clocksource's name is unreadable, although no clock is slow.
@@ -235,10 +263,10 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
         format!("the kernel keeps time with {name}, which the vDSO can read, but does not here"),
     )
     .seen(format!("current_clocksource is {name}"));
-    let erratum = if facts.is_x86() {
-        ""
+    let erratum = if name == "arch_sys_counter" {
+        ", or a counter with an erratum (dmesg | grep -i erratum)"
     } else {
-        ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)"
+        ""
     };
     let old_kernel = format!("a kernel too old for its vDSO to read that clocksource{erratum}");
     // The vDSO answers the coarse clock, so the process uses the vDSO.
@@ -249,7 +277,7 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     }
     finding
         .seen_all(mapping(facts))
-        .fix(Fix::from(LOOK_BETWEEN).then(old_kernel))
+        .fix(Fix::from(LOOK_BETWEEN).or(format!("or for {old_kernel}")))
 }
 
 /// Whether the kernel has mapped its vDSO, in words.

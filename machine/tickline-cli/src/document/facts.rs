@@ -44,6 +44,12 @@ pub(crate) fn is_counter(name: &str) -> bool {
         )
 }
 
+/// Whether this clocksource has the counter's differences between CPUs: the counter itself, or a
+/// hypervisor's clock, which is computed from it.
+pub(crate) fn is_computed_from_counter(name: &str) -> bool {
+    is_counter(name) || matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen)
+}
+
 /// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
 /// the timer tick.
 pub(crate) fn is_slow(name: &str) -> bool {
@@ -200,6 +206,32 @@ impl Document {
 
     pub(crate) fn hypervisor(&self) -> &str {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
+    }
+
+    /// Whether the machine is the guest of a hypervisor, known or not; `None` if that is unknown.
+    pub(crate) fn is_guest(&self) -> Option<bool> {
+        let machine = &self.machine;
+        let by_cpuid = machine.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
+        match machine.hypervisor.as_deref() {
+            Some("none") => return Some(by_cpuid == Some(true)),
+            Some(_) => return Some(true),
+            None => {}
+        }
+        let log = machine.kernel_log.as_deref().unwrap_or_default();
+        let by_log = log
+            .iter()
+            .any(|line| line.to_lowercase().contains("hypervisor detected"));
+        if by_log || self.host_clock().is_some() {
+            return Some(true);
+        }
+        by_cpuid
+    }
+
+    /// The clocksource, if the host states its rate to the guest.
+    pub(crate) fn host_clock(&self) -> Option<&str> {
+        self.clocksource().filter(|name| {
+            self.paravirtual_clock().is_some() || name.starts_with("hyperv_clocksource")
+        })
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
