@@ -72,7 +72,7 @@ fn with_gain(finding: Finding, facts: &Document) -> Finding {
     let Some((now_ns, then_ns)) = facts.avoidable_cost_ns() else {
         return finding;
     };
-    if !finding.leads_to_tsc && !reads_counter {
+    if !finding.leads_to_tsc && !reads_counter && !finding.fix.is_none {
         return finding;
     }
     let mut finding = finding.seen(format!(
@@ -169,7 +169,7 @@ fn unknown_clocksource(facts: &Document) -> Option<Finding> {
         "the name of the kernel's clocksource is unreadable",
     )
     .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
-    .fix(UNMASK);
+    .fix(unmask(facts));
     if let Some((clock, ServedBy::Vdso)) = facts.precise_served_by() {
         finding = finding.seen(format!("the vDSO answers {clock} all the same"));
     }
@@ -186,12 +186,18 @@ fn unreadable_and_slow(facts: &Document) -> Finding {
     };
     Finding::slow(Code::ClocksourceUnknown, what)
         .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
-        .fix(UNMASK)
+        .fix(unmask(facts))
 }
 
 /// Makes the clocksource's name readable.
-const UNMASK: &str = "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs \
-    /sys), or run tickline outside of the container";
+fn unmask(facts: &Document) -> &'static str {
+    if facts.hypervisor() == "gvisor" {
+        "run tickline on the host: gVisor shows no clocksource"
+    } else {
+        "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs /sys), or run \
+         tickline outside of the container"
+    }
+}
 
 /// The finding that the process does not use the vDSO. `None` if the vDSO answers the coarse clock.
 fn vdso_bypassed(facts: &Document) -> Option<Finding> {
@@ -265,6 +271,8 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     .seen(format!("current_clocksource is {name}"));
     let erratum = if name == "arch_sys_counter" {
         ", or a counter with an erratum (dmesg | grep -i erratum)"
+    } else if OTHER_COUNTERS.contains(&name) {
+        ", or a processor whose counter programs may not read"
     } else {
         ""
     };
@@ -329,7 +337,10 @@ fn kvm_clock(facts: &Document) -> Finding {
         .unwrap_or_default();
     finding.fix(
         host.then("the host's kernel must not have marked its TSC unstable")
-            .then("after that the guest may use tsc itself"),
+            .then(
+                "after that the guest may use tsc itself, if the host never suspends it, saves and \
+                 restores it, starts it from a snapshot, or migrates it",
+            ),
     )
 }
 
@@ -470,8 +481,9 @@ impl Explained for Code {
                   (note).",
                 text: "After each reading the vDSO must check whether the hypervisor has changed the \
                parameters. The kernel accepts tsc as well. Switch only if calls for the time \
-               matter, and the machine stays on its host: kvm-clock survives a move to a host \
-               with another frequency, tsc does not always. Some clouds recommend one of the two; \
+               matter, and the host never suspends the guest, saves and restores it, starts it \
+               from a snapshot, or migrates it: the host moves kvm-clock on, but with tsc the \
+               guest keeps the old time, runs at another rate, or does not resume. Some clouds recommend one of the two; \
                the doctor then says which one.",
                 more: &[],
             },
@@ -496,8 +508,10 @@ impl Explained for Code {
             Self::XenClocksource => Explanation {
                 code: "xen_clocksource",
                 summary: "The vDSO can't read Xen's clock here (slow).",
-                text: "Each call for the time is a system call. If the kernel accepts tsc, use tsc: AWS \
-               recommends it for its instances on Xen. If Xen shows no invariant TSC, change the \
+                text: "Each call for the time is a system call. If the kernel accepts tsc, AWS \
+               recommends it for its instances on Xen. Elsewhere, first decide whether the host \
+               suspends the guest, saves and restores it, or migrates it: with tsc it then keeps \
+               the old time, or does not resume (Qubes OS). If Xen shows no invariant TSC, change the \
                domain's configuration (`nomigrate=1`), or take another type of instance.",
                 more: &[],
             },

@@ -31,10 +31,17 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
             Some(timer) => shared_fixes::switch_to(timer, facts).then_fix("then ", host),
             None => host,
         };
+        let kernel = if facts.hypervisor() == "gvisor" {
+            "gVisor"
+        } else {
+            "the kernel"
+        };
         Finding::wrong(
             Code::CountersUnsynchronised,
-            "the counters of two CPUs differ, and the kernel keeps time with them: threads see \
-             time step back",
+            format!(
+                "the counters of two CPUs differ, and {kernel} keeps time with them: threads see \
+                 time step back"
+            ),
         )
         .fix(fix)
     } else {

@@ -2,7 +2,7 @@
 //! of the host and one of this machine.
 
 use super::{hosts, steps};
-use crate::document::{Document, Fix};
+use crate::document::{Document, Fix, Steps};
 use crate::machine::CLOCKSOURCE;
 
 /// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
@@ -42,7 +42,21 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
 
 /// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
 /// and QubesOS/qubes-core-admin#545 (Xen), e2b-dev/infra#638 (Firecracker).
-const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and     restores it, starts it from a snapshot, or migrates it: with tsc the guest then keeps the old     time until NTP corrects it, runs at another rate, or does not resume";
+const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and restores it, starts it from \
+     a snapshot, or migrates it: with tsc the guest then keeps the old time until NTP corrects it, \
+     runs at another rate, or does not resume";
+
+/// Puts before a fix that leads to the TSC what the host may do to a guest.
+fn after_decision(fix: Fix, facts: &Document) -> Fix {
+    if facts.is_guest() != Some(true) && facts.host_clock().is_none() {
+        return fix;
+    }
+    let mut fix = fix.after(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
+    if let Some(steps) = &mut fix.steps {
+        steps.caution = Some(GUEST_ON_TSC.to_owned());
+    }
+    fix
+}
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
 /// come first. If CPUID does not call the TSC invariant, its rate may vary, which one comparison of
@@ -94,12 +108,7 @@ fn checked_switch_to_tsc(facts: &Document) -> Fix {
         let checks = checks.join(", and ");
         switch = switch.after(format!("check first {checks}"), "then: ");
     }
-    if facts.is_guest() == Some(true) || facts.host_clock().is_some() {
-        switch = switch.after(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
-        if let Some(steps) = &mut switch.steps {
-            steps.caution = Some(GUEST_ON_TSC.to_owned());
-        }
-    }
+    switch = after_decision(switch, facts);
     if is_invariant {
         return switch;
     }
@@ -146,7 +155,9 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
         _ => "kernel 3.3 or later".to_owned(),
     };
     // `Documentation/admin-guide/kernel-parameters.txt`
-    format!("boot with tsc=reliable clocksource=tsc ({kernel}), {RELIABLE_ONLY_WHERE}").into()
+    let parameters =
+        format!("boot with tsc=reliable clocksource=tsc ({kernel}), {RELIABLE_ONLY_WHERE}");
+    after_decision(parameters.into(), facts)
 }
 
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
@@ -158,16 +169,19 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
     let newer = "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which leaves the \
         kernel's comparison of the CPUs' counters at boot in force";
     match facts.is_kernel_at_least(5, 2) {
-        Some(true) => newer.into(),
+        Some(true) => after_decision(newer.into(), facts),
         Some(false) => trust_tsc(facts),
-        None => Fix::from(newer).or(format!(
-            "on an older kernel, boot with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
-        )),
+        None => {
+            let older = format!(
+                "on an older kernel, boot with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
+            );
+            after_decision(Fix::from(newer).or(older), facts)
+        }
     }
 }
 
 /// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
-/// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.10, commit
+/// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
 /// bd35c77e32e4).
 fn state_frequency(facts: &Document) -> Fix {
     let khz = match facts.clock.frequency_hz {
@@ -176,10 +190,10 @@ fn state_frequency(facts: &Document) -> Fix {
             .to_owned(),
     };
     let kernel = match facts.machine.kernel.as_deref() {
-        Some(older) if facts.is_kernel_at_least(5, 10) == Some(false) => {
-            format!("with a kernel 5.10 or later: this one is {older}")
+        Some(older) if facts.is_kernel_at_least(5, 8) == Some(false) => {
+            format!("with a kernel 5.8 or later: this one is {older}")
         }
-        _ => "kernel 5.10 or later".to_owned(),
+        _ => "kernel 5.8 or later".to_owned(),
     };
     let fix = Fix::from(format!(
         "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
@@ -227,7 +241,9 @@ pub(super) fn check_tsc(facts: &Document) -> Fix {
 /// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`).
 pub(super) fn has_stopping_hpet(facts: &Document) -> bool {
     const GEMINI_LAKE: [&str; 6] = ["J4005", "J4105", "J5005", "N4000", "N4100", "N5000"];
-    if facts.is_guest() == Some(true) || facts.is_kernel_at_least(5, 16) != Some(false) {
+    let is_used =
+        facts.has_parameter("hpet=force") || facts.is_kernel_at_least(5, 16) == Some(false);
+    if facts.is_guest() == Some(true) || !is_used {
         return false;
     }
     let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
@@ -251,8 +267,28 @@ pub(super) fn has_stopping_hpet(facts: &Document) -> bool {
 }
 
 /// The fix for an hpet that stops: the kernel then keeps time with the TSC, and checks it by
-/// acpi_pm.
+/// acpi_pm. Until the restart, acpi_pm keeps the time right.
 pub(super) fn without_hpet(facts: &Document) -> Fix {
+    let fix = without_hpet_from_the_start(facts);
+    if !facts.lists("acpi_pm") {
+        return fix;
+    }
+    let kept = fix.steps.clone().unwrap_or_default();
+    let steps = steps::switch("acpi_pm", facts).map(|now| Steps {
+        keep: kept.keep,
+        undo_keep: kept.undo_keep,
+        ..now
+    });
+    Fix::from(steps::switch_command("acpi_pm"))
+        .then_fix("then ", fix)
+        .with_steps(steps)
+}
+
+fn without_hpet_from_the_start(facts: &Document) -> Fix {
+    if facts.has_parameter("hpet=force") {
+        return Fix::from("take `hpet=force` off the kernel's command line")
+            .with_steps(steps::remove_parameter("hpet=force"));
+    }
     let kernel = facts.machine.kernel.as_deref().unwrap_or("unknown");
     let later = if facts.is_kernel_at_least(5, 4) == Some(false) {
         "from 5.4 for Coffee Lake, from 5.16 for every processor with this fault"
@@ -280,7 +316,8 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
     } else {
         None
     };
-    Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps)
+    let fix = Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps);
+    after_decision(fix, facts)
 }
 
 /// The fix on the host, or the fix in the kernel. If the TSC is not invariant, only the host can
@@ -360,7 +397,8 @@ mod tests {
             });
             host_fix_or(trust_tsc, &facts).text()
         });
-        assert!(either.contains("or boot with tsc=reliable"), "{either}");
+        assert!(either.contains("; or decide first"), "{either}");
+        assert!(either.contains("boot with tsc=reliable"), "{either}");
         assert!(host.starts_with("on the host: start QEMU"), "{host}");
         assert!(!host.contains("by CPUID"), "{host}");
     }

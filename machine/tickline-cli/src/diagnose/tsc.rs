@@ -165,6 +165,19 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
     let Some(offer) = offer(facts) else {
         return offer_unknown(name, fix, facts);
     };
+    let failures = facts.failed_calibrations();
+    if !failures.is_empty() {
+        return Finding::slow(
+            Code::Missing,
+            format!(
+                "the kernel could not find out the TSC's frequency, and keeps time with {name}"
+            ),
+        )
+        .seen(format!("current_clocksource is {name}"))
+        .seen(offer)
+        .seen_all(failures)
+        .fix(fix);
+    }
     let finding = if is_listed {
         Finding::slow(
             Code::Unstable,

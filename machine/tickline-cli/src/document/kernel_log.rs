@@ -131,20 +131,35 @@ fn messages(log: &[String], cause: Cause) -> Vec<String> {
     found
 }
 
-/// Whether the kernel has found out no frequency of the TSC (`determine_cpu_tsc_frequencies` and
+/// The messages that the kernel has found out no frequency of the TSC (`determine_cpu_tsc_frequencies` and
 /// `pit_hpet_ptimer_calibrate_cpu` in `arch/x86/kernel/tsc.c`).
-fn lacks_frequency(log: &[String]) -> bool {
-    let has = |words: &str| log.iter().any(|line| line.contains(words));
-    let has_failed = has("HPET/PMTIMER calibration failed") || has("No reference (HPET/PMTIMER)");
-    let has_found = has("MHz processor") || has("MHz TSC");
-    has("could not calculate TSC khz") || has_failed && !has_found
+fn failed_calibrations(log: &[String]) -> Vec<String> {
+    let has = |line: &String, words: &[&str]| words.iter().any(|part| line.contains(part));
+    if log
+        .iter()
+        .any(|line| has(line, &["MHz processor", "MHz TSC"]))
+    {
+        return Vec::new();
+    }
+    let failures = [
+        "HPET/PMTIMER calibration failed",
+        "No reference (HPET/PMTIMER)",
+        "could not calculate TSC khz",
+    ];
+    let lines = log.iter().filter(|line| has(line, &failures));
+    lines.cloned().collect()
 }
 
 impl Document {
+    /// The kernel's messages that it has found out no frequency of the TSC; none if it has.
+    pub(crate) fn failed_calibrations(&self) -> Vec<String> {
+        let log = self.machine.kernel_log.as_deref();
+        log.map(failed_calibrations).unwrap_or_default()
+    }
+
     /// Whether the kernel's log says that the kernel has found out no frequency of the TSC.
     pub(crate) fn lacks_tsc_frequency(&self) -> bool {
-        let log = self.machine.kernel_log.as_deref();
-        log.is_some_and(lacks_frequency)
+        !self.failed_calibrations().is_empty()
     }
 
     /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm. The
