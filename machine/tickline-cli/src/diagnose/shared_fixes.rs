@@ -358,7 +358,12 @@ pub(super) fn host_fix(facts: &Document) -> Option<Fix> {
 
 /// The cloud provider's own recommendation; `None` outside of the known clouds.
 pub(super) fn provider(facts: &Document) -> Option<String> {
-    let advice = hosts::advice(facts.machine.cloud.as_deref()?)?;
+    let cloud = facts.machine.cloud.as_deref()?;
+    // The finding about the counters forbids this clock.
+    if hosts::recommended(cloud) == Some("tsc") && facts.are_unsynchronised() {
+        return None;
+    }
+    let advice = hosts::advice(cloud)?;
     Some(advice.to_owned())
 }
 

@@ -210,7 +210,16 @@ impl Document {
 
     /// Whether the machine is the guest of a hypervisor, known or not; `None` if that is unknown.
     pub(crate) fn is_guest(&self) -> Option<bool> {
+        /// Words in the vendor and product that the firmware of hypervisors names, some of which hide
+        /// from CPUID.
+        const PRODUCTS: [&str; 7] = [
+            "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
+        ];
         let machine = &self.machine;
+        let product = machine.product.as_deref().unwrap_or_default();
+        if PRODUCTS.iter().any(|word| product.contains(word)) {
+            return Some(true);
+        }
         let by_cpuid = machine.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
         match machine.hypervisor.as_deref() {
             Some("none") => return Some(by_cpuid == Some(true)),

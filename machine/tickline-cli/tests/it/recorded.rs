@@ -466,7 +466,7 @@ fn the_table_of_recorded_machines_is_up_to_date() {
     const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/machines.md");
     /// The folder of the facts as the table links to it.
     const FACTS: &str = "../tickline-cli/tests/facts";
-    const HEAD: &str = "|---|---|---|---|\n";
+    const HEAD: &str = "|---|---|---|---|---|\n";
     let row = |machine: &Recorded| {
         let Recorded { name, .. } = machine;
         let facts = facts(name);
@@ -474,7 +474,9 @@ fn the_table_of_recorded_machines_is_up_to_date() {
         let [code, check] = [&doctor, &output(&["--check"], &facts)]
             .map(|output| output.status.code().expect("an exit code"));
         let result = first_line(&text(&doctor.stdout));
-        format!("| [`{name}`]({FACTS}/{name}.json) | {result} | {code} | {check} |\n")
+        let recorded: Value = serde_json::from_str(&facts).unwrap();
+        let source = recorded["source"].as_str().unwrap().replace('|', "\\|");
+        format!("| [`{name}`]({FACTS}/{name}.json) | {result} | {code} | {check} | {source} |\n")
     };
     let rows: String = MACHINES.iter().map(row).collect();
     let stored = fs::read_to_string(TABLE).unwrap();

@@ -558,3 +558,28 @@ fn a_kernel_without_the_tscs_frequency_is_told_it() {
     let machine = guest_without_tsc("bhyve").log(&[no_reference, found]);
     machine.first("tsc_missing").fix_lacks("tsc_early_khz");
 }
+
+/// A hypervisor may hide from CPUID, but its firmware has a name.
+#[test]
+fn a_product_of_a_hypervisor_is_a_guest() {
+    let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
+    let machine = machine_on_hpet_without_tsc().log(&[warp]);
+    machine
+        .clone()
+        .product("Dell Inc. PowerEdge R640")
+        .first("tsc_warp")
+        .fix_has("BIOS");
+    machine
+        .product("QEMU Standard PC (Q35 + ICH9, 2009)")
+        .no_fix_says("BIOS");
+}
+
+/// Symptom: on counters that differ, "AWS recommends tsc" beside "none: the counters are
+/// unsynchronised".
+#[test]
+fn the_recommendation_of_tsc_is_no_evidence_on_unsynchronised_counters() {
+    let machine = guest_on("xen").cloud("ec2_xen").counters_differ();
+    machine
+        .finding("xen_clocksource")
+        .does_not_show("AWS recommends tsc");
+}
