@@ -25,12 +25,13 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
+use tickline_core::cell::LineCell;
 use tickline_core::cell::StateCell;
+use tickline_core::control::{Cadence, Config, Control};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::Event;
-use tickline_core::{
-    Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock,
-};
+use tickline_core::shared::SharedClock;
 use tickline_observe::{Count, monotonic_ns};
 
 /// The rate by which the reference is bent to either side, ppm. Two bends in opposite directions

@@ -1,4 +1,5 @@
-//! The shared parts of the measurements. Each program prints one measurement as JSON:
+//! The shared parts of the measurements. Each program prints one measurement as JSON, except
+//! `under_load`:
 //!
 //! | program | measures |
 //! |---|---|
@@ -9,11 +10,12 @@
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
 //! | `traces` | CPU time and bytes of a record in a trace file, by tickline-tracing and others |
 //! | `soak` | no cost; it searches for backward steps, wrong bounds and growth while all operations run at once (`cargo xtask soak`) |
+//! | `under_load` | what criterion with each of its clocks, and divan, say about a routine on busy CPUs; it prints a table, after criterion's lines |
 //! | `startup` | each clock in fresh processes: first call, first reading, time until the counter serves |
 //!
 //! A program watches the clocks for a minute (`drift`, `accuracy`, `order`), unless `--secs` says
-//! otherwise; its report says for how long. `cargo xtask record` runs all except `soak`, for the
-//! times that its own source states, and stores their output in `benches/record/`.
+//! otherwise; its report says for how long. `cargo xtask record` runs all except `soak` and
+//! `under_load`, for the times that its own source states, and stores their output in `benches/record/`.
 
 pub mod args;
 pub mod clocks;

@@ -8,7 +8,8 @@
 use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
-use tickline_core::cell::{LineCell, Slope, StateCell};
+use tickline_core::cell::{LineCell, StateCell};
+use tickline_core::line::Slope;
 use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};

@@ -25,6 +25,7 @@ mod size;
 mod soak;
 mod step;
 mod targets;
+mod verdicts;
 mod vm;
 #[cfg(test)]
 mod wings;
@@ -68,6 +69,9 @@ enum Command {
     Soak(soak::Arguments),
     /// Checks which parts compile and run on each target
     Targets(targets::Arguments),
+    /// Counts how often `--against` and `compare` of tickline-criterion call equal builds and closures
+    /// different, and slower ones slower
+    Verdicts(verdicts::Arguments),
     /// Boots real kernels with bad clocks, in guests under QEMU's emulation
     Vm(vm::Arguments),
 }
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Size => size::run(),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Targets(arguments) => targets::run(&arguments),
+        Command::Verdicts(arguments) => verdicts::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
     };
     match done {

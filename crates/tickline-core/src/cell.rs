@@ -29,14 +29,11 @@
 //!
 //! All that a reading without bounds loads is in one cache line.
 
+use crate::line::{Line, Slope};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
 use crate::state::{AtomicState, LineState};
-use crate::units::ticks_between;
-
-pub use crate::line::{Line, Slope};
-pub use crate::state::native::has_atomics;
-pub use crate::units::FixedNs;
+use crate::units::{FixedNs, ticks_between};
 
 /// A state, and the ticks for which its line may be used, as loaded from a cell or to be published.
 ///
@@ -44,7 +41,8 @@ pub use crate::units::FixedNs;
 /// this state has succeeded.
 ///
 /// ```
-/// use tickline_core::{LineCell, SharedClock, cell::StateCell};
+/// use tickline_core::cell::{LineCell, StateCell};
+/// use tickline_core::shared::SharedClock;
 ///
 /// /// The time for which the fast path may still use the clock's line at `ticks`, ns.
 /// fn left_ns(clock: &SharedClock, ticks: u64) -> Option<i64> {
@@ -104,14 +102,18 @@ impl WindowedState {
 }
 
 /// The bounds between which the reference must be, and the offset of Unix time. They are published
-/// with each line. Bounds from a slot start where the line does.
+/// with each line.
+///
+/// Those of a slot start at the same tick as the slot's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// The reference is not below this line.
     pub lower: Line,
     /// The reference is not above this line, which starts at the same tick as `lower`.
     pub upper: Line,
-    /// Unix time minus the line, ns.
+    /// The reference's Unix time minus its monotonic time, ns, as estimated. At a tick, Unix time is
+    /// at least `lower.at(tick) + unix_offset_ns - unix_bound_ns`, and at most
+    /// `upper.at(tick) + unix_offset_ns + unix_bound_ns`.
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_bound_ns: u64,
@@ -215,7 +217,10 @@ pub(crate) struct Evidence {
 /// ```
 /// use core::cell::Cell;
 /// use tickline_core::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
-/// use tickline_core::{Counter, Reference, SharedClock, state::LineState};
+/// use tickline_core::counter::Counter;
+/// use tickline_core::reference::Reference;
+/// use tickline_core::shared::SharedClock;
+/// use tickline_core::state::LineState;
 ///
 /// /// Counts the swaps of the state.
 /// #[derive(Default)]
@@ -505,9 +510,11 @@ impl LineCell {
     /// A cell without a line, whose readings are not below `high_water_ns`.
     ///
     /// ```
-    /// # use tickline_core::{LineCell, Reference, SharedClock};
+    /// # use tickline_core::cell::LineCell;
+    /// # use tickline_core::reference::Reference;
+    /// # use tickline_core::shared::SharedClock;
     /// # struct Machine;
-    /// # impl tickline_core::Counter for Machine {
+    /// # impl tickline_core::counter::Counter for Machine {
     /// #     fn now(&self) -> u64 { 5_000 }
     /// #     fn barrier(&self) {}
     /// # }

@@ -1,11 +1,13 @@
 //! The kernel's clocksources: their names, the kernel's list of them, and their resolutions.
 
+use core::ffi::CStr;
+
 use crate::reference::{ReferenceKind, Resolutions};
 
 /// The kernel's clock: the counter or timer with which it keeps time.
 ///
 /// ```
-/// use tickline_core::gate::Clocksource;
+/// use tickline_core::clocksource::Clocksource;
 ///
 /// assert_eq!(Clocksource::from_name(b"arch_sys_counter\n"), Clocksource::ArchSysCounter);
 /// ```
@@ -39,6 +41,24 @@ pub enum Clocksource {
 }
 
 impl Clocksource {
+    /// The file of sysfs with the name of the kernel's clocksource, for
+    /// [`from_name`](Self::from_name): `Documentation/ABI/testing/sysfs-devices-system-clocksource`
+    /// of the kernel.
+    ///
+    /// ```
+    /// use tickline_core::clocksource::Clocksource;
+    ///
+    /// let file = Clocksource::CURRENT_FILE.to_str().unwrap();
+    /// let clocksource = std::fs::read(file).map_or(Clocksource::Unknown, |name| Clocksource::from_name(&name));
+    /// println!("{clocksource:?}");
+    /// ```
+    pub const CURRENT_FILE: &'static CStr =
+        c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+    /// The file of sysfs with the list of clocksources, for [`is_accepted`](Self::is_accepted).
+    pub const AVAILABLE_FILE: &'static CStr =
+        c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
     /// Every clocksource that has a name here, with that name.
     pub(crate) const NAMED: [(&'static str, Self); 11] = [
         ("tsc", Self::Tsc),
@@ -79,7 +99,7 @@ impl Clocksource {
     /// one-shot mode (`available_clocksource_show`). So a counter behind a timer is not accepted.
     ///
     /// ```
-    /// use tickline_core::gate::Clocksource;
+    /// use tickline_core::clocksource::Clocksource;
     ///
     /// assert_eq!(Clocksource::Tsc.is_accepted(b"tsc hpet acpi_pm \n"), Some(true));
     /// assert_eq!(Clocksource::Tsc.is_accepted(b"hpet acpi_pm jiffies tsc \n"), Some(false));

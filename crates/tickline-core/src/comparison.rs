@@ -21,7 +21,7 @@ use crate::units::ticks_between;
 /// Begin with [`UNKNOWN`](Self::UNKNOWN), and add each exchange of the baton:
 ///
 /// ```
-/// use tickline_core::gate::CounterDifference;
+/// use tickline_core::comparison::CounterDifference;
 ///
 /// let mut difference = CounterDifference::UNKNOWN;
 /// // This CPU gives the baton at its tick 1,000. The other one gets it at 1,070 by its own counter,
@@ -75,7 +75,7 @@ impl CounterDifference {
 /// The result of a comparison of the CPUs' counters.
 ///
 /// ```
-/// use tickline_core::gate::CounterComparison;
+/// use tickline_core::comparison::CounterComparison;
 ///
 /// fn in_a_word(comparison: CounterComparison) -> String {
 ///     match comparison {

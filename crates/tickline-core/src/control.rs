@@ -19,6 +19,7 @@
 //! iteration, from 50 us to the configured one. `control/schedule.rs` says when it is shorter.
 
 use crate::cell::{StateCell, WindowedState};
+use crate::clocksource::Clocksource;
 use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
@@ -96,6 +97,7 @@ const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS)
 /// | `Pinned` | 4 | with its publication | yes |
 /// | `OnDemand` | 1 | one [margin](MEETING_MARGIN_NS) before its publication | until the range of the kernel's dither is known |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cadence {
     /// A thread, a timer or the program comes when the next iteration is due.
     Scheduled,
@@ -111,7 +113,7 @@ impl Cadence {
     /// The window of a line, in intervals. The validity of a line is twice that.
     ///
     /// ```
-    /// use tickline_core::Cadence;
+    /// use tickline_core::control::Cadence;
     ///
     /// // How long a line may be used without a driver, intervals.
     /// assert_eq!(2 * Cadence::Scheduled.window_intervals(), 4);
@@ -139,10 +141,20 @@ pub struct Config {
     pub cadence: Cadence,
 }
 
+impl Config {
+    /// The settings before the first ones: a judgement sets the resolutions, and each iteration sets
+    /// the rest.
+    pub(crate) const PLACEHOLDER: Self = Self {
+        interval_ns: *INTERVAL_RANGE_NS.start(),
+        resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
+        cadence: Cadence::OnDemand,
+    };
+}
+
 /// The result of an iteration.
 ///
 /// ```
-/// use tickline_core::Outcome;
+/// use tickline_core::control::Outcome;
 ///
 /// fn in_a_word(outcome: Outcome) -> &'static str {
 ///     match outcome {
@@ -193,8 +205,8 @@ impl Iteration {
         }
     }
 
-    /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Without the rest a driver
-    /// would run without a rest while other threads void each first line.
+    /// The iteration with a rest of at least [`MIN_INTERVAL_NS`] after it. Otherwise a driver
+    /// would spin while other threads void each first line.
     pub(crate) fn with_least_rest(mut self) -> Self {
         self.next_in_ns = self.next_in_ns.max(MIN_INTERVAL_NS);
         self
@@ -227,7 +239,7 @@ impl Before {
 ///
 /// The two public fields are settings, which the driver may set between two iterations: the next
 /// iteration reads them anew, and no other field depends on their earlier values. Only for other
-/// resolutions, call [`begin_anew`](Self::begin_anew): the kept samples have the earlier ones.
+/// resolutions, begin with a [`new`](Self::new) one: the kept samples have the earlier ones.
 ///
 /// ```
 /// use tickline_core::control::{Cadence, Config, Control, Outcome};
@@ -276,8 +288,8 @@ impl Before {
 pub struct Control {
     /// The settings of the next iteration.
     pub config: Config,
-    /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or
-    /// leave that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
+    /// Whether the lines serve Unix time, as those of a [`new`](Self::new) control loop do, or leave
+    /// that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
     pub serves_unix_time: bool,
     stability: StabilityMonitor,
     unix: UnixTrack,
@@ -338,11 +350,6 @@ impl Control {
             suspended_ns: None,
             is_disrupted: false,
         }
-    }
-
-    /// Makes this a new control loop with `config`.
-    pub fn begin_anew(&mut self, config: Config) {
-        *self = Self::new(config);
     }
 
     /// The tick of the oldest sample on which the next line's bounds will rest; `None` without a

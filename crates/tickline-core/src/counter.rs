@@ -46,7 +46,6 @@ mod cpu_other;
 mod extended;
 mod resolution;
 
-pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
 pub use arch::{HardwareCpuCounter, cpuid};

@@ -46,10 +46,10 @@
 //! [`Control`] of your own, only on a clock without a keeper.
 
 use crate::cell::{LineCell, StateCell};
-use crate::control::{Before, Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
+use crate::control::{Before, Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
+use crate::gate::Facts;
 use crate::gate::keeper::{BegunJudgement, Judgement, Keeper, LineKind};
-use crate::gate::{Clocksource, Facts};
 use crate::reference::Reference;
 use crate::shared::{Access, SharedClock};
 use crate::try_lock::{LockGuard, LockToken, TryLock};
@@ -72,14 +72,8 @@ pub struct DriverMemory {
 
 impl DriverMemory {
     const fn new() -> Self {
-        // A placeholder: a judgement sets the resolutions, and each iteration sets the rest.
-        let config = Config {
-            interval_ns: *INTERVAL_RANGE_NS.start(),
-            resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
-            cadence: Cadence::OnDemand,
-        };
         Self {
-            control: Control::new(config),
+            control: Control::new(Config::PLACEHOLDER),
             facts: Facts::UNKNOWN,
             is_judged_here: false,
         }
@@ -112,7 +106,7 @@ pub struct DrivenClock<S = LineCell> {
     pub reader_schedule: ReaderSchedule,
 }
 
-/// What a driver does next.
+/// What a driver does next. A driver must handle every step, so another one is a breaking change.
 #[derive(Debug)]
 #[must_use = "a ticket or a permit holds the clock's lock"]
 pub enum Step<'a, S = LineCell> {
@@ -297,7 +291,7 @@ impl<'a, S: StateCell> Ticket<'a, S> {
             serves_unix_time,
         } = judgement
         {
-            control.begin_anew(Config {
+            *control = Control::new(Config {
                 resolutions,
                 ..control.config
             });

@@ -44,8 +44,8 @@ mod tests;
 
 pub use facts::{Cost, Facts, Trust};
 
-pub use crate::clocksource::Clocksource;
-pub use crate::comparison::{CounterComparison, CounterDifference};
+use crate::clocksource::Clocksource;
+use crate::comparison::CounterComparison;
 use crate::shared::Figures;
 
 crate::named! {
@@ -178,35 +178,38 @@ impl Reason {
     }
 }
 
-/// The verdict on a gate. Outside of this crate use [`new`](Self::new) and
-/// [`with_warning`](Self::with_warning): a later version may add fields.
+/// The verdict on a gate: the gate is open, open with a warning, or closed.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let verdict = judge(Gate::Readable, &Facts::UNKNOWN);
-/// assert_eq!((verdict.closed_by, verdict.warning), (Some(Reason::Denied), None));
+/// assert_eq!((verdict.closed_by(), verdict.warning()), (Some(Reason::Denied), None));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub struct Verdict {
     /// The gate.
     pub gate: Gate,
-    /// Why the gate is closed; `None` if it is open.
-    pub closed_by: Option<Reason>,
-    /// Why an open gate warns; `None` without a warning.
-    pub warning: Option<Reason>,
+    opening: Opening,
+}
+
+/// Whether a gate is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Opening {
+    Open,
+    OpenWithWarning(Reason),
+    Closed(Reason),
 }
 
 impl Verdict {
     /// The verdict on a gate: closed for this reason, or open without one.
     #[must_use]
     pub const fn new(gate: Gate, closed_by: Option<Reason>) -> Self {
-        Self {
-            gate,
-            closed_by,
-            warning: None,
-        }
+        let opening = match closed_by {
+            Some(reason) => Opening::Closed(reason),
+            None => Opening::Open,
+        };
+        Self { gate, opening }
     }
 
     /// The verdict on an open gate that warns for this reason.
@@ -214,8 +217,25 @@ impl Verdict {
     pub const fn with_warning(gate: Gate, reason: Reason) -> Self {
         Self {
             gate,
-            closed_by: None,
-            warning: Some(reason),
+            opening: Opening::OpenWithWarning(reason),
+        }
+    }
+
+    /// Why the gate is closed; `None` if it is open.
+    #[must_use]
+    pub const fn closed_by(&self) -> Option<Reason> {
+        match self.opening {
+            Opening::Closed(reason) => Some(reason),
+            Opening::Open | Opening::OpenWithWarning(_) => None,
+        }
+    }
+
+    /// Why the open gate warns; `None` without a warning.
+    #[must_use]
+    pub const fn warning(&self) -> Option<Reason> {
+        match self.opening {
+            Opening::OpenWithWarning(reason) => Some(reason),
+            Opening::Open | Opening::Closed(_) => None,
         }
     }
 }
@@ -274,10 +294,11 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// checks. If an earlier comparison found that they differ, only another one can open the gate: the
 /// kernel may have switched to the counter since.
 ///
-/// [`CounterDifference`] computes a comparison; its result belongs into [`Facts::comparison`].
+/// [`CounterDifference`](crate::comparison::CounterDifference) computes a comparison; its result belongs into [`Facts::comparison`].
 ///
 /// ```
-/// use tickline_core::gate::{Clocksource, Facts, needs_comparison};
+/// use tickline_core::clocksource::Clocksource;
+/// use tickline_core::gate::{Facts, needs_comparison};
 ///
 /// let mut facts = Facts::UNKNOWN;
 /// facts.matching_clocksource = Clocksource::Tsc;
@@ -387,11 +408,12 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 ///
 /// ```
 /// use tickline_core::gate::judge_missing_line;
-/// use tickline_core::{LineCell, SharedClock};
+/// use tickline_core::cell::LineCell;
+/// use tickline_core::shared::SharedClock;
 ///
 /// let clock: SharedClock = SharedClock::new(LineCell::new());
 /// let verdict = judge_missing_line(&clock.figures());
-/// assert_eq!((verdict.closed_by, verdict.warning), (None, None), "it has just been made");
+/// assert_eq!((verdict.closed_by(), verdict.warning()), (None, None), "it has just been made");
 /// ```
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
@@ -414,5 +436,5 @@ pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reaso
     verdicts
         .into_iter()
         .filter(|verdict| verdict.gate != Gate::UnixCost)
-        .find_map(|verdict| verdict.closed_by)
+        .find_map(|verdict| verdict.closed_by())
 }

@@ -15,9 +15,11 @@
 //!
 //! ```
 //! use core::cell::Cell;
-//! use tickline_core::{
-//!     Cadence, Config, Control, Counter, LineCell, Reference, ReferenceKind, Resolutions, SharedClock,
-//! };
+//! use tickline_core::cell::LineCell;
+//! use tickline_core::control::{Cadence, Config, Control};
+//! use tickline_core::counter::Counter;
+//! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
+//! use tickline_core::shared::SharedClock;
 //!
 //! /// 1 GHz, and each read takes 10 ns.
 //! struct Machine(Cell<u64>);
@@ -50,7 +52,7 @@
 //!
 //! // The main loop, here for two seconds.
 //! while now_ns() < 2_000_000_000 {
-//!     // An iteration, when it is due. Behind the first line, which is short, that is at once.
+//!     // An iteration, when it is due. After the first line, which is short, the next is due at once.
 //!     while now_ns() >= due_ns {
 //!         let iteration = control.iterate(&clock, &machine, &machine);
 //!         due_ns = now_ns() + iteration.next_in_ns as i64;
@@ -73,10 +75,10 @@
 //!
 //! | bring | and see |
 //! |---|---|
-//! | a [`Counter`] | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
-//! | a [`Reference`] | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`] has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
-//! | a [`SharedClock`] | static memory, valid from the start. Readers call [`now_ordered_ns`](SharedClock::now_ordered_ns). [`read_ns`](SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](SharedClock::read_slow) |
-//! | a [`Control`], and its driver | one caller of [`iterate`](Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`] says when the next call is due. Several callers share it through a lock of your own |
+//! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
+//! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`now_ordered_ns`](shared::SharedClock::now_ordered_ns). [`read_ns`](shared::SharedClock::read_ns) is faster, and in order within one thread; where it returns `None`, call [`read_slow`](shared::SharedClock::read_slow) |
+//! | a [`Control`](control::Control), and its driver | one caller of [`iterate`](control::Control::iterate), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
 //! On targets without 64-bit atomics (thumbv7em), a clock is not [`Sync`]. Only one context of
@@ -85,8 +87,8 @@
 //!
 //! # Guarantees
 //!
-//! Take two times by any methods of [`SharedClock`] except [`read_ns`](SharedClock::read_ns) and
-//! [`read_unix_ns`](SharedClock::read_unix_ns), on any threads, where one is complete before the
+//! Take two times by any methods of [`SharedClock`](shared::SharedClock) except [`read_ns`](shared::SharedClock::read_ns) and
+//! [`read_unix_ns`](shared::SharedClock::read_unix_ns), on any threads, where one is complete before the
 //! other begins. With synchronised counters the earlier one is never larger. This holds across
 //! start-up, recalibration, fallback and the return to a line. Two things are *not* promised. One
 //! is that the counters are synchronised: a gate decides that. The other is order between threads
@@ -103,28 +105,24 @@
 //! never below the **high-water mark**: the largest value that the last line may have returned. A
 //! **gate** is a condition for using the counter at all.
 //!
-//! ```text
-//! counter/ --+
-//!            +-> sample -> stability -> estimate -> discipline -> control -> cell, state
-//! Reference -+                                                                  |
-//!                                                                               v
-//! facts -> gate ----------------------------------> shared: bar(), readings
-//! ```
+//! [DESIGN.md](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-pipeline) has the steps from
+//! a sample to the published line, each with its file.
 //!
 //! Figures without a processor, here and in the comments, are from an AMD EPYC, family 26, under
 //! KVM.
 //!
 //! # Stability
 //!
-//! All public items follow semantic versioning. A clock as above needs only the types at the root.
-//! The modules have the parts of clocks that need more:
+//! All public items follow semantic versioning. Each has one path: `tickline_core`, the module, the
+//! item. A clock as above needs [`cell`], [`control`], [`counter`], [`reference`](mod@reference) and
+//! [`shared`]. The other modules have the parts of clocks that need more:
 //!
 //! | to build | see |
 //! |---|---|
 //! | a clock with several drivers, a switch, and gates that are judged again | [`driver`], [`gate::keeper`] |
 //! | a lock that signal handlers and forked children may take | [`try_lock`] |
 //! | a line for each CPU, where the CPUs' counters differ | [`per_cpu`], [`counter::CpuCounter`] |
-//! | a comparison of the CPUs' counters | [`gate::CounterDifference`] |
+//! | a comparison of the CPUs' counters | [`comparison`] |
 //! | a cell that a test or a simulator observes | [`cell::StateCell`], [`state`] |
 
 #![cfg_attr(not(any(test, loom)), no_std)]
@@ -138,15 +136,15 @@
 )]
 
 pub mod cell;
-mod clocksource;
-mod comparison;
+pub mod clocksource;
+pub mod comparison;
 pub mod control;
 pub mod counter;
 mod discipline;
 pub mod driver;
 mod estimate;
 pub mod gate;
-mod line;
+pub mod line;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod named;
@@ -162,11 +160,5 @@ pub mod state;
 #[cfg(test)]
 mod testing;
 pub mod try_lock;
-mod units;
+pub mod units;
 mod unix_track;
-
-pub use cell::LineCell;
-pub use control::{Cadence, Config, Control, Iteration, Outcome};
-pub use counter::Counter;
-pub use reference::{Reference, ReferenceKind, Resolutions};
-pub use shared::SharedClock;

@@ -46,7 +46,7 @@ impl Slope {
     /// The time that `ticks` take at this slope, exactly.
     ///
     /// ```
-    /// use tickline_core::cell::Slope;
+    /// use tickline_core::line::Slope;
     ///
     /// let slope = Slope::from_hz(2_000_000_000).unwrap();
     /// assert_eq!(slope.over(-3).floor_ns(), -2); // -1.5 ns
@@ -87,7 +87,7 @@ impl Slope {
     /// `other` is 0.
     ///
     /// ```
-    /// use tickline_core::cell::Slope;
+    /// use tickline_core::line::Slope;
     ///
     /// let (slow, fast) = (Slope::from_hz(1_000_100).unwrap(), Slope::from_hz(1_000_000).unwrap());
     /// assert_eq!(fast.ppb_above(slow), 100_000); // a tick of the slower counter takes longer
@@ -115,7 +115,7 @@ impl Slope {
 /// One straight line from ticks to nanoseconds.
 ///
 /// ```
-/// use tickline_core::cell::{Line, Slope};
+/// use tickline_core::line::{Line, Slope};
 /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
 /// assert_eq!(line.at(1_000), 50);
 /// assert_eq!(line.at(1_003), 51); // 1.5 ns, rounded down
@@ -153,7 +153,7 @@ impl Line {
     /// away.
     ///
     /// ```
-    /// use tickline_core::cell::{Line, Slope};
+    /// use tickline_core::line::{Line, Slope};
     ///
     /// let line = Line { start_ticks: 1_000, base_ns: 50, slope: Slope::from_hz(2_000_000_000).unwrap() };
     /// assert_eq!((line.fixed_at(997).floor_ns(), line.fixed_at(997).ceil_ns()), (48, 49)); // 48.5 ns

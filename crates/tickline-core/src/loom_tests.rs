@@ -51,11 +51,15 @@ mod state;
 
 use std::sync::Arc;
 
+use crate::cell::LineCell;
+use crate::control::{Config, Control, Iteration, Outcome};
+use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::gate::keeper::Judgement;
+use crate::reference::Reference;
+use crate::shared::SharedClock;
 use crate::shared::{Access, REPLACING_NS};
 use crate::testing::CONFIG;
-use crate::{Config, Control, Counter, Iteration, LineCell, Outcome, Reference, SharedClock};
 use harness::{Coverage, Time, View, check, new_shared, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;

@@ -3,9 +3,7 @@
 /// Declares an enum from one list, with lines like `Value => "code"`: `code` returns the code, and
 /// `ALL` has the values in this order. If a colon and a second text follow each code, `Display`
 /// writes that text.
-// Hidden: an enum's codes and texts stay beside its values in each of tickline's crates, and a
-// macro that another crate uses can only be exported. A stranger has no use for the form of its
-// codes.
+// Hidden: `tickline-core`, `tickline-utc` and `tickline-page` use it for the enums of their statuses. A macro that another crate uses can only be exported.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! named {

@@ -34,7 +34,10 @@
 //! use core::cell::Cell;
 //! use tickline_core::counter::CpuCounter;
 //! use tickline_core::per_cpu::{CpuControl, Stay, cpu_clock};
-//! use tickline_core::{Cadence, Config, LineCell, Reference, ReferenceKind, Resolutions, SharedClock};
+//! use tickline_core::cell::LineCell;
+//! use tickline_core::control::{Cadence, Config};
+//! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
+//! use tickline_core::shared::SharedClock;
 //!
 //! /// Two CPUs whose counters differ by an hour, and a thread on one of them.
 //! struct Machine { ns: Cell<u64>, on_cpu: Cell<usize> }
@@ -66,7 +69,7 @@
 //!
 //! // A thread calibrates each CPU, and stays there until the CPU's line lasts.
 //! for (cpu, clock) in clocks.iter().enumerate() {
-//!     let mut calibration = CpuControl::new(config);
+//!     let mut calibration = CpuControl::new();
 //!     machine.on_cpu.set(cpu); // the thread moves to the CPU
 //!     calibration.begin(&config);
 //!     loop {
@@ -189,7 +192,8 @@ pub struct CpuControl {
     before: Before,
 }
 
-/// What the thread does on a CPU after an iteration.
+/// What the thread does on a CPU after an iteration. A driver must do each of these, so another one
+/// is a breaking change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Stay {
@@ -201,12 +205,19 @@ pub enum Stay {
     Leave,
 }
 
+impl Default for CpuControl {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl CpuControl {
-    /// A control loop without samples, which is due now.
+    /// A control loop without samples, which is due now. [`begin`](Self::begin) gives it its
+    /// settings.
     #[must_use]
-    pub const fn new(config: Config) -> Self {
+    pub const fn new() -> Self {
         Self {
-            control: Control::new(config),
+            control: Control::new(Config::PLACEHOLDER),
             due_ns: i64::MIN,
             ready_ns: i64::MIN,
             waits: 0,
@@ -239,7 +250,7 @@ impl CpuControl {
     pub fn begin(&mut self, config: &Config) {
         let control = &mut self.control;
         if control.config.resolutions != config.resolutions {
-            control.begin_anew(*config); // the kernel keeps time with something else now
+            *control = Control::new(*config); // the kernel keeps time with something else now
         }
         control.config = Config {
             cadence: Cadence::Pinned,

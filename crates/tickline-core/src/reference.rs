@@ -50,7 +50,8 @@ pub trait Reference {
     }
 }
 
-/// One of the two times that a clock shows, for code that serves both.
+/// One of the two times that a clock shows, for code that serves both. Such code must handle every
+/// timescale, so another one is a breaking change.
 ///
 /// ```
 /// use tickline_core::reference::{Reference, Timescale};
@@ -105,9 +106,21 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
+/// `freq` of adjtimex(2), which is in ppm with 16 binary places, in ppb, rounded down.
+///
+/// ```
+/// use tickline_core::reference::frequency_from_timex_ppb;
+///
+/// assert_eq!(frequency_from_timex_ppb(-30 << 16), -30_000);
+/// ```
+#[must_use]
+pub const fn frequency_from_timex_ppb(freq: i64) -> i64 {
+    freq.saturating_mul(1_000) >> 16
+}
+
 /// The correction of a Linux kernel's rate without a slew of the offset, ppb: what
-/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in ppb,
-/// and its `tick`: the length of a hundredth of a second, us. One microsecond more is 100 ppm.
+/// [`Reference::steering_ppb`] returns on Linux. The arguments are `freq` of adjtimex(2) in
+/// ppb ([`frequency_from_timex_ppb`]), and its `tick`: the length of a hundredth of a second, us. One microsecond more is 100 ppm.
 ///
 /// ```
 /// use tickline_core::reference::steering_from_timex_ppb;
@@ -148,6 +161,7 @@ pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<
 
 /// The clock from which the reference is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReferenceKind {
     /// A clock that does not read the counter. It may be ahead of a read of the counter by the
     /// counter's resolution.

@@ -142,7 +142,8 @@ mod portable_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use native::{AtomicState, has_atomics};
+pub(crate) use native::AtomicState;
+pub use native::has_atomics;
 
 const TAG_BITS: u32 = 16;
 /// The number of bits by which a line shifts the ticks before it multiplies them. Each bit more
@@ -179,10 +180,13 @@ const COUNT_MASK: u64 = TAG_MASK & !(COUNT - 1);
 
 const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
-/// The phase of a [`LineState`], which says what threads may do.
+/// The phase of a [`LineState`], which says what threads may do. The [module](self) has all four.
+/// Code that reads the state must handle each of them, so another one is a breaking change.
 ///
 /// ```
-/// use tickline_core::{LineCell, SharedClock, cell::StateCell, state::Phase};
+/// use tickline_core::cell::{LineCell, StateCell};
+/// use tickline_core::shared::SharedClock;
+/// use tickline_core::state::Phase;
 ///
 /// let clock: SharedClock = SharedClock::new(LineCell::new());
 /// assert_eq!(clock.cell.load().phase(), Phase::NoLine);
@@ -204,7 +208,7 @@ pub enum Phase {
 /// The state of a clock. The [module](self) has its layout.
 ///
 /// ```
-/// use tickline_core::cell::Slope;
+/// use tickline_core::line::Slope;
 /// use tickline_core::state::{LineState, Phase};
 ///
 /// let empty = LineState::default();
@@ -435,23 +439,6 @@ impl LineState {
     pub(crate) const fn high_water_ns(self) -> i64 {
         self.b
     }
-}
-
-/// Returns `value`, with its address in a register from here on. Otherwise the compiler computes
-/// the address of a static clock twice in each reading.
-#[inline(always)]
-pub(crate) fn in_register<T>(value: &T) -> &T {
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
-    let value = {
-        let mut address: *const T = value;
-        // SAFETY: the block has no instruction, and leaves its operand as it is.
-        unsafe {
-            core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
-        }
-        // SAFETY: this is still the address of `value`, whose borrow the result keeps.
-        unsafe { &*address }
-    };
-    value
 }
 
 #[inline(always)]

@@ -7,13 +7,14 @@
 
 use core::cell::{Cell, RefCell};
 
+use crate::cell::LineCell;
 use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
+use crate::control::{Cadence, Config, Control, Iteration};
+use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
+use crate::reference::{Reference, ReferenceKind, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
-use crate::{
-    Cadence, Config, Control, Counter, Iteration, LineCell, Reference, ReferenceKind, Resolutions,
-};
 
 /// A step of a reader or a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 /// Nanoseconds with 48 binary places. All arithmetic saturates.
 ///
 /// ```
-/// use tickline_core::cell::Slope;
+/// use tickline_core::line::Slope;
 ///
 /// let slope = Slope::from_hz(2_000_000_000).unwrap();
 /// let (three_ticks, one_tick) = (slope.over(3), slope.over(1));

@@ -6,9 +6,10 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 use std::hint::black_box;
+use std::process::ExitCode;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use tickline_criterion::{BenchPairs, CounterTime, compare};
+use criterion::{BatchSize, BenchmarkId, Criterion};
+use tickline_criterion::{BenchPairs, CounterTime, compare, group, run};
 
 fn hash(criterion: &mut Criterion<CounterTime>) {
     let mut group = criterion.benchmark_group("hash");
@@ -65,9 +66,6 @@ fn sums(criterion: &mut Criterion<CounterTime>) {
     );
 }
 
-criterion_group!(
-    name = benches;
-    config = Criterion::default().with_measurement(CounterTime::or_wall_time());
-    targets = hash, push, sort, sums
-);
-criterion_main!(benches);
+fn main() -> ExitCode {
+    run(|| group(&[hash, push, sort, sums]))
+}

@@ -1,25 +1,170 @@
 //! Arguments and environment variables of the benchmark program.
+//!
+//! criterion refuses arguments that it does not know, and reads them itself. [`run`](crate::run)
+//! therefore starts the program again without this crate's own, which then are in a variable.
 
 use std::env;
-use std::ffi::OsString;
-use std::io::{self, Write};
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The option that makes all pairs count, including disturbed ones.
-const INCLUDE: &str = "--include-disturbed";
+use serde::{Deserialize, Serialize};
 
-/// The environment variable, and its value, for the same setting.
+/// The environment variable, and its value, for `--include-disturbed`.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// The option with the path of another build, which then runs alternately with this one; and the
-/// variable for the same setting.
-const AGAINST: &str = "--against";
-const PEER_BUILD: &str = "TICKLINE_CRITERION_AGAINST";
+/// The variable with this crate's own options, as JSON.
+const OPTIONS: &str = "TICKLINE_CRITERION_OPTIONS";
 
 /// The variable with the role of a process that this crate starts.
 const ROLE: &str = "TICKLINE_CRITERION_ROLE";
+
+/// The variable with the duration of the counter's tick, ns. Without it, the OS clock measures.
+const NS_PER_TICK: &str = "TICKLINE_CRITERION_NS_PER_TICK";
+
+/// The variable whose length shifts the stack of a process.
+const PADDING: &str = "TICKLINE_CRITERION_PADDING";
+
+/// The smallest number of orders in which builds are linked: each is a replicate.
+pub(crate) const MIN_ORDERS: usize = 6;
+
+/// This crate's own options.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Options {
+    /// All pairs count, including disturbed ones.
+    pub(crate) include_disturbed: bool,
+    /// The other build, which takes turns with this one; several if it was linked in several orders.
+    pub(crate) against: Vec<PathBuf>,
+    /// This build, linked in other orders.
+    pub(crate) layouts: Vec<PathBuf>,
+    /// The program fails if a benchmark is slower by more than this.
+    pub(crate) max_regression_percent: Option<f64>,
+    /// The program can't tell if the result of a benchmark is less certain than this.
+    pub(crate) max_noise_percent: Option<f64>,
+    /// The baseline becomes this run if all benchmarks pass.
+    pub(crate) update_on_pass: bool,
+    /// The file for the verdicts.
+    pub(crate) verdicts: Option<PathBuf>,
+}
+
+/// This crate's own options, each with what its value is.
+const OWN: [(&str, Option<&str>); 7] = [
+    ("--include-disturbed", None),
+    ("--against", Some("the path of a program")),
+    ("--layout", Some("the path of a program")),
+    ("--max-regression", Some("a percentage such as 3%")),
+    ("--max-noise", Some("a percentage such as 2%")),
+    ("--update-on-pass", None),
+    ("--verdicts", Some("the path of a file")),
+];
+
+/// The option of this crate that the argument is, and its value after `=`.
+fn own_option(argument: &OsStr) -> Option<(&'static str, Option<&'static str>, Option<&str>)> {
+    let text = argument.to_str()?;
+    let (name, joined) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    };
+    let (own, value) = OWN.into_iter().find(|(own, _)| *own == name)?;
+    Some((own, value, joined))
+}
+
+/// A percentage that is not negative: `3%` or `3`.
+fn percent(text: &OsStr) -> Option<f64> {
+    let text = text.to_str()?;
+    let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+impl Options {
+    /// Takes this crate's own options out of `arguments`; the others are criterion's.
+    pub(crate) fn take(
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<(Self, Vec<OsString>), String> {
+        let (mut options, mut others) = (Self::default(), Vec::new());
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            let Some((name, needs, joined)) = own_option(&argument) else {
+                others.push(argument);
+                continue;
+            };
+            let value = match (needs, joined) {
+                (None, None) => OsString::new(),
+                (None, Some(_)) => return Err(format!("{name} takes no value")),
+                (Some(_), Some(joined)) => joined.into(),
+                (Some(needs), None) => arguments
+                    .next()
+                    .ok_or_else(|| format!("{name} needs {needs}"))?,
+            };
+            let percent = || {
+                percent(&value).ok_or_else(|| {
+                    let needs = needs.unwrap_or_default();
+                    format!("{name}: {} is not {needs}", value.display())
+                })
+            };
+            match name {
+                "--include-disturbed" => options.include_disturbed = true,
+                "--against" => options.against.push(PathBuf::from(&value)),
+                "--layout" => options.layouts.push(PathBuf::from(&value)),
+                "--max-regression" => options.max_regression_percent = Some(percent()?),
+                "--max-noise" => options.max_noise_percent = Some(percent()?),
+                "--update-on-pass" => options.update_on_pass = true,
+                _ => options.verdicts = Some(PathBuf::from(&value)),
+            }
+        }
+        options.check(&others)?;
+        Ok((options, others))
+    }
+
+    /// Whether the options fit each other and criterion's.
+    fn check(&self, others: &[OsString]) -> Result<(), String> {
+        let compares = option_value(others.iter().cloned(), &BASELINE).is_some();
+        if self.update_on_pass && !compares {
+            return Err(
+                "--update-on-pass needs --baseline NAME, the baseline to update".to_owned(),
+            );
+        }
+        let has_layouts = self.against.len() > 1 || !self.layouts.is_empty();
+        let ours = self.layouts.len() + 1;
+        if has_layouts && (self.against.len() != ours || ours < MIN_ORDERS) {
+            return Err(format!(
+                "{} programs of --against and {} of --layout: {MIN_ORDERS} or more orders of linking need one \
+                 --against each, and one --layout each but the first, which is this program",
+                self.against.len(),
+                self.layouts.len()
+            ));
+        }
+        let limits = self.max_regression_percent.is_some() || self.max_noise_percent.is_some();
+        if limits && self.against.is_empty() && !compares {
+            return Err(
+                "--max-regression and --max-noise need --against PROGRAM or --baseline NAME"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// The options that the process with the arguments has passed on.
+    pub(crate) fn of_this_process() -> Self {
+        let text = env::var(OPTIONS).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Passes the options on to a process.
+    pub(crate) fn pass_on(&self, command: &mut Command) -> Result<(), String> {
+        let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
+        command.env(OPTIONS, text);
+        Ok(())
+    }
+}
+
+/// This crate's own option among the arguments of this process, if there is one.
+pub(crate) fn own_argument() -> Option<&'static str> {
+    env::args_os()
+        .skip(1)
+        .find_map(|argument| Some(own_option(&argument)?.0))
+}
 
 /// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,19 +200,42 @@ pub(crate) fn role() -> Role {
 pub(crate) fn prepare(command: &mut Command, role: Role) -> &mut Command {
     command
         .env(ROLE, role.name())
-        .env_remove(PEER_BUILD)
+        .env_remove(NS_PER_TICK)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
 }
 
-/// The other build, which is interleaved with this one.
-pub(crate) fn peer_build() -> Option<OsString> {
-    env::var_os(PEER_BUILD)
+/// Prepares a process that serves: with the duration of the counter's tick if the counter measures,
+/// and with a variable that shifts its stack.
+pub(crate) fn prepare_serving(
+    command: &mut Command,
+    ns_per_tick: Option<f64>,
+    padding: String,
+) -> &mut Command {
+    prepare(command, Role::Serve).env(PADDING, padding);
+    if let Some(ns_per_tick) = ns_per_tick {
+        command.env(NS_PER_TICK, ns_per_tick.to_string());
+    }
+    command.stdin(Stdio::piped())
 }
+
+/// The duration of the counter's tick for a process that serves, ns. `None` if the OS clock
+/// measures.
+pub(crate) fn counter_ns_per_tick() -> Option<f64> {
+    env::var(NS_PER_TICK).ok()?.parse().ok()
+}
+
+/// criterion's options for a comparison with a baseline.
+const BASELINE: [&str; 3] = ["--baseline", "--baseline-lenient", "-b"];
 
 /// The name of the baseline with which criterion compares this run.
 pub(crate) fn baseline() -> Option<String> {
-    option_value(env::args_os(), &["--baseline", "--baseline-lenient", "-b"])
+    option_value(env::args_os(), &BASELINE)
+}
+
+/// Whether criterion measures benchmarks that the baseline lacks.
+pub(crate) fn allows_missing_baseline() -> bool {
+    has(&["--baseline-lenient"])
 }
 
 /// The name of the baseline as which criterion saves this run, if it does not compare with one.
@@ -135,51 +303,10 @@ pub(crate) fn forbids_plots() -> bool {
     has(&["--noplot", "-n"])
 }
 
-/// Whether the environment asks for all pairs to count.
+/// Whether all pairs count, including disturbed ones.
 pub(crate) fn includes_disturbed() -> bool {
     env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)
-}
-
-/// Runs the program again without this crate's own arguments, if there are any, and with variables
-/// in their place. criterion would refuse these arguments, after its configuration was made. This
-/// process then exits with the exit code of the second process. If the second process can't be
-/// started, this function returns, and criterion refuses the argument. If the path of the other
-/// build is not a file, this process exits.
-pub(crate) fn run_again_without_own() {
-    let Ok(program) = env::current_exe() else {
-        return;
-    };
-    let (mut again, mut is_own) = (Command::new(program), false);
-    let mut arguments = env::args_os().skip(1);
-    while let Some(argument) = arguments.next() {
-        let joined = argument
-            .to_str()
-            .and_then(|text| text.strip_prefix(AGAINST)?.strip_prefix('='));
-        if argument == INCLUDE {
-            again.env(VARIABLE, INCLUDE_VALUE);
-        } else if argument == AGAINST || joined.is_some() {
-            let other = joined
-                .map(OsString::from)
-                .or_else(|| arguments.next())
-                .unwrap_or_default();
-            if !Path::new(&other).is_file() {
-                _ = writeln!(
-                    io::stderr(),
-                    "tickline: {AGAINST}: {} is not a file",
-                    other.display()
-                );
-                std::process::exit(2);
-            }
-            again.env(PEER_BUILD, other);
-        } else {
-            again.arg(argument);
-            continue;
-        }
-        is_own = true;
-    }
-    if is_own && let Ok(status) = again.status() {
-        std::process::exit(status.code().unwrap_or(1));
-    }
+        || Options::of_this_process().include_disturbed
 }
 
 #[cfg(test)]
@@ -202,5 +329,84 @@ mod tests {
         }
         assert_eq!(baseline("a --save-baseline main -sb=main --bench"), None);
         assert!(separated(["-vn".into(), "a=-n".into()].into_iter()).eq(["-v", "-n", "a=-n"]));
+    }
+
+    fn take(line: &str) -> Result<(Options, Vec<OsString>), String> {
+        Options::take(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn own_options_are_taken_out_and_the_others_are_criterions() {
+        let (options, others) = take(
+            "--bench --against a/b work --max-regression=3% --max-noise 2 --baseline main --update-on-pass \
+             --verdicts=out.json --include-disturbed --noplot",
+        )
+        .expect("right");
+        let expected = Options {
+            include_disturbed: true,
+            against: vec!["a/b".into()],
+            layouts: Vec::new(),
+            max_regression_percent: Some(3.0),
+            max_noise_percent: Some(2.0),
+            update_on_pass: true,
+            verdicts: Some("out.json".into()),
+        };
+        assert_eq!(options, expected);
+        assert_eq!(
+            others,
+            ["--bench", "work", "--baseline", "main", "--noplot"]
+        );
+    }
+
+    #[test]
+    fn each_order_of_linking_needs_a_program_of_both_builds() {
+        let line = |against: usize, layouts: usize| {
+            let own = "--against x ".repeat(against) + &"--layout y ".repeat(layouts);
+            take(own.trim())
+        };
+        for (against, layouts) in [(6, 5), (9, 8), (1, 0)] {
+            let (options, _) = line(against, layouts).expect("as many of both");
+            assert_eq!(
+                (options.against.len(), options.layouts.len()),
+                (against, layouts)
+            );
+        }
+        for (against, layouts) in [(6, 4), (5, 4), (2, 0), (1, 1), (1, 5)] {
+            let error = line(against, layouts).expect_err("not as many, or too few");
+            assert!(error.contains("6 or more orders of linking"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_argument_is_left_to_criterion() {
+        let (options, others) = take("--bogus --againstx=y").expect("criterion's");
+        assert_eq!(options, Options::default());
+        assert_eq!(others, ["--bogus", "--againstx=y"]);
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_it_should_be() {
+        for (line, error) in [
+            ("--against", "--against needs the path of a program"),
+            (
+                "--against x --max-regression=much",
+                "--max-regression: much is not a percentage such as 3%",
+            ),
+            (
+                "--against x --max-noise -2%",
+                "--max-noise: -2% is not a percentage such as 2%",
+            ),
+            ("--update-on-pass=yes", "--update-on-pass takes no value"),
+            (
+                "--update-on-pass",
+                "--update-on-pass needs --baseline NAME, the baseline to update",
+            ),
+            (
+                "--max-noise 2%",
+                "--max-regression and --max-noise need --against PROGRAM or --baseline NAME",
+            ),
+        ] {
+            assert_eq!(take(line), Err(error.to_owned()), "{line}");
+        }
     }
 }

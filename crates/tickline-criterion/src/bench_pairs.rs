@@ -1,18 +1,23 @@
 //! [`BenchPairs`]: the distribution of a routine's times.
 
 use std::error::Error;
+use std::time::Duration;
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 
+use crate::arguments::{self, Role};
 use crate::backend::readings::Elapsed;
 use crate::backend::time::CounterTime;
 use crate::pairs::bencher::PairBencher;
-use crate::pairs::builds::{self, Interleaving, PeerBuild};
+use crate::pairs::builds::{self, Benchmark};
 use crate::pairs::collector::Collector;
-use crate::results::comparison::MeasuredCouples;
+use crate::pairs::placement;
+use crate::pairs::serving::Serving;
+use crate::results::comparison::{MeasuredCouples, Sides};
 use crate::results::files;
 use crate::results::outcome::{Outcome, QUANTILES};
 use crate::results::plot::{self, Series};
+use crate::results::verdict::{ComparedWith, Conclusion, findings};
 
 /// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
 /// have these methods with the measurement [`CounterTime`].
@@ -83,26 +88,35 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, mut peer) = (None, PeerBuild::for_next_benchmark());
+        let (mut collector, against) = (None, Benchmark::next());
         builds::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
+            assert!(
+                arguments::role() != Role::List,
+                "the program does not pass --list to criterion: it must call configure_from_args()"
+            );
             let collector =
-                collector.get_or_insert_with(|| Collector::new(Interleaving::begin(peer.take())));
-            loop {
-                let mut bencher = PairBencher::new(collector, iterations);
-                benchmark(&mut bencher, input);
-                let returned = bencher
-                    .returned
-                    .expect("the benchmark must call iter, or another method that times something");
-                // A serving process continues until the driving build ends it.
-                if collector.requested_iterations().is_none() {
-                    return returned;
+                collector.get_or_insert_with(|| Collector::new(Serving::of_this_process()));
+            let mut returned = Elapsed::default();
+            while let Some(iterations) = collector.begin_call(iterations) {
+                let mut call = |iterations| {
+                    let mut bencher = PairBencher::new(collector, iterations);
+                    benchmark(&mut bencher, input);
+                    bencher.returned.expect(
+                        "the benchmark must call iter, or another method that times something",
+                    )
+                };
+                if arguments::role() == Role::Serve {
+                    returned = placement::on_shifted_stack(&mut || call(iterations));
+                } else {
+                    return call(iterations);
                 }
             }
+            returned
         });
         builds::mark_benchmark();
         if let Some(collector) = collector.filter(Collector::has_measured) {
-            report(&collector);
+            report(&collector, against);
         }
         self
     }
@@ -173,15 +187,14 @@ impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
     }
 }
 
-/// Prints and stores the outcome.
-fn report(collector: &Collector<1>) {
-    let Collector {
-        time,
-        collected,
-        interleaving,
-        ..
-    } = collector;
+/// Prints and stores the outcome, and that of the comparison with another build.
+fn report(collector: &Collector<1>, against: Option<Benchmark>) {
+    // The time that the user gives to the measurement.
+    let budget = collector.measured_for();
     let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
+    let Collector {
+        time, collected, ..
+    } = collector;
     let Some(outcome) = Outcome::new(collected, time.settings().counting, scale, iterations) else {
         return;
     };
@@ -191,20 +204,63 @@ fn report(collector: &Collector<1>) {
         heading: "Pairs of readings",
         json: outcome.json(),
         svg: &|name, base| draw(&outcome, name, base),
+        reference: files::Reference::Baseline,
     };
     files::store(collector, files);
-    if let Some(Interleaving::Drives(peer)) = interleaving {
-        let (couples, slice_ends, disturbances) =
-            (&*peer.couples, Some(&*peer.slice_ends), peer.disturbances);
-        let names = ["the other build", "this build"];
-        MeasuredCouples {
-            collector,
-            couples,
-            slice_ends,
-            disturbances,
-            names,
+    match against {
+        Some(benchmark) if benchmark.is_in_both() => {
+            compare_with_other(collector, benchmark, budget);
         }
-        .report();
+        Some(benchmark) => {
+            let error = "it has no such benchmark";
+            time.settings().messages.not_interleaved(error);
+            findings().add_without(
+                benchmark.name,
+                ComparedWith::OtherBuild,
+                Conclusion::New,
+                error,
+            );
+        }
+        None => {}
+    }
+}
+
+/// Compares this build with the other one.
+fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Duration) {
+    let cannot_tell = |error: &str| {
+        findings().add_without(
+            benchmark.name,
+            ComparedWith::OtherBuild,
+            Conclusion::CannotTell,
+            error,
+        );
+    };
+    let turns = match benchmark.take_turns(&collector.time, budget) {
+        Ok(turns) => turns,
+        Err(error) => {
+            collector.time.settings().messages.not_interleaved(&error);
+            return cannot_tell(&error);
+        }
+    };
+    let couples = MeasuredCouples {
+        collector,
+        replicates: &turns.replicates,
+        iterations_per_pair: turns.iterations_per_pair,
+        disturbances: turns.disturbances,
+        sides: if benchmark.layouts() > 1 {
+            Sides::LinkedBuilds
+        } else {
+            Sides::Builds
+        },
+    };
+    match couples.report() {
+        Some(comparison) => findings().add(
+            benchmark.name,
+            ComparedWith::OtherBuild,
+            comparison.percent(),
+            comparison.is_different(),
+        ),
+        None => cannot_tell("too few couples count"),
     }
 }
 

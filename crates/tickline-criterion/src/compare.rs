@@ -1,17 +1,34 @@
 //! Compares two routines that run alternately in one process, in random order.
+//!
+//! Where the linker places a loop changes its time, often by 1 %, so that two closures of equal text
+//! differ. The compiler therefore makes [`COPIES`] of each routine's code, each behind another number
+//! of bytes. A sample visits all copies, and the copies are the replicates of the analysis
+//! (`statistics/couples.rs`). Heap and stack are shifted before each visit (`placement.rs`).
+
+use std::hint::black_box;
 
 use crate::backend::readings::{Elapsed, PairClock, PairReads};
 use crate::bench_pairs::{BenchPairs, PairId};
-use crate::number::random_side;
+use crate::number::{index, random_below, random_side};
 use crate::pairs::bencher;
 use crate::pairs::collector::Collector;
-use crate::results::comparison::{Comparison, MeasuredCouples};
+use crate::pairs::placement::{self, HeapShift};
+use crate::results::comparison::{Comparison, MeasuredCouples, Sides};
+
+/// The number of copies of each routine's code.
+const COPIES: usize = 8;
 
 /// Compares two routines, A and B. They run alternately within one process, so that a disturbance
 /// affects both. For each couple a random number decides which routine comes first. The result is
-/// an estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
-/// of 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
-/// estimate. The estimate may therefore differ from the difference of the medians.
+/// an estimate of the difference (Hodges and Lehmann's), with a confidence interval of 95 % by
+/// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate. The
+/// estimate may therefore differ from the difference of the medians.
+///
+/// The interval is over eight copies of the code of each routine, at different addresses, and heap
+/// and stack are shifted between visits to the copies. What both closures have inlined is therefore
+/// at eight places. A function that only one of them calls, and that is not inlined, is at one place
+/// for the whole run: the comparison cannot tell what this place costs. A difference below 1 % is
+/// never reported.
 ///
 /// criterion runs the comparison as one benchmark, and gets the mean of B's pairs that count.
 /// Filters, warm-up and measurement time are criterion's. The result is printed below criterion's
@@ -38,15 +55,6 @@ use crate::results::comparison::{Comparison, MeasuredCouples};
 /// }
 /// # std::fs::remove_dir_all(directory).ok();
 /// ```
-///
-/// The output with criterion's default settings, bound to a CPU on which compilers ran, on an AMD
-/// EPYC, family 25, model 17:
-///
-/// ```text
-/// parse                   time:   [10.687 ns 10.738 ns 10.796 ns]
-///                         medians: 4.1 ns and 10.6 ns; estimate over 60 rounds: +6.513 ns (+159.73 %), 95 % in [+6.508, +6.517] ns: B is slower
-///                         800021 couples of 256 iterations each, 10526 more disturbed and excluded: preempted 9271, interrupted 1255
-/// ```
 pub fn compare<C: BenchPairs, A, B>(
     criterion: &mut C,
     id: impl Into<PairId>,
@@ -54,58 +62,106 @@ pub fn compare<C: BenchPairs, A, B>(
     mut b: impl FnMut() -> B,
 ) -> Option<Comparison> {
     let mut collector = None;
+    let mut heap = HeapShift::default();
     criterion.run(id.into(), &mut |iterations| {
         let collector = collector.get_or_insert_with(|| Collector::new(None));
         let clock = collector.time.pair_clock();
-        let mut routines: [&mut dyn FnMut(u64) -> PairReads; 2] =
-            [&mut |calls| timed(clock, calls, &mut a), &mut |calls| {
-                timed(clock, calls, &mut b)
-            }];
-        sample(collector, iterations, &mut routines)
+        let mut routines: Routines<'_> = [
+            &mut |copy, calls| timed_copy(copy, clock, calls, &mut a),
+            &mut |copy, calls| timed_copy(copy, clock, calls, &mut b),
+        ];
+        sample(collector, iterations, &mut routines, &mut heap)
     });
     let collector = collector.filter(Collector::has_measured)?;
-    let (couples, disturbances) = (
-        &*collector.collected.couples,
-        collector.collected.disturbances,
-    );
-    let names = ["A", "B"];
     MeasuredCouples {
         collector: &collector,
-        couples,
-        slice_ends: None,
-        disturbances,
-        names,
+        replicates: &collector.collected.replicates(COPIES),
+        iterations_per_pair: collector.iterations_per_pair(),
+        disturbances: collector.collected.disturbances,
+        sides: Sides::Routines,
     }
     .report()
 }
 
-/// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code.
+/// Takes a pair around calls of A or B, by a copy of the code.
+type Routines<'a> = [&'a mut dyn FnMut(usize, u64) -> PairReads; 2];
+
+/// Takes a pair around `calls` calls, by this copy of the code.
+fn timed_copy<O>(
+    copy: usize,
+    clock: PairClock,
+    calls: u64,
+    routine: &mut impl FnMut() -> O,
+) -> PairReads {
+    let copies = [
+        timed::<0, O, _>,
+        timed::<1, O, _>,
+        timed::<2, O, _>,
+        timed::<3, O, _>,
+        timed::<4, O, _>,
+        timed::<5, O, _>,
+        timed::<6, O, _>,
+        timed::<7, O, _>,
+    ];
+    const { assert!(COPIES == 8) };
+    copies[copy % COPIES](clock, calls, routine)
+}
+
+/// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code. A
+/// copy has `COPY` stores before the routine, which the others lack. Without them the compiler would
+/// make one function of all copies, and each would be at the same place within a cache line.
 #[inline(never)]
-fn timed<O>(clock: PairClock, calls: u64, routine: &mut impl FnMut() -> O) -> PairReads {
+fn timed<const COPY: usize, O, R: FnMut() -> O>(
+    clock: PairClock,
+    calls: u64,
+    routine: &mut R,
+) -> PairReads {
+    for store in 0..COPY {
+        black_box(store);
+    }
     bencher::timed(clock, calls, routine)
 }
 
-/// Takes a sample. Both routines are called from one call site, so that they begin alike.
+/// Takes a sample, with a visit to each copy of the code. Both routines are called from one call
+/// site, so that they begin alike.
 fn sample(
     collector: &mut Collector<2>,
     iterations: u64,
-    routines: &mut [&mut dyn FnMut(u64) -> PairReads; 2],
+    routines: &mut Routines<'_>,
+    heap: &mut HeapShift,
 ) -> Elapsed {
     let iterations_per_pair = collector.choose_iterations_per_pair(None, |iterations| {
         let ticks = routines
             .iter_mut()
-            .map(|routine| routine(iterations).ticks());
+            .map(|routine| routine(0, iterations).ticks());
         ticks.max().unwrap_or(0)
     });
     let mut sample = collector.begin_sample(iterations);
-    loop {
-        let first = random_side();
-        let mut group = [PairReads::default(); 2];
-        for routine in [first, 1 - first] {
-            group[routine] = routines[routine](iterations_per_pair);
-        }
-        if sample.push(group).is_break() {
-            return sample.finish();
+    // A short sample does not reach all copies, so each begins with another one.
+    let first_copy = index(random_below(COPIES as u64));
+    for visit in 1..=COPIES {
+        let copy = (first_copy + visit) % COPIES;
+        heap.shift();
+        let is_over = placement::on_shifted_stack(&mut || {
+            loop {
+                let first = random_side();
+                let mut group = [PairReads::default(); 2];
+                for routine in [first, 1 - first] {
+                    group[routine] = routines[routine](copy, iterations_per_pair);
+                }
+                if sample.push(group).is_break() {
+                    return true;
+                }
+                let (groups, wanted) = sample.progress();
+                if visit < COPIES && groups * COPIES as u64 >= wanted * visit as u64 {
+                    return false;
+                }
+            }
+        });
+        sample.end_visit(copy);
+        if is_over {
+            break;
         }
     }
+    sample.finish()
 }

@@ -2,7 +2,9 @@
 //! [tickline]: true nanoseconds, with less overhead and a finer resolution than `WallTime`.
 //!
 //! ```no_run
-//! use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+//! use std::process::ExitCode;
+//!
+//! use criterion::{BatchSize, Criterion, criterion_group};
 //! use tickline_criterion::CounterTime;
 //!
 //! fn push(criterion: &mut Criterion<CounterTime>) {
@@ -17,11 +19,22 @@
 //!     config = Criterion::default().with_measurement(CounterTime::or_wall_time());
 //!     targets = push
 //! );
-//! criterion_main!(benches);
+//!
+//! fn main() -> ExitCode {
+//!     tickline_criterion::run(|| benches())
+//! }
 //! ```
 //!
-//! To convert existing benchmarks, change `config`, and write `&mut Criterion<CounterTime>` in
-//! place of `&mut Criterion`. The crate prints on the standard error stream, here for
+//! To convert existing benchmarks, write `&mut Criterion<CounterTime>` in place of `&mut Criterion`,
+//! and one of these:
+//!
+//! | there is | it becomes |
+//! |---|---|
+//! | `criterion_group!(name = benches; config = ..; targets = push, pop)` | the same, with `.with_measurement(CounterTime::or_wall_time())` after `config` |
+//! | the short form `criterion_group!(benches, push, pop)` | the long form above; or no group, and `run(\|\| group(&[push, pop]))` in `main` ([`group`]): the short form is always by `WallTime` |
+//! | `criterion_main!(benches)` | `fn main() -> ExitCode { run(\|\| benches()) }` ([`run`]). `criterion_main!` still measures, but without this crate's options |
+//!
+//! The crate prints on the standard error stream, here for
 //! `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-26:
 //!
 //! ```text
@@ -35,11 +48,55 @@
 //! clock to the routine's time. This cost hides the time of a routine that takes a few ns. Two
 //! readings of the counter cost less, and this crate measures and subtracts their cost. With
 //! `iter`, and with large batches, criterion reads the clock once for thousands of iterations, and
-//! both clocks give the same result.
+//! on free CPUs both clocks give the same result. On busy CPUs this crate's is the true one:
+//! [the time that others use](#busy-cpus) does not count.
 //!
 //! The [table of known delays](#known-delays) has both clocks. If both clocks measure the same long
 //! run, they agree within 40 ppm. Under criterion one clock measures seconds after the other, so
 //! changes of the core's frequency add to the difference.
+//!
+//! # Busy CPUs
+//!
+//! Browsers, compilers and other tests use the CPU, too. Meanwhile the benchmark waits, and
+//! `WallTime` counts this time. On Linux, `CounterTime` subtracts from each sample the time in
+//! which the thread did not run. All benchmarks get this with the two lines above: a plain `iter`
+//! needs no other change. At the end the crate prints how much it subtracted, here in `under_load`
+//! of [`benches`](https://github.com/tickline/tickline/blob/main/benches/README.md):
+//!
+//! ```text
+//! tickline: 79 of 1000 samples lost the CPU, and this time was subtracted: 711.104 ms of waiting for a CPU (in 79)
+//! ```
+//!
+//! | taken from the thread | known by | subtracted |
+//! |---|---|---|
+//! | a wait for a CPU that others use | the run delay in `/proc/thread-self/schedstat` | yes |
+//! | steal: the hypervisor ran other guests | the thread's CPU clock, if the kernel has `CONFIG_PARAVIRT_TIME_ACCOUNTING`, and the hypervisor reports it | yes |
+//! | interrupts | the thread's CPU clock, if the kernel has `CONFIG_IRQ_TIME_ACCOUNTING` | yes |
+//! | a CPU quota of the control group | both | yes |
+//! | a move to another CPU | the CPU's id, which comes with the counter | no; it is counted, and printed |
+//!
+//! - The kernel is asked before the start and after the end, outside of the measured interval. Both
+//!   together take about 4 us a sample.
+//! - The subtracted time is a difference of the counter and of the thread's CPU clock. If it is at
+//!   most 0.1 % of the sample and 1 us, the sample stays as the counter measured it. More than the
+//!   sample's interval is never subtracted.
+//! - **Waits of the routine itself count**: a sleep, a lock, I/O. If the thread blocked in a sample,
+//!   nothing is subtracted from that sample. If such a sample may have lost 1 % of its time or more
+//!   to others, it counts as [`Incidents::unmeasured`], and a printed line says how many there are.
+//!   So does a sample that began on another thread.
+//! - Batches shorter than 50 us are too short for a system call around each. If such a batch takes
+//!   longer than 50 us, the lost time is known except for the time since the last reading, which is
+//!   usually at most 50 us. [`BenchPairs`] excludes such iterations instead.
+//! - What other programs leave behind stays in the sample: after a wait the caches and branch
+//!   predictors are cold. `under_load` measures this remaining error, beside programs that only
+//!   compute, and beside programs that empty the caches.
+//! - Only the thread that measures is watched. If a routine waits for threads of its own, the time
+//!   that others took from those threads counts.
+//! - A routine that sends packets to itself has the kernel do a part of its work in interrupts. If
+//!   the kernel measures interrupts, this part is subtracted, too.
+//! - [`CounterTimeBuilder::include_disturbed`] (or `cargo bench -- --include-disturbed`) turns all of
+//!   this off. Where the system says nothing, the time is as the counter measured it, and a line says
+//!   so: [`CounterTime::not_subtracted`].
 //!
 //! # Distributions
 //!
@@ -64,7 +121,7 @@
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
 //! - The crate counts disturbed pairs by disturbance, and prints and stores the counts. It excludes
 //!   these pairs, also from the mean that criterion gets, and measures further pairs in their
-//!   place. With `cargo bench -- --include-disturbed` they count.
+//!   place. With `cargo bench -- --include-disturbed` they count ([`run`]).
 //!
 //! | disturbance | seen by | excluded |
 //! |---|---|---|
@@ -100,14 +157,20 @@
 //! # A against B
 //!
 //! [`compare`] runs two routines alternately, in random order, in one process. It estimates the
-//! difference, with an interval of 95 % confidence. The test is Wilcoxon's signed rank test over 60
-//! rounds (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//! difference, with an interval of 95 % confidence, by Wilcoxon's signed rank test (Hollander, Wolfe
+//! and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//!
+//! The place of code in memory changes its time, often by 1 %. Two closures of equal text are at two
+//! places, and so differ. `compare` therefore runs eight copies of each routine's code, at different
+//! addresses, and the interval is over these copies; heap and stack are shifted between visits to
+//! them. The interval can't have in it where a function is that is not inlined and that only one side
+//! calls. "found different" requires an interval without 0 and a difference of at least 1 %
+//! ([`Comparison::is_different`]), and the output says so.
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
-//! longer (B). "found different" requires an interval without 0 and a difference of at least 0.5 %
-//! ([`Comparison::is_different`]). The table is from `known_delays`, without other load:
-//!
-//! AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v595, rustc 1.95.0, 2026-11-26:
+//! longer (B), by the interval over 60 rounds that the crate had before; it is from `known_delays`,
+//! without other load, on an AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v595, rustc
+//! 1.95.0, 2026-11-26:
 //!
 //! | 20 runs of 0.4 s | found different | interval excludes 0 | estimate, ns: least | median | most |
 //! |---|---|---|---|---|---|
@@ -116,8 +179,8 @@
 //!
 //! # A pull request against main
 //!
-//! `--against` runs two builds of a benchmark program alternately, and prints a comparison, as
-//! [`compare`] does, for each [`BenchPairs`] benchmark that both have:
+//! `--against` compares two builds of a benchmark program, for each [`BenchPairs`] benchmark that
+//! both have. It needs [`run`] in `main`, in both builds:
 //!
 //! ```sh
 //! git switch main
@@ -128,28 +191,76 @@
 //! ```
 //!
 //! ```text
-//! parse/sum               time:   [145.52 ns 147.75 ns 149.37 ns]
-//!                         pairs:  p50 151.6 ns  p90 164.5 ns  p99 175.1 ns  p99.9 233.9 ns  max 7.51 us
-//!                         317398 pairs of 16 iterations, 2673 disturbed and excluded: preempted 2603, interrupted 70
-//!                         medians: 129.0 ns and 151.6 ns; estimate over 60 rounds: +22.216 ns (+17.22 %), 95 % in [+21.247, +23.201] ns: this build is slower
-//!                         283347 couples of 16 iterations each, 9829 more disturbed and excluded: preempted 7033, interrupted 175, stolen 2621
+//! texts                   time:   [5.0782 us 5.0828 us 5.0882 us]
+//!                         pairs:  p50 5.07 us  p90 5.12 us  p99 5.18 us  p99.9 6.08 us  max 33.55 us
+//!                         35687 pairs, 337 disturbed and excluded: preempted 286, interrupted 51
+//!                         medians: 4.61 us and 5.08 us; estimate over 14 pairs of processes: +0.475 us (+10.30 %), 95 % in [+0.470, +0.481] us: this build is slower
+//!                         157395 couples of 1 iterations each, 4066 more disturbed and excluded: preempted 3626, stolen 440
+//!                         not seen: where each build's linker has placed the code; a difference below 0.5 % never counts
 //! ```
 //!
-//! - For each benchmark the program starts the other build, and requests slices of 10 ms from it.
-//!   Only one of the two runs at a time. On Linux both are bound to one CPU.
-//! - A pair has enough iterations to last 2 us, the same number in both builds. The line `pairs`
-//!   above therefore has means over these iterations.
-//! - `new/comparison.json` has the verdict, for CI. criterion's report of the benchmark has the
-//!   plot.
-//! - Each process places memory and code anew, which can change the time. A difference below 0.5 %
-//!   never counts. If it is near 1 %, run the comparison again.
-//! - In a test, each CPU had a busy thread, and a run took 1 s. `--against` reported a difference
-//!   of 1.7 to 6 % in 5 of 40 comparisons of a build with itself. With 30 % more work in one build,
-//!   it reported a difference in 20 of 20 comparisons (the Intel Xeon below). On free CPUs, it
-//!   reported a difference of 3 % in 5 of 10 comparisons of an unoptimised build with itself. So
-//!   leave CPUs free, measure for longer, and do not trust comparisons of unoptimised builds.
-//! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
-//!   needs a version of this crate with this option.
+//! - The program first measures this build alone, as without the option. Then it takes about as long
+//!   again for pairs of processes, one of each build: 10 pairs, or one for each 0.25 s of the
+//!   measurement time, up to 40. The two of a pair alternate by slices of 10 ms or less. Only one
+//!   process runs at a time; on Linux all are bound to one CPU.
+//! - The interval is over the pairs of processes. Where heap, stack and code lie changes the time of a
+//!   process by up to 7 % for as long as it runs, so that more time in one process tells nothing about
+//!   that (Mytkowicz and others, 2009; Curtsinger and Berger, 2013: `src/pairs/placement.rs`). Each
+//!   process has other places: by address randomisation, and by shifts of heap and stack, which also
+//!   work without it.
+//! - The interval misses 0 in at most 5 % of comparisons of equal builds, whatever the distribution of
+//!   these effects (`src/statistics/signed_rank.rs` has the argument, and a simulation).
+//! - The linker's choice stays: a build may be slower because an unrelated change has moved its code,
+//!   by 2 to 3 % if it allocates much. No interval over processes of two programs has this in it, and
+//!   the output says so. To have it in the interval, link both builds in six orders or more, and name
+//!   all programs: `--against` for each of the other build, `--layout` for each of this build but the
+//!   one that runs. The interval is then over the orders. With lld:
+//!
+//! ```sh
+//! for order in 1 2 3 4 5 6 7 8; do # the same in both builds, with other names for the copies
+//!     cargo rustc --release --bench NAME -- -C link-arg=-Wl,--shuffle-sections='.text*'=$order
+//!     cp target/release/deps/NAME-0123456789abcdef /tmp/main-$order
+//! done
+//! ```
+//!
+//! - A pair of readings has enough iterations to last 2 us, the same number in both builds.
+//! - `new/comparison.json` has the details. criterion's report of the benchmark has the plot.
+//! - Do not trust comparisons of unoptimised builds.
+//! - A benchmark that the other build lacks is measured alone, and a line says so. If the builds have
+//!   none in common, or the program is none of this crate's version, nothing is measured, and the exit
+//!   code is 2.
+//!
+//! Six routines, three of which allocate, of 0.15 to 6 us, in runs with `--measurement-time 0.2`;
+//! AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v669, rustc 1.95.0, 2026-11-27, while
+//! compilers and tests of other programs ran (a load of 20). `cargo xtask verdicts` measures these
+//! rows and more:
+//!
+//! | | found different | |
+//! |---|---|---|
+//! | a byte-identical copy of the build | 0 of 72 | without address randomisation (`setarch -R`): 0 of 24 |
+//! | a build with an unrelated function | 12 of 36: 2 to 2.6 % in two routines that allocate | equal builds, each linked in 6 orders: 0 of 18 |
+//! | a build with 3 % more work | 69 of 72 | |
+//! | a build with 10 % more work | 72 of 72 | |
+//! | [`compare`] of two closures of equal text, eight pairs | 0 of 96 | largest estimate: 0.84 % |
+//!
+//! # For CI
+//!
+//! With [`run`] in `main`, the exit code tells a script what was found:
+//!
+//! ```sh
+//! cargo bench --bench NAME -- --against /tmp/main --max-regression 3% --max-noise 2% --verdicts verdicts.json
+//! ```
+//!
+//! | exit code | when |
+//! |---|---|
+//! | 0 | each benchmark passes |
+//! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
+//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline |
+//! | 3 | none is slower, but one can't be told: the estimate is above `--max-regression` and the interval is not; or half of the interval's width is above `--max-noise`; or its comparison failed |
+//!
+//! So a slowdown that passes is at most the sum of both limits, with 95 % confidence. With none of
+//! the limits, a difference alone does not change the exit code. [`Verdicts`] has the format of
+//! `--verdicts FILE`.
 //!
 //! A stored run can take the place of a second program, as in criterion itself:
 //!
@@ -176,6 +287,12 @@
 //! the difference in one of its 60 rounds. Even such a difference may come from the machine.
 //! `--against` finds smaller differences, and gives an interval of 95 %.
 //!
+//! `--baseline main --max-regression 10% --update-on-pass` makes the run the new `main`, for all
+//! [`BenchPairs`] and [`compare`] benchmarks of the program, if its exit code is 0; otherwise the
+//! baseline stays. The limits are then compared with the difference of the medians, and the noise is
+//! the scatter of both runs' rounds. A baseline that follows each run may drift by a little less than
+//! the limit each time.
+//!
 //! # Guarantees and their limits
 //!
 //! | guaranteed | not guaranteed |
@@ -191,7 +308,8 @@
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
 //! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
-//! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. As long as the
+//! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. A sample of 50 us
+//! or longer costs about 4 us more than with `WallTime`, outside of its time. As long as the
 //! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
 //! Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
@@ -223,8 +341,9 @@
 //!   thread, and prevents them only with `--against`.
 //! - criterion compares with the results of the last run, even if that run used another clock. The
 //!   first "Performance has improved" after a change of clock is due to the clock.
-//! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before
-//!   criterion reads the arguments, as it does with `criterion_group!`.
+//! - This crate's options need [`run`] in `main`. criterion refuses arguments that it does not know,
+//!   so `run` starts the program again without them. With `--against` it starts the program several
+//!   times more: what `main` does before `run`, and what a benchmark prepares, happens each time.
 //!
 //! # Output
 //!
@@ -251,7 +370,7 @@
 // | `pairs` | pairs of readings, and which of them count; another build in turns |
 // | `results` | distributions, comparisons and baselines: printed, stored and drawn |
 //
-// `bench_pairs` and `compare` are what a benchmark calls. `arguments`, `message` and `number` serve
+// `run` is what a program calls, `bench_pairs` and `compare` what a benchmark calls. `arguments`, `message` and `number` serve
 // all of them.
 mod arguments;
 mod backend;
@@ -261,18 +380,22 @@ mod message;
 mod number;
 mod pairs;
 mod results;
+mod run;
 mod statistics;
 
 pub use backend::builder::CounterTimeBuilder;
 pub use backend::calibration::Calibration;
 pub use backend::error::{Error, ErrorKind};
-pub use backend::incidents::Incidents;
+pub use backend::incidents::{Incidents, Subtracted};
 pub use backend::readings::{Elapsed, Start};
+pub use backend::taken::NotSubtracted;
 pub use backend::time::CounterTime;
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;
 pub use pairs::bencher::PairBencher;
 pub use results::comparison::Comparison;
+pub use results::verdict::{ComparedWith, Conclusion, Percent, Verdict, Verdicts};
+pub use run::{group, run};
 
 /// Makes the README's example a doctest.
 #[cfg(doctest)]

@@ -36,10 +36,15 @@ pub(crate) fn middle(sorted: &[f64]) -> f64 {
     f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
+/// A random number below `limit`, which is far below 2^64.
+pub(crate) fn random_below(limit: u64) -> u64 {
+    // Each `RandomState` has other keys.
+    RandomState::new().hash_one(()) % limit
+}
+
 /// 0 or 1, at random: the index of the side that comes first.
 pub(crate) fn random_side() -> usize {
-    // Each `RandomState` has other keys.
-    index(RandomState::new().hash_one(()) & 1)
+    index(random_below(2))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs` | takes samples, slice by slice and block by block |
-//! | `builds.rs` | takes slices in turns with another build of the benchmark |
+//! | `builds.rs`, `serving.rs` | take slices of two builds of the benchmark in turns: the process that drives, and those that serve |
+//! | `placement.rs` | shifts heap and stack |
 //! | `monitor.rs`, `system_facts.rs` | read the facts about blocks and slices |
 //! | `slice.rs`, `disturbance.rs`, `long_pairs.rs` | decide which pairs count |
 //!
@@ -17,8 +18,10 @@
 //! | block | the groups of 50 us; one preemption disturbs all of them |
 //! | slice | the blocks of 10 ms, or of one sample if the sample is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | a number of iterations for which criterion gets one time |
-//! | round | one value of a comparison: a sample, or the couples of one sixtieth of the run |
-//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build requests slices from the serving build |
+//! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
+//! | round | whole visits to one placement, with one median for A and one for B; for a baseline, a sample |
+//! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code |
+//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving process requests slices from the serving ones |
 //! | turn | a slice of one build, while the other build waits; "in turns", as printed and stored, means interleaved |
 //! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::backend::noise_loop)) |
@@ -29,5 +32,7 @@ pub(crate) mod collector;
 pub(crate) mod disturbance;
 pub(crate) mod long_pairs;
 pub(crate) mod monitor;
+pub(crate) mod placement;
+pub(crate) mod serving;
 pub(crate) mod slice;
 pub(crate) mod system_facts;

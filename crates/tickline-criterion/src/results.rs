@@ -5,6 +5,7 @@
 //! | `outcome.rs` | one routine: its distribution |
 //! | `comparison.rs` | two routines, or two builds, that took turns |
 //! | `baseline.rs` | this run and a stored run, which took no turns |
+//! | `verdict.rs` | all comparisons of the program: verdicts, exit code |
 //!
 //! `files.rs` stores them and reads a baseline, `plot.rs` draws them, and `text.rs` has the form of
 //! times.
@@ -15,3 +16,4 @@ pub(crate) mod files;
 pub(crate) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod text;
+pub(crate) mod verdict;

@@ -3,7 +3,7 @@
 //! | file | computes |
 //! |---|---|
 //! | `distribution.rs` | the quantiles of many times, within the counter's resolution |
-//! | `couples.rs` | the difference of two routines, from the medians of their rounds |
+//! | `couples.rs` | the difference of two routines, in rounds and replicates |
 //! | `signed_rank.rs` | the interval of that difference |
 
 pub(crate) mod couples;

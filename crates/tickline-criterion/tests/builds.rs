@@ -7,12 +7,12 @@ use std::fs;
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
 use criterion::Criterion;
 use serde_json::Value;
-use tickline_criterion::{BenchPairs, CounterTime, compare};
+use tickline_criterion::{BenchPairs, ComparedWith, Conclusion, CounterTime, Verdicts, compare};
 
 /// The variable with the path of the log, which has process and CPU of each sample.
 const LOG: &str = "TICKLINE_CRITERION_TEST_LOG";
@@ -22,7 +22,7 @@ const ENDS: &str = "TICKLINE_CRITERION_TEST_ENDS";
 
 type Test = fn(&Programs);
 
-fn main() {
+fn main() -> ExitCode {
     let program = std::env::current_exe().expect("this program");
     let name = program
         .file_stem()
@@ -30,9 +30,10 @@ fn main() {
         .to_string_lossy()
         .into_owned();
     if let Some(steps) = name.strip_prefix("work-") {
-        return benchmarks(steps.parse().expect("a number"));
+        let steps = steps.parse().expect("a number");
+        return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 15] = [
+    let tests: [(&str, Test); 26] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -54,8 +55,20 @@ fn main() {
             interleaved_builds_alternate_on_one_cpu,
         ),
         (
+            "each_pair_of_processes_is_a_replicate",
+            each_pair_of_processes_is_a_replicate,
+        ),
+        (
+            "each_order_of_linking_is_a_replicate",
+            each_order_of_linking_is_a_replicate,
+        ),
+        (
             "a_benchmark_that_the_other_build_lacks_is_measured_alone",
             a_benchmark_that_the_other_build_lacks_is_measured_alone,
+        ),
+        (
+            "builds_without_a_common_benchmark_are_refused",
+            builds_without_a_common_benchmark_are_refused,
         ),
         (
             "a_build_whose_partner_ends_is_measured_alone",
@@ -64,6 +77,30 @@ fn main() {
         (
             "a_path_without_a_program_is_refused",
             a_path_without_a_program_is_refused,
+        ),
+        (
+            "a_program_without_benchmarks_is_refused",
+            a_program_without_benchmarks_is_refused,
+        ),
+        (
+            "a_wrong_argument_ends_with_a_text",
+            a_wrong_argument_ends_with_a_text,
+        ),
+        (
+            "the_exit_code_says_that_a_build_is_slower",
+            the_exit_code_says_that_a_build_is_slower,
+        ),
+        (
+            "the_exit_code_says_that_noise_hides_the_result",
+            the_exit_code_says_that_noise_hides_the_result,
+        ),
+        (
+            "a_build_without_a_regression_passes",
+            a_build_without_a_regression_passes,
+        ),
+        (
+            "the_option_lets_disturbed_pairs_count",
+            the_option_lets_disturbed_pairs_count,
         ),
         (
             "a_saved_baseline_has_the_rounds_of_its_run",
@@ -78,6 +115,10 @@ fn main() {
             a_comparison_with_a_baseline_does_not_replace_it,
         ),
         (
+            "a_baseline_is_updated_only_by_a_run_that_passes",
+            a_baseline_is_updated_only_by_a_run_that_passes,
+        ),
+        (
             "a_quick_run_has_too_few_rounds_for_a_baseline",
             a_quick_run_has_too_few_rounds_for_a_baseline,
         ),
@@ -88,6 +129,10 @@ fn main() {
         (
             "a_baseline_that_criterion_lacks_is_named",
             a_baseline_that_criterion_lacks_is_named,
+        ),
+        (
+            "a_missing_baseline_and_another_build_end_with_a_text",
+            a_missing_baseline_and_another_build_end_with_a_text,
         ),
         (
             "a_baseline_that_this_crate_lacks_is_named_with_its_folder",
@@ -104,6 +149,7 @@ fn main() {
             writeln!(std::io::stderr(), "test {name} ... ok").ok();
         }
     }
+    ExitCode::SUCCESS
 }
 
 /// Does `steps` steps, each of which needs the result of the step before.
@@ -299,20 +345,55 @@ fn interleaved_builds_alternate_on_one_cpu(programs: &Programs) {
     assert!(moved <= 1, "{moved} moves between CPUs: {log}");
 }
 
-fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs) {
-    let (out, err) = texts(&programs.against(130, "added/spin", 100));
+/// The interval has the noise of placement only if each replicate has its own processes.
+fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
+    let (out, json) = compared(programs, 130, 100);
+    assert!(out.contains("estimate over 10 pairs of processes"), "{out}");
+    assert_eq!(json["replicates"], "pairs of processes");
+    assert_eq!(json["replicates_ns"].as_array().map(Vec::len), Some(10));
+}
+
+/// All programs of one order have one place for their code.
+fn each_order_of_linking_is_a_replicate(programs: &Programs) {
+    let [ours, other] = [300, 100].map(|steps| programs.path(steps));
+    let mut command = programs.command(300, "work/spin", &[]);
+    for _ in 0..6 {
+        command.arg("--against").arg(&other);
+    }
+    for _ in 0..5 {
+        command.arg("--layout").arg(&ours);
+    }
+    let (out, err) = texts(&command.output().expect("a program"));
     assert!(
-        out.contains("pairs:  p50") && !out.contains("this build is"),
-        "{out}"
+        out.contains("estimate over 6 orders of linking: +"),
+        "{out}\n{err}"
     );
+    assert!(out.contains("this build is slower"), "{out}");
+}
+
+fn a_benchmark_that_the_other_build_lacks_is_measured_alone(programs: &Programs) {
+    let (out, err) = texts(&programs.against(130, "spin", 100));
+    assert_eq!(out.matches("pairs:  p50").count(), 2, "{out}");
+    assert_eq!(out.matches(" pairs of processes").count(), 1, "{out}");
     assert!(
-        err.contains("not compared with the other build: it took no turn"),
+        err.contains("not compared with the other build: it has no such benchmark"),
         "{err}"
     );
-    assert!(
-        err.contains("work-100") && err.contains("added/spin"),
-        "the command for a try: {err}"
-    );
+}
+
+/// Symptom: the exit code was 0, after one line on the standard error stream.
+fn builds_without_a_common_benchmark_are_refused(programs: &Programs) {
+    let output = programs.against(130, "added/spin", 100);
+    refused(&output, "it has no benchmark of bench_pairs in common");
+}
+
+/// Checks that nothing was measured, the exit code, and a line.
+fn refused(output: &Output, line: &str) {
+    let (out, err) = texts(output);
+    assert_eq!(output.status.code(), Some(2), "{out}\n{err}");
+    assert!(err.contains("tickline: ") && err.contains(line), "{err}");
+    assert!(!err.contains("panicked"), "{err}");
+    assert!(!out.contains("pairs:"), "nothing is measured: {out}");
 }
 
 fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
@@ -323,23 +404,124 @@ fn a_build_whose_partner_ends_is_measured_alone(programs: &Programs) {
         .output()
         .expect("a program");
     let (out, err) = texts(&output);
-    assert!(
-        output.status.success() && out.contains("pairs:  p50"),
-        "{out}\n{err}"
-    );
+    assert!(out.contains("pairs:  p50"), "{out}\n{err}");
+    assert_eq!(output.status.code(), Some(3), "nothing can be told: {err}");
     assert!(!out.contains("this build is"), "{out}");
-    let line = "not compared with the other build: it took no turn";
+    let line =
+        "not compared with the other build: a process took no turn, because it failed: try `";
     assert_eq!(err.matches(line).count(), 1, "{err}");
+    assert!(
+        err.contains("work-100") && err.contains("--exact -- work/spin`"),
+        "the command for a try: {err}"
+    );
 }
 
 fn a_path_without_a_program_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
-    let (out, err) = texts(&output);
-    assert!(
-        !output.status.success() && err.contains("--against: no/such/program"),
-        "{out}\n{err}"
+    refused(&output, "--against: no/such/program: ");
+}
+
+/// Symptom: the exit code was 0, after one line on the standard error stream.
+fn a_program_without_benchmarks_is_refused(programs: &Programs) {
+    let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
+    refused(
+        &output,
+        "it is no benchmark program whose main calls tickline_criterion::run",
     );
-    assert!(!out.contains("pairs:"), "nothing is measured: {out}");
+}
+
+/// Symptom: the program ended by a panic, with exit code 101.
+fn a_wrong_argument_ends_with_a_text(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let output = programs.run(130, "work/spin", &["--against", &other, "--bogus"]);
+    refused(
+        &output,
+        "--against: this build: it can't list its benchmarks",
+    );
+    let (_, err) = texts(&output);
+    assert!(
+        err.contains("unexpected argument"),
+        "criterion's words: {err}"
+    );
+    assert!(err.contains("\"--bogus\""), "{err}");
+    let output = programs.run(130, "work/spin", &["--max-noise=much"]);
+    refused(&output, "--max-noise: much is not a percentage such as 2%");
+}
+
+/// Runs this build against another with limits. Returns the exit code, the standard error stream,
+/// and the verdicts.
+fn judged(programs: &Programs, steps: u64, other: u64, limit: &str) -> (i32, String, Verdicts) {
+    let (other, file) = (programs.path(other), programs.0.join("verdicts.json"));
+    let output = programs.run(
+        steps,
+        "work/spin",
+        &[
+            "--against",
+            &other.to_string_lossy(),
+            limit,
+            "--verdicts",
+            &file.to_string_lossy(),
+        ],
+    );
+    let verdicts: Verdicts =
+        serde_json::from_value(programs.json("verdicts.json")).expect("verdicts");
+    let code = output.status.code().expect("an exit code");
+    assert_eq!(i32::from(verdicts.exit_code), code);
+    assert_eq!(verdicts.benchmarks.len(), 1);
+    assert_eq!(verdicts.benchmarks[0].benchmark, "work/spin");
+    assert_eq!(
+        verdicts.benchmarks[0].compared_with,
+        ComparedWith::OtherBuild
+    );
+    (code, texts(&output).1, verdicts)
+}
+
+fn the_exit_code_says_that_a_build_is_slower(programs: &Programs) {
+    let (code, err, verdicts) = judged(programs, 300, 100, "--max-regression=10%");
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("SLOWER: work/spin: slower by more than 10 %: +"),
+        "{err}"
+    );
+    assert_eq!(verdicts.max_regression_percent, Some(10.0));
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Slower);
+    let difference = verdicts.benchmarks[0].difference_percent.expect("compared");
+    assert!(difference.low > 10.0 && difference.estimate <= difference.high);
+}
+
+/// An interval has a width, so that noise of 0 % can't be kept.
+fn the_exit_code_says_that_noise_hides_the_result(programs: &Programs) {
+    let (code, err, verdicts) = judged(programs, 100, 130, "--max-noise=0%");
+    assert_eq!(code, 3, "{err}");
+    assert!(
+        err.contains("CAN'T TELL: work/spin: the noise of "),
+        "{err}"
+    );
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::CannotTell);
+}
+
+fn a_build_without_a_regression_passes(programs: &Programs) {
+    let (code, err, verdicts) = judged(programs, 100, 300, "--max-regression=10%");
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("1 pass, 0 slower, 0 can't be told: exit code 0"),
+        "{err}"
+    );
+    assert_eq!(verdicts.benchmarks[0].conclusion, Conclusion::Passes);
+    assert!(verdicts.benchmarks[0].is_different);
+}
+
+fn the_option_lets_disturbed_pairs_count(programs: &Programs) {
+    for (arguments, are) in [
+        (&[][..], "excluded"),
+        (&["--include-disturbed"], "included"),
+    ] {
+        assert!(programs.run(100, "work/spin", arguments).status.success());
+        assert_eq!(
+            programs.json("work/spin/new/pairs.json")["disturbed_are"],
+            are
+        );
+    }
 }
 
 /// Saves the baseline `main` of the build with 100 steps.
@@ -394,6 +576,31 @@ fn a_comparison_with_a_baseline_does_not_replace_it(programs: &Programs) {
     assert_eq!(saved(), before);
 }
 
+/// Runs the build with 300 steps against the baseline `main`. Returns the exit code and the standard
+/// error stream.
+fn update(programs: &Programs, limit: &str) -> (Option<i32>, String) {
+    let arguments = ["--baseline=main", "--update-on-pass", limit];
+    let output = programs.run(300, "work/spin", &arguments);
+    (output.status.code(), texts(&output).1)
+}
+
+fn a_baseline_is_updated_only_by_a_run_that_passes(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let file = |run: &str, name: &str| programs.json(&format!("work/spin/{run}/{name}.json"));
+    let before = ["pairs", "sample"].map(|name| file("main", name));
+    let (code, err) = update(programs, "--max-regression=10%");
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("the baseline main stays as it was"), "{err}");
+    assert_eq!(["pairs", "sample"].map(|name| file("main", name)), before);
+    let (code, err) = update(programs, "--max-regression=5000%");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("the baseline main is now this run"), "{err}");
+    for name in ["pairs", "sample", "benchmark", "estimates"] {
+        assert_eq!(file("main", name), file("new", name), "{name}");
+    }
+    assert_ne!(file("main", "pairs"), before[0]);
+}
+
 /// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
 fn a_quick_run_has_too_few_rounds_for_a_baseline(programs: &Programs) {
     save_main(programs, "work/spin");
@@ -426,13 +633,20 @@ fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
     );
 }
 
+/// Symptom: the program ended by criterion's panic, with exit code 101.
 fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
     let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
-    let (_, err) = texts(&output);
-    assert!(
-        !output.status.success() && err.contains("--save-baseline nowhere"),
-        "by criterion: {err}"
+    refused(
+        &output,
+        "`cargo bench -- --save-baseline nowhere` saves one",
     );
+}
+
+fn a_missing_baseline_and_another_build_end_with_a_text(programs: &Programs) {
+    let other = programs.path(100).to_string_lossy().into_owned();
+    let arguments = ["--baseline", "nowhere", "--against", &other];
+    let output = programs.run(130, "work/spin", &arguments);
+    refused(&output, "there is no baseline nowhere of this benchmark");
 }
 
 /// criterion has this baseline, but this crate's file is missing, as from an older version.

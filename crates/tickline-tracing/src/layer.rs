@@ -1,7 +1,9 @@
 //! The layer.
 //!
 //! The layer keeps open spans in a table of its own ([`OpenSpans`]). Only at the end of a span does
-//! it store the times in the registry's extensions: one access in place of three.
+//! it store the times in the registry's extensions: one access in place of three, and none if the
+//! times are for its sinks only. A sink that writes a trace has such a table, too
+//! (`trace/recorded_spans.rs`).
 //! `benches/README.md` has the cost of such an access: "a layer that stores an extension". The slot
 //! of a span follows from the span's number, which encodes its thread and its index in that
 //! thread's part of the table. One atomic exchange locks the slot. If the slot is taken, the layer
@@ -15,7 +17,7 @@
 //!
 //! | the other thread was | lost in the child |
 //! |---|---|
-//! | entering, exiting or closing the same span | the times of this span |
+//! | entering, exiting or closing the same span | the times of this span; in a trace, its fields and its end in its request |
 //! | adding, changing or removing a span that had found no slot | the times of such spans from before the fork |
 //! | making slots for more spans | nothing: new spans go to the map |
 //! | counting its first span of a series of histograms | the child's spans of that series |
@@ -50,7 +52,7 @@ use tracing_subscriber::registry::LookupSpan;
 use callback::{Callback, ClosedSpan};
 use open_spans::OpenSpans;
 use sink::{Sink, Span, SpanSink};
-use timing::{OpenSpan, StaticMetadata, UnixOffset, unix_offset_ns};
+use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 
 /// Times every span. The layer stores the times in the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
@@ -99,6 +101,9 @@ pub struct SpanTimingLayer {
     /// Whether any of the sinks wants these.
     wants_enters: bool,
     wants_events: bool,
+    wants_times: bool,
+    /// Whether the layer does not store the times in the spans' extensions.
+    is_for_sinks_only: bool,
     unix_offset: UnixOffset,
     open_spans: Arc<OpenSpans>,
 }
@@ -114,8 +119,49 @@ impl SpanTimingLayer {
         sink.added_to_layer(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
+        self.wants_times |= sink.wants_times();
         self.sinks.push(Box::new(sink));
         self
+    }
+
+    /// Passes the times only to the sinks, and does not store them in the spans' extensions. Other
+    /// layers, and other timing layers among them, then do not find them there.
+    ///
+    /// This saves an allocation and an access to the registry at the end of each span. A trace without
+    /// tracks of requests needs no times of creation and end; if all sinks are such traces, the layer
+    /// does not read the clock for them.
+    ///
+    /// ```
+    /// use tickline_tracing::{SpanTimes, SpanTimingLayer};
+    /// use tracing_subscriber::layer::SubscriberExt;
+    ///
+    /// let layer = SpanTimingLayer::new()
+    ///     .with_callback(|span| println!("{} took {:?}", span.name(), span.times().total()))
+    ///     .for_sinks_only();
+    /// let subscriber = tracing_subscriber::registry().with(layer);
+    /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
+    /// ```
+    pub fn for_sinks_only(self) -> Self {
+        Self {
+            is_for_sinks_only: true,
+            ..self
+        }
+    }
+
+    /// The present time, ns, for the creation or the end of a span; 0 if nothing needs it.
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        if self.wants_times || !self.is_for_sinks_only {
+            tickline::now_ns()
+        } else {
+            0
+        }
+    }
+
+    /// Passes a closed span on.
+    #[inline]
+    fn pass_closed(&self, span: &Span<'_>, times: &SpanTimes) {
+        self.sinks.iter().for_each(|sink| sink.closed(span, times));
     }
 
     /// The metadata of an open span.
@@ -141,7 +187,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
 
     #[inline]
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
-        let now_ns = tickline::now_ns();
+        let now_ns = self.now_ns();
         let metadata = attributes.metadata();
         self.open_spans
             .insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
@@ -235,11 +281,24 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
 
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let now_ns = tickline::now_ns();
-        let close = |open_span: &OpenSpan| {
-            open_span.close(now_ns, || self.unix_offset.get(now_ns, unix_offset_ns))
+        let now_ns = self.now_ns();
+        let close = |open_span: OpenSpan| {
+            let unix_offset_ns = || self.unix_offset.get(now_ns, unix_offset_ns);
+            (open_span.metadata, open_span.close(now_ns, unix_offset_ns))
         };
         let kept = self.open_spans.remove(id.into_u64(), close);
+        if self.is_for_sinks_only {
+            let Some((metadata, times)) = kept else {
+                return;
+            };
+            let span = Span {
+                id: &id,
+                metadata,
+                lookup: &ctx,
+            };
+            return self.pass_closed(&span, &times);
+        }
+        let kept = kept.map(|(_, times)| times);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
@@ -261,9 +320,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
                 metadata: found.metadata(),
                 lookup: &found,
             };
-            self.sinks
-                .iter()
-                .for_each(|sink| sink.closed(&span, &times));
+            self.pass_closed(&span, &times);
         }
     }
 }

@@ -46,7 +46,8 @@
 //!
 //! A span costs four readings of the counter and four atomic exchanges. The layer keeps open spans
 //! in a table of its own, indexed by the span's number. When a span is closed, the layer stores its
-//! times in the span's extensions. The table takes 16 KB. Each thread that creates spans adds a
+//! times in the span's extensions, unless they are [for its sinks
+//! only](SpanTimingLayer::for_sinks_only). The table takes 16 KB. Each thread that creates spans adds a
 //! chunk of 2 KB for 32 open spans. If a thread has more spans open at once, the layer adds chunks
 //! of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter hides from the layer
 //! costs the layer nothing.

@@ -5,6 +5,7 @@
 //! | `chrome.rs` | a sink that takes records out of the rings while the program runs |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
 //! | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
+//! | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
 //! | `record.rs`, `ring.rs`, `memory.rs` | a record in words; the ring that a thread writes without a lock; the ring's memory |
 //! | `file.rs`, `snapshot.rs` | the black box's file; the content of a recorder or of such a file |
 //! | `held.rs`, `span_tracks.rs` | requests' spans in order of time; a track for each of them |
@@ -12,6 +13,7 @@
 //! | `cpu_clock.rs`, `cpu_times.rs` | the clock of a thread's CPU time; the times that a trace gets |
 //! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
 //! | `json.rs`, `perfetto.rs` | its formats |
+//! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 
 pub mod chrome;
@@ -21,6 +23,7 @@ pub(crate) mod encoding;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod flight;
+pub(crate) mod flusher;
 pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod keyed_hash;
@@ -28,6 +31,7 @@ pub(crate) mod memory;
 pub(crate) mod panic_hook;
 pub(crate) mod perfetto;
 pub(crate) mod record;
+pub(crate) mod recorded_spans;
 pub(crate) mod recorder;
 pub(crate) mod ring;
 pub(crate) mod settings;
@@ -37,4 +41,5 @@ pub(crate) mod summary;
 pub(crate) mod temporary;
 pub(crate) mod thread_recorder;
 pub(crate) mod trace_file;
+pub(crate) mod trace_sink;
 pub(crate) mod writer_thread;

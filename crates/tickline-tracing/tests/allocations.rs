@@ -53,12 +53,11 @@ fn an_event_with_fields_takes_no_allocation() {
     assert_eq!(allocations(event), 0);
 }
 
-/// The registry keeps the fields in a box, and the thread that is in the span shares them.
 #[test]
-fn a_span_with_fields_takes_two_allocations() {
+fn a_span_with_few_fields_takes_no_allocation_for_them() {
     let span = || drop(info_span!("request", id = 7, list = ?[1, 2]).entered());
     assert_eq!(
         allocations(span),
-        allocations(|| drop(info_span!("request").entered())) + 2
+        allocations(|| drop(info_span!("request").entered()))
     );
 }

@@ -84,7 +84,7 @@ impl ClaimLatch {
     /// reads the hypervisor's disruption marker. `None` if the counter does not serve, or no claim
     /// holds.
     #[inline(always)]
-    pub(crate) fn by_counter(
+    pub(crate) fn read_by_counter(
         &self,
         read_ticks: impl FnMut() -> Option<u64>,
         read_marker: impl FnOnce() -> u64,
@@ -99,7 +99,7 @@ impl ClaimLatch {
     ///
     /// [`UtcUnknown`] says why UTC is unknown: [`NoSource`](UtcUnknown::NoSource) if `clock`
     /// returns `None`.
-    pub(crate) fn by_raw(
+    pub(crate) fn read_by_raw(
         &self,
         clock: impl FnMut() -> Option<RawMoment>,
     ) -> Result<UtcReading, UtcUnknown> {
@@ -198,7 +198,7 @@ mod tests {
             ..moment(1)
         };
         let by_raw = |marker, suspended_ns| {
-            let bounds = latch.by_raw(|| {
+            let bounds = latch.read_by_raw(|| {
                 Some(RawMoment {
                     raw_ns: at.raw_ns,
                     marker,
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(by_raw(0, None), Err(UtcUnknown::Expired));
         let by_counter = |marker| {
             latch
-                .by_counter(|| at.ticks, || marker)
+                .read_by_counter(|| at.ticks, || marker)
                 .map(|bounds| bounds.source)
         };
         assert_eq!([0, 7].map(by_counter), [Some(UtcSource::Chronyd), None]);

@@ -24,6 +24,12 @@
 //! For the first milliseconds after [`Utc::start`], until a source has answered, `now` fails with
 //! [`NoSource`](UtcUnknown::NoSource).
 //!
+//! # Will it work here?
+//!
+//! It needs Linux, and the daemon of clock-bound, chronyd, or a kernel that another NTP daemon steers
+//! ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error, so with them alone UTC is
+//! never known. `tickline doctor` says which source a machine has; [`limits`] says what can go wrong.
+//!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
 //! control loop if that is longer. Until the next answer, [`Utc::now`] extrapolates by the counter,
 //! and widens the interval by the possible drift. It makes no system call. If readings of the clock
@@ -59,7 +65,7 @@
 //!
 //! In these cases UTC may be outside of the interval:
 //!
-//! | event | false until |
+//! | event | the interval may be wrong until |
 //! |---|---|
 //! | a suspend during which the counter stood still | the thread has run |
 //! | the thread was killed, or the process is a forked child, which has no thread | the claim ends |
@@ -76,46 +82,6 @@
 //! on. At the second such request in a row, at least 0.5 s later, the next source's report counts;
 //! without one, readings fail. The first report after the thread's start counts at once. A claim
 //! ends 3.75 s after its request at the latest, or 2.5 intervals if that is later.
-//!
-//! # Known limits
-//!
-//! - The OS clock may step without chronyd, and chronyd may not notice. It may then need several
-//!   measurements until its own bound holds again. tickline waits for one.
-//! - The daemon of clock-bound 2 writes its segment every second, whether or not chronyd has
-//!   measured. tickline then waits for the daemon to write.
-//! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
-//!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
-//!   measurement, though no interval was wrong.
-//! - A reading may miss UTC while the kernel's answer counts. chronyd leaves the offset that it is
-//!   slewing away out of the kernel's maximum error. It lowers that error with each packet of a
-//!   server, whether or not it has measured (`update_sync_status` in `reference.c`).
-//!   - The reading misses UTC by the offset that is being slewed away, or by a step that chronyd
-//!     has not noticed.
-//!   - The kernel's answer counts in a container that can't reach chronyd. It also counts after
-//!     chronyd has missed two requests in a row. One missed request is enough if the first report
-//!     comes at it, or if clock-bound is given up at it. chronyd misses a request if it does not
-//!     answer, or answers "not synchronised".
-//! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
-//!   tickline takes their sum, which proves nothing.
-//! - When the clock is set, the kernel tells programs last, usually after some microseconds. A
-//!   claim made in that time may be wrong until then, if the source has measured since the request
-//!   before.
-//! - A leap second passes unnoticed if readings failed when it was announced, and still fail at
-//!   that midnight, and nothing sets the OS clock then.
-//! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
-//!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
-//!   than the interval, until the source has measured.
-//!
-//! # Leap seconds
-//!
-//! The times are [`UnixTime`](tickline::UnixTime), which counts no leap seconds. chronyd or the
-//! kernel may announce a leap second. Readings then fail with
-//! [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the end of that day to 2 s after it.
-//! After that they fail with `Disrupted`, until the source has measured again, once or twice. The
-//! reason may be `Disrupted` from midnight on, because the kernel sets its clock. A server that
-//! smears the second serves another time than UTC for hours, and does not say so. The interval then
-//! contains the smeared time. [`UtcReading::tai_offset`] is TAI minus UTC, if the kernel knows it
-//! from the NTP daemon (`chronyd` with `leapsectz`).
 //!
 //! # Waiting
 //!
@@ -141,15 +107,16 @@
 //!
 //! | | gives |
 //! |---|---|
-//! | `mock` | [`mock::MockUtc`], UTC by a mock of tickline, for tests |
-//!
-#![doc = include_str!("../docs/utc.md")]
+//! | `mock` | `mock::MockUtc`, UTC by a mock of tickline, for tests |
 #![deny(unsafe_code)]
 
 mod claim;
 mod claim_maker;
 mod history;
 mod latch;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/utc.md")]
+pub mod limits {}
 #[cfg(feature = "mock")]
 pub mod mock;
 mod moment;

@@ -1,6 +1,6 @@
 //! What the clocks show at one moment.
 
-use tickline_core::gate::Clocksource;
+use tickline_core::clocksource::Clocksource;
 use tickline_core::reference::SUSPENDED_BOUND_NS;
 
 /// The time of one moment by each clock.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tickline::background::{StoppableSleep, WakeCause};
 use tickline::{OsClock, Probes};
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
 
 use crate::claim_maker::ClaimMaker;
@@ -24,15 +24,14 @@ const TRIES: u32 = 8;
 /// The most requests in a poll. A step, or the beginning of a slew, spoils a request.
 const REQUESTS: u32 = 3;
 
-/// The resolution of a clock whose counter's rate is not known yet, ns: the resolution of the
-/// coarsest timer of a PC (`Clocksource::resolutions`).
-const MAX_RESOLUTION_NS: i64 = 280;
+/// The resolution of a clock whose counter's rate is not known yet, ns: as of a clocksource that is
+/// not known either.
+const MAX_RESOLUTION_NS: i64 = Clocksource::Unknown
+    .resolutions(HardwareCounter::CLOCKSOURCE, 0)
+    .reference_ns;
 
 /// The VMClock's device.
 const VMCLOCK_DEVICE: &str = "/dev/vmclock0";
-
-/// The name of the kernel's clocksource.
-const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// The largest difference between the counters of two CPUs that the gates may miss, ns. They find a
 /// difference that is larger than the time of an exchange between the CPUs: 100 ns, and some more
@@ -167,13 +166,14 @@ impl Polls {
 }
 
 fn read_clocksource() -> Clocksource {
-    std::fs::read(CLOCKSOURCE).map_or(Clocksource::Unknown, |name| Clocksource::from_name(&name))
+    let file = Clocksource::CURRENT_FILE.to_str().unwrap_or_default();
+    std::fs::read(file).map_or(Clocksource::Unknown, |name| Clocksource::from_name(&name))
 }
 
 /// A reading without the counter, which does not serve, or by which the claim has ended.
 #[cold]
 pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
-    latch.by_raw(|| {
+    latch.read_by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.
         Some(RawMoment {
@@ -195,5 +195,5 @@ fn a_claim_ends_if_the_clock_is_set() {
         })
     };
     Polls::default().record_clock_set(&shared);
-    assert_eq!(shared.latch.by_raw(now), Err(UtcUnknown::Disrupted));
+    assert_eq!(shared.latch.read_by_raw(now), Err(UtcUnknown::Disrupted));
 }

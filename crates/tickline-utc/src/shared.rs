@@ -1,11 +1,8 @@
-//! The data that the readers of a [`Utc`](crate::Utc) and its thread share, and the reading by the
-//! counter.
+//! The data that the readers of a [`Utc`](crate::Utc) and its thread share.
 
 use tickline::Clock;
 
 use crate::latch::ClaimLatch;
-use crate::reading::UtcReading;
-use crate::vmclock::VMCLOCK;
 
 /// The data that readers and the thread share.
 #[derive(Debug)]
@@ -20,13 +17,5 @@ impl Shared {
             latch: ClaimLatch::new(),
             clock: clock.clone(),
         }
-    }
-
-    /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold
-    /// now.
-    #[inline(always)]
-    pub(crate) fn by_counter(&self) -> Option<UtcReading> {
-        self.latch
-            .by_counter(|| self.clock.ticks_ordered(), || VMCLOCK.marker())
     }
 }

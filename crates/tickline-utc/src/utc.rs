@@ -11,6 +11,7 @@ use crate::mock::MockUtc;
 use crate::polls::{bounds_by_os, run};
 use crate::reading::{UtcReading, UtcUnknown, time_left};
 use crate::shared::Shared;
+use crate::vmclock::VMCLOCK;
 
 /// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the
 /// thread, which ends with the last of them.
@@ -97,7 +98,8 @@ impl Utc {
     /// can't be noticed.
     #[inline]
     pub fn now(&self) -> Result<UtcReading, UtcUnknown> {
-        match self.shared.by_counter() {
+        let Shared { latch, clock } = &*self.shared;
+        match latch.read_by_counter(|| clock.ticks_ordered(), || VMCLOCK.marker()) {
             Some(reading) => Ok(reading),
             None => self.now_slow(),
         }

@@ -114,14 +114,14 @@ mod card {
             let begin = self.os.now_ordered();
             let now = self.now();
             let spent = self.os.now_ordered() - begin;
-            Reading::new(now, now, now.checked_add(spent).unwrap_or(now))
+            Reading::new(now, now..=now.checked_add(spent).unwrap_or(now))
         }
 
         fn unix_reading(&self) -> Reading<UnixTime> {
             let begin = self.os.now_ordered();
             let now = self.unix_now();
             let spent = self.os.now_ordered() - begin;
-            Reading::new(now, now, now.checked_add(spent).unwrap_or(now))
+            Reading::new(now, now..=now.checked_add(spent).unwrap_or(now))
         }
 
         fn state(&self) -> ClockState {

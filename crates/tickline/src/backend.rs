@@ -43,13 +43,11 @@ use crate::unix_time::UnixTime;
 ///     }
 ///
 ///     fn reading(&self) -> Reading<Instant> {
-///         let now = self.now();
-///         Reading::new(now, now, now) // a simulation's time has no error
+///         Reading::exact(self.now()) // a simulation's time has no error
 ///     }
 ///
 ///     fn unix_reading(&self) -> Reading<UnixTime> {
-///         let now = self.unix_now();
-///         Reading::new(now, now, now)
+///         Reading::exact(self.unix_now())
 ///     }
 ///
 ///     fn state(&self) -> ClockState {

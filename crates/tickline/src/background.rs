@@ -10,7 +10,7 @@
 //!   resumed;
 //! - ends when its handle is dropped. In a forked child, which has no such thread, the drop does
 //!   not wait for it;
-//! - is known to run, or not to: [`BackgroundThread::is_running`].
+//! - has a handle that says whether it still runs: [`BackgroundThread::is_running`].
 //!
 //! Starting and dropping are not for signal handlers. On Linux a start uses the system calls of a
 //! start of the clock's thread with [`Probes::Full`](crate::Probes::Full). So don't start one for a
@@ -47,8 +47,12 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::sys::{self, RobustFutex, STACK_BYTES, SignalsBlocked, Thread};
+use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
+
+/// The stack of a thread that runs code of the program, as std's default. The figure is address
+/// space, not memory.
+const PROGRAM_STACK_BYTES: usize = 2 << 20;
 
 /// The longest time that a start waits for its thread to begin. A thread begins within 0.1 ms,
 /// unless other threads use the CPU, or a filter kills it.
@@ -71,6 +75,9 @@ pub fn process_token() -> u64 {
     sys::process_token()
 }
 
+/// The name of a clock's thread.
+pub(crate) const CLOCK_THREAD: &CStr = c"tickline";
+
 /// A thread and its sleep. Its owner keeps the futex that tells whether the thread was killed.
 #[derive(Debug)]
 pub(crate) struct SleepingThread {
@@ -81,7 +88,8 @@ pub(crate) struct SleepingThread {
 }
 
 impl SleepingThread {
-    /// Starts a thread that does `work`, and runs no signal handler of the program.
+    /// Starts a thread that does `work`, and runs no signal handler of the program. A clock's thread
+    /// with minimal probes gets no `name`, because that takes a system call.
     pub(crate) fn start(
         name: Option<&'static CStr>,
         stack_bytes: usize,
@@ -97,7 +105,7 @@ impl SleepingThread {
             begun_inside.stop();
             work(&sleep_inside);
         })
-        .map_err(Error::thread)?;
+        .map_err(|error| Error::thread(name.unwrap_or(CLOCK_THREAD), error))?;
         drop(blocked);
         // From its beginning on, the thread keeps a library that contains this code loaded. Before,
         // the caller does.
@@ -144,8 +152,8 @@ pub struct BackgroundThread {
 
 impl BackgroundThread {
     /// Starts a thread that does `work`, which must return when its sleep returns
-    /// [`WakeCause::Stopped`]. `name` is the thread's name: Linux keeps 15 bytes of it. A panic of
-    /// `work` ends the thread only.
+    /// [`WakeCause::Stopped`]. `name` is the thread's name: Linux keeps 15 bytes of it. The stack
+    /// has 2 MiB, as that of a thread of std. A panic of `work` ends the thread only.
     ///
     /// # Errors
     ///
@@ -155,24 +163,10 @@ impl BackgroundThread {
         name: &'static CStr,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
-        Self::start_with_stack(name, STACK_BYTES, work)
-    }
-
-    /// [`start`](Self::start) with a stack of at least `stack_bytes`, for code that needs more than
-    /// 256 KiB.
-    ///
-    /// # Errors
-    ///
-    /// As of `start`.
-    pub fn start_with_stack(
-        name: &'static CStr,
-        stack_bytes: usize,
-        work: impl FnOnce(&StoppableSleep) + Send + 'static,
-    ) -> Result<Self, Error> {
         let futex = Arc::new(RobustFutex::new());
         let futex_inside = Arc::clone(&futex);
         let sleep = StoppableSleep::notifying_clock_set();
-        let thread = SleepingThread::start(Some(name), stack_bytes, sleep, move |sleep| {
+        let thread = SleepingThread::start(Some(name), PROGRAM_STACK_BYTES, sleep, move |sleep| {
             let _marked = futex_inside.hold();
             work(sleep);
         })?;

@@ -17,8 +17,8 @@ use crate::backend::Backend;
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::options::{Driver, Probes, Settings};
 use crate::reading::Reading;
+use crate::settings::{Driver, Probes, Settings};
 use crate::status::Status;
 use crate::thread::ClockThread;
 use crate::unix_time::UnixTime;
@@ -54,7 +54,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// |---|---|---|---|---|---|
 /// | the counter, by a line of tickline's own ([`global`](Clock::global), [`builder`](Clock::builder)) | at most 2 us while that thread replaces a line, and for some tens of microseconds while it publishes a first line | none, unless the reading also drives the clock ([`Driver::Reader`]): then those of an [iteration](Clock::maintain), and of the collection of facts about the machine | never | yes | contain the OS clock, on the conditions of [`Reading`] |
 /// | the OS clock, because the counter can't be used: the same clocks | as above | `clock_gettime`, unless the vDSO answers it; those of a driver, as above | never | yes | contain the OS clock |
-/// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most; with full probes it yields the CPU meanwhile, so until other threads leave it the CPU | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
+/// | a page of another process (`tickline_page::open`) | while the server publishes its first line, 1 ms at most. With full probes the reading yields the CPU while it waits, so it also waits until the scheduler resumes it | those of the OS clock; `sched_yield` while it waits; the first reading in a forked child reads files | never; but if the page's owner truncates its file, the next reading raises SIGBUS | yes | contain the OS clock |
 /// | a mock (`MockClock::clock`) | never; one that follows tokio's clock: as that clock does | none | never; as tokio's clock does | yes; no | the time itself |
 /// | a [`Backend`] of your own ([`from_backend`](Clock::from_backend)) | as the backend does | as the backend does | allocates as the backend does; a panic ends the process | if the backend may be called there | as the backend states them |
 ///
@@ -208,10 +208,8 @@ impl Clock {
     /// impl Backend for Stopped {
     ///     fn now(&self) -> Instant { Instant::from_nanos(1_000) }
     ///     fn unix_now(&self) -> UnixTime { UnixTime::from_secs(1_893_456_000) }
-    ///     fn reading(&self) -> Reading<Instant> { Reading::new(self.now(), self.now(), self.now()) }
-    ///     fn unix_reading(&self) -> Reading<UnixTime> {
-    ///         Reading::new(self.unix_now(), self.unix_now(), self.unix_now())
-    ///     }
+    ///     fn reading(&self) -> Reading<Instant> { Reading::exact(self.now()) }
+    ///     fn unix_reading(&self) -> Reading<UnixTime> { Reading::exact(self.unix_now()) }
     ///     fn state(&self) -> ClockState { ClockState::Mock }
     /// }
     ///
@@ -346,7 +344,13 @@ impl Clock {
     /// let clock = Clock::builder().start()?;
     /// if let Some(bounds) = clock.bounds() {
     ///     let tick = bounds.lower.start_ticks + 1_000;
-    ///     assert!(bounds.lower.at(tick) <= bounds.upper.at(tick));
+    ///     let earliest_ns = bounds.lower.at(tick); // CLOCK_MONOTONIC
+    ///     let latest_ns = bounds.upper.at(tick);
+    ///     assert!(earliest_ns <= latest_ns);
+    ///     let unix_bound_ns = bounds.unix_bound_ns as i64;
+    ///     let unix_earliest_ns = earliest_ns + bounds.unix_offset_ns - unix_bound_ns; // CLOCK_REALTIME
+    ///     let unix_latest_ns = latest_ns + bounds.unix_offset_ns + unix_bound_ns;
+    ///     assert!(unix_earliest_ns <= unix_latest_ns);
     /// }
     /// # Ok::<(), tickline::Error>(())
     /// ```
@@ -372,13 +376,7 @@ impl Clock {
     /// nothing with a line for each CPU either: only the clock's thread can calibrate these. With a
     /// [`Backend`] there is no control loop, and the call does nothing.
     pub fn maintain(&self) -> Duration {
-        if self.engine().backend.is_some() {
-            return Duration::from_nanos(self.engine().interval_ns());
-        }
-        let iteration = self.engine().iterate_for_program();
-        Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| {
-            iteration.next_in_ns
-        }))
+        Duration::from_nanos(self.engine().iterate_for_program())
     }
 
     /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop

@@ -19,8 +19,8 @@ use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::backend::Backend;
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::CpuLines;
+use crate::settings::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::sys::reference::{OsClock, ProbedOsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
@@ -28,10 +28,12 @@ use crate::trust::facts::Collector;
 mod environment;
 mod gates;
 mod per_cpu;
+mod registration;
 mod slow;
 mod status;
 
 pub(crate) use environment::learn_environment;
+use registration::Registration;
 
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
@@ -60,16 +62,8 @@ pub(crate) struct Engine {
     refused_since_ns: AtomicI64,
     /// Whether the program drives this clock while it has no thread; otherwise readers do.
     is_manual: bool,
-    /// The token of the process in which the thread lives; 0 without one.
-    thread_process: AtomicU64,
-    /// The id of the thread that was registered last; 0 without one.
-    thread_id: AtomicU64,
-    /// Held by the thread that starts this clock's thread, from the registration to the beginning.
-    starting: TryLock<()>,
-    /// A word that the kernel marks if the thread is killed.
-    pub(crate) thread_futex: sys::RobustFutex,
-    /// The coarse time that the thread stored last, ns.
-    recent_ns: AtomicI64,
+    /// The clock's thread.
+    pub(crate) registration: Registration,
     /// Whether the program has asked for minimal probes.
     has_minimal_probes: AtomicBool,
     interval_ns: AtomicU64,
@@ -98,11 +92,7 @@ impl Engine {
             collector: TryLock::new(Collector::new()),
             refused_since_ns: AtomicI64::new(NEVER),
             is_manual: matches!(driver, Driver::Manual),
-            thread_process: AtomicU64::new(0),
-            thread_id: AtomicU64::new(0),
-            starting: TryLock::new(()),
-            thread_futex: sys::RobustFutex::new(),
-            recent_ns: AtomicI64::new(0),
+            registration: Registration::new(),
             has_minimal_probes: AtomicBool::new(false),
             interval_ns: AtomicU64::new(DEFAULT_INTERVAL_NS),
             trust: AtomicU8::new(Trust::Auto as u8),
@@ -182,66 +172,14 @@ impl Engine {
         if !self.has_thread() {
             return self.now_ns();
         }
-        // ORDERING: Relaxed, a single value; coherence makes it non-decreasing for each reader.
-        to_unsigned(self.recent_ns.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn store_recent(&self, ns: u64) {
-        // Keeps the maximum, because the lines of two CPUs may differ by their bounds.
-        // ORDERING: Relaxed, pairs with the load in `recent_ns`.
-        self.recent_ns
-            .fetch_max(ns.cast_signed(), Ordering::Relaxed);
+        self.registration.recent_ns()
     }
 
     // ---- drivers ------------------------------------------------------------------------------
 
-    /// Whether this clock's thread runs in this process. A forked child has no thread, and the
-    /// thread may have been killed.
+    /// Whether this clock's thread runs in this process.
     pub(crate) fn has_thread(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
-        let process = self.thread_process.load(Ordering::Acquire);
-        process != 0 && process == sys::process_token() && !self.thread_futex.owner_died()
-    }
-
-    /// Registers the thread with this id before its start, and stores the first coarse time.
-    pub(crate) fn attach_thread(&self, id: u64) {
-        self.store_recent(self.now_ordered_ns());
-        self.thread_futex.clear();
-        // ORDERING: Relaxed, pairs with the load in `is_thread`. The creation of the thread publishes
-        // it to that thread.
-        self.thread_id.store(id, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees the
-        // token sees the first coarse time.
-        self.thread_process
-            .store(sys::process_token(), Ordering::Release);
-    }
-
-    /// Unregisters the thread.
-    pub(crate) fn detach_thread(&self) {
-        // ORDERING: Relaxed for both, they publish no other memory.
-        self.thread_process.store(0, Ordering::Relaxed);
-        self.thread_id.store(0, Ordering::Relaxed);
-    }
-
-    /// The right to start a thread. Whoever takes it over from a thread that was killed unregisters
-    /// the clock's thread, which may never have begun. If it runs, it ends.
-    pub(crate) fn begin_start(&self) -> Option<LockGuard<'_, ()>> {
-        self.starting
-            .try_lock(sys::lock_token(), |()| self.detach_thread())
-    }
-
-    /// Unregisters the thread if the thread that was starting it was killed.
-    fn forget_thread_of_killed_start(&self) {
-        if self.starting.is_held() {
-            drop(self.begin_start());
-        }
-    }
-
-    /// Whether the thread with this id is the registered one. Another thread has no handle any more:
-    /// the thread that was to keep it was killed in a start or a drop.
-    pub(crate) fn is_thread(&self, id: u64) -> bool {
-        // ORDERING: Relaxed, pairs with the stores above: the thread may notice later.
-        self.thread_id.load(Ordering::Relaxed) == id
+        self.registration.is_running()
     }
 
     /// The driver of this clock in this process.
@@ -314,7 +252,7 @@ impl Engine {
         }
         let _errno = sys::PreserveErrno::new();
         if self.driver() == Driver::Thread {
-            self.forget_thread_of_killed_start();
+            self.registration.forget_killed_start();
         }
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
@@ -325,15 +263,19 @@ impl Engine {
         iterated
     }
 
-    /// Runs an iteration for the program. If the program drives the clock, every eighth iteration
-    /// collects the facts again.
-    pub(crate) fn iterate_for_program(&self) -> Option<Iteration> {
-        let iteration = self.iterate(Cadence::Scheduled);
+    /// Runs an iteration for the program. Returns the time until the next one is due, ns: the
+    /// interval if none ran. If the program drives the clock, every eighth iteration collects the
+    /// facts again.
+    pub(crate) fn iterate_for_program(&self) -> u64 {
+        if self.backend.is_some() {
+            return self.interval_ns(); // there is no control loop
+        }
+        let mut iteration = self.iterate(Cadence::Scheduled);
         let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
         if is_driver && self.clock.reader_schedule.count_iteration() && self.review() {
-            return self.iterate(Cadence::Scheduled);
+            iteration = self.iterate(Cadence::Scheduled);
         }
-        iteration
+        iteration.map_or(self.interval_ns(), |iteration| iteration.next_in_ns)
     }
 
     /// Runs an iteration of the common line's control loop, and a second one after a first

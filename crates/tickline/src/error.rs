@@ -1,5 +1,6 @@
 //! The errors of starting a clock. A reading never fails.
 
+use core::ffi::CStr;
 use core::fmt;
 use std::error::Error as StdError;
 use std::io;
@@ -58,10 +59,10 @@ impl Error {
         }
     }
 
-    pub(crate) fn thread(source: io::Error) -> Self {
+    pub(crate) fn thread(name: &CStr, source: io::Error) -> Self {
         let error = Self::new(
             ErrorKind::ThreadNotStarted,
-            "the background thread could not be started",
+            format_args!("the thread {name:?} could not be started"),
         );
         Self {
             source: Some(source),

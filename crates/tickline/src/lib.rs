@@ -39,7 +39,7 @@
 //!
 //! | | within a thread | between threads |
 //! |---|---|---|
-//! | [`Instant::now`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads complete |
+//! | [`Instant::now`] | never steps back | instants may be out of order by nanoseconds, rarely by microseconds: the CPU may read the counter before older loads complete |
 //! | [`Instant::now_ordered`] | never steps back | never steps back, on machines with synchronised counters |
 //! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when that clock is set | the same as `Instant::now` |
 //! | the time of [`Clock::unix_reading`] | the same as `UnixTime::now` | follows `CLOCK_REALTIME`, and steps when that clock is set; the counter is read after older loads |
@@ -93,8 +93,8 @@
 //! Readings use the counter if all of these conditions hold:
 //!
 //! - the CPU has a counter, the process may read it, and CPUID calls it invariant;
-//! - reading it takes no longer than asking the OS (at most a tenth longer, if Unix time gains
-//!   more);
+//! - a reading costs no more than one of the OS clock; a tenth more is allowed if Unix time gains
+//!   more than that;
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
 //!   or `riscv_clocksource` on RISC-V), or a comparison of the CPUs' counters decides instead (see
 //!   below);
@@ -137,7 +137,7 @@
 //!
 //! The control loop samples the OS clock, and publishes the next line before the present one ends.
 //! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
-//! line. [`tickline_core`] has the arithmetic and the protocol between the control loop and its
+//! line. `tickline_core` has the arithmetic and the protocol between the control loop and its
 //! readers.
 //!
 //! # Cost
@@ -163,14 +163,15 @@ mod clock;
 pub mod coming_from {}
 mod convert;
 mod engine;
+mod environment;
 mod error;
 mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod now;
-mod options;
 mod per_cpu;
 mod reading;
+mod settings;
 mod status;
 mod sys;
 mod thread;
@@ -182,15 +183,20 @@ pub use clock::Clock;
 pub use clock::builder::ClockBuilder;
 pub use clock::global::{ClockGuard, start};
 pub use convert::Anchor;
+pub use environment::EnvironmentSwitch;
 pub use error::{Error, ErrorKind};
 pub use instant::Instant;
 pub use now::{now_ns, now_ordered_ns, recent_ns, unix_ns};
-pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
+
 pub use reading::Reading;
+pub use settings::{Driver, LinePerCpu, Probes};
 pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use sys::reference::OsClock;
-pub use tickline_core::cell::{Bounds, Line, Slope};
-pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
+pub use tickline_core::cell::Bounds;
+pub use tickline_core::comparison::{CounterComparison, CounterDifference};
+pub use tickline_core::gate::{Gate, Reason, Trust, Verdict};
+pub use tickline_core::line::{Line, Slope};
+pub use tickline_core::reference::Reference;
 pub use tickline_core::shared::Event;
 pub use unix_time::{UnixTime, UnixTimeRangeError};
 

@@ -114,13 +114,13 @@ impl Backend for MockTime {
     fn reading(&self) -> Reading<Instant> {
         let now = self.now();
         let next = now.checked_add(Duration::from_nanos(1));
-        Reading::new(now, now, next.unwrap_or(now))
+        Reading::new(now, now..=next.unwrap_or(now))
     }
 
     fn unix_reading(&self) -> Reading<UnixTime> {
         let now = self.unix_now();
         let next = now.checked_add(Duration::from_nanos(1));
-        Reading::new(now, now, next.unwrap_or(now))
+        Reading::new(now, now..=next.unwrap_or(now))
     }
 
     fn state(&self) -> ClockState {

@@ -59,8 +59,9 @@ pub fn unix_ns() -> u64 {
 }
 
 impl Instant {
-    /// The current time, by a plain read of the counter: in order within a thread. Between threads,
-    /// see [Order](crate#order).
+    /// The current time, by a plain read of the counter: in order within a thread. Instants that two
+    /// threads took may be out of order by nanoseconds, rarely by microseconds: where threads compare
+    /// times, use [`now_ordered`](Self::now_ordered) ([Order](crate#order)).
     #[inline]
     #[must_use]
     pub fn now() -> Self {

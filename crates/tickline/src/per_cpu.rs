@@ -21,14 +21,15 @@ pub(crate) mod calibrations;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
+use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
-use tickline_core::gate::{CounterComparison, Reason};
+use tickline_core::gate::Reason;
 use tickline_core::per_cpu;
 use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
 
-use crate::options::LinePerCpu;
+use crate::settings::LinePerCpu;
 use crate::status::{ClockState, CpuStatus};
 use crate::sys;
 use crate::sys::reference::OsClock;

@@ -1,5 +1,6 @@
 //! A time with bounds on its error.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use tickline_core::reference::Timescale;
@@ -31,20 +32,21 @@ pub struct Reading<T> {
 }
 
 impl<T: Copy + Ord> Reading<T> {
-    /// A reading of a [`Backend`](crate::Backend): `time`, and bounds, which are widened to contain
-    /// it. The reading counts as one without the counter, until
-    /// [`by_counter`](Self::by_counter) says otherwise.
+    /// A reading of a [`Backend`](crate::Backend) without the counter: `time`, and the bounds
+    /// between which the clock was that the backend follows. They are widened to contain `time`.
     ///
     /// ```
     /// use tickline::{Instant, Reading};
     ///
     /// let [before, now, after] = [10, 12, 15].map(Instant::from_nanos);
-    /// let reading = Reading::new(before, now, after);
+    /// let reading = Reading::new(now, before..=after);
     /// assert_eq!((reading.time(), reading.width().as_nanos()), (now, 5));
-    /// assert_eq!(Reading::new(now, before, after).earliest(), before, "contains the time");
+    /// assert!(!reading.is_from_counter());
+    /// assert_eq!(Reading::new(before, now..=after).earliest(), before, "contains the time");
     /// ```
     #[must_use]
-    pub fn new(earliest: T, time: T, latest: T) -> Self {
+    pub fn new(time: T, bounds: RangeInclusive<T>) -> Self {
+        let (earliest, latest) = bounds.into_inner();
         Self {
             earliest: earliest.min(time),
             time,
@@ -53,21 +55,33 @@ impl<T: Copy + Ord> Reading<T> {
         }
     }
 
-    /// The same reading, as one that used the counter.
+    /// Like [`new`](Self::new), for a backend that has used the counter.
     ///
     /// ```
     /// use tickline::{Instant, Reading};
     ///
-    /// let now = Instant::from_nanos(12);
-    /// let reading = Reading::new(now, now, now);
-    /// assert!(!reading.is_from_counter() && reading.by_counter().is_from_counter());
+    /// let [before, now, after] = [10, 12, 15].map(Instant::from_nanos);
+    /// assert!(Reading::from_counter(now, before..=after).is_from_counter());
     /// ```
     #[must_use]
-    pub const fn by_counter(self) -> Self {
+    pub fn from_counter(time: T, bounds: RangeInclusive<T>) -> Self {
         Self {
             is_from_counter: true,
-            ..self
+            ..Self::new(time, bounds)
         }
+    }
+
+    /// A reading without error and without the counter, of a simulation for example: both bounds are
+    /// `time`.
+    ///
+    /// ```
+    /// use tickline::{Instant, Reading};
+    ///
+    /// assert_eq!(Reading::exact(Instant::from_nanos(12)).width().as_nanos(), 0);
+    /// ```
+    #[must_use]
+    pub fn exact(time: T) -> Self {
+        Self::new(time, time..=time)
     }
 }
 
@@ -147,7 +161,7 @@ impl Reading<u64> {
     /// A reading that returned `ns` between two readings of the OS clock, `os_ns`. The upper bound
     /// is 1 ns higher, because the OS clock rounds down to a nanosecond.
     pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
-        Self::new(os_ns[0], ns, os_ns[1].saturating_add(1))
+        Self::new(ns, os_ns[0]..=os_ns[1].saturating_add(1))
     }
 }
 

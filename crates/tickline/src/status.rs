@@ -2,10 +2,12 @@
 
 use core::fmt;
 
-use tickline_core::gate::{CounterComparison, Gate, Reason, Verdict, first_closed};
+use tickline_core::comparison::CounterComparison;
+use tickline_core::gate::{Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
-use crate::options::{Driver, EnvironmentSwitch};
+use crate::environment::EnvironmentSwitch;
+use crate::settings::Driver;
 
 /// The clock that readings come from, and why.
 ///
@@ -151,7 +153,7 @@ impl EventCounts {
 /// let status = tickline::Clock::global().status();
 /// println!("{status}"); // one line for a log
 /// for verdict in status.verdicts() {
-///     println!("{}: {}", verdict.gate.code(), verdict.closed_by.map_or("open", |reason| reason.code()));
+///     println!("{}: {}", verdict.gate.code(), verdict.closed_by().map_or("open", |reason| reason.code()));
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,7 +230,7 @@ impl Status {
     /// ```
     #[must_use]
     pub fn unix_reason(&self) -> Option<Reason> {
-        self.reason().or(self.verdict(Gate::UnixCost).closed_by)
+        self.reason().or(self.verdict(Gate::UnixCost).closed_by())
     }
 }
 
@@ -295,7 +297,7 @@ mod tests {
         status.bound_ns = None;
         status.offset_ns = None;
         status.frequency_hz = None;
-        status.verdicts[Gate::UnixCost as usize].closed_by = None;
+        status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
         assert_eq!(status.to_string(), ClockState::Fast.to_string());
     }
 
@@ -305,7 +307,7 @@ mod tests {
         status.state = ClockState::Fast;
         status.bound_ns = Some(12);
         status.frequency_hz = Some(2_600_000_000);
-        status.verdicts[Gate::UnixCost as usize].closed_by = None;
+        status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, None);
         assert_eq!(
             status.to_string(),
             "fast: readings come from the counter; bound 12 ns; counter 2600000000 Hz"
@@ -329,9 +331,9 @@ mod tests {
     fn a_status_says_why_only_unix_time_is_the_os_clocks() {
         let mut status = Clock::default().status();
         for verdict in &mut status.verdicts {
-            verdict.closed_by = None;
+            *verdict = Verdict::new(verdict.gate, None);
         }
-        status.verdicts[Gate::UnixCost as usize].closed_by = Some(Reason::Slow);
+        status.verdicts[Gate::UnixCost as usize] = Verdict::new(Gate::UnixCost, Some(Reason::Slow));
         let text = format!(
             "Unix time comes from the OS clock, because {}",
             Reason::Slow

@@ -31,9 +31,9 @@ use other as system;
 pub use system::StoppableSleep;
 pub(crate) use system::{
     CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread, clocksource,
-    comparable_cpus, cpu_ids, disable_fork_token, environment_at_start, forbid_reading_files,
-    is_accepted, lock_token, may_read_counter, naming_this_thread, pin_this_thread, process_number,
-    process_token,
+    comparable_cpus, cpu_ids, disable_fork_token, forbid_reading_files, is_accepted, lock_token,
+    may_read_counter, naming_this_thread, pin_this_thread, process_number, process_token,
+    variable_at_start,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

@@ -16,16 +16,16 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
+use tickline_core::comparison::CounterComparison;
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
-use tickline_core::gate::CounterComparison;
 use tickline_core::reference::Reference;
 
-use crate::background::SleepingThread;
+use crate::background::{CLOCK_THREAD, SleepingThread};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::options::{Probes, Settings};
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
+use crate::settings::{Probes, Settings};
 use crate::sys::reference::OsClock;
 use crate::sys::{STACK_BYTES, StoppableSleep, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
@@ -50,19 +50,19 @@ pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
 impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
     pub(crate) fn start(engine: E, settings: Settings) -> Result<Self, Error> {
         let (name, sleep) = match engine.probes() {
-            Probes::Full => (Some(c"tickline"), StoppableSleep::notifying_clock_set()),
+            Probes::Full => (Some(CLOCK_THREAD), StoppableSleep::notifying_clock_set()),
             Probes::Minimal => (None, StoppableSleep::plain()),
         };
         // ORDERING: Relaxed: only uniqueness counts.
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         // No other thread starts one for this clock now: the global clock has a lock for that.
-        let starting = engine.begin_start();
-        engine.attach_thread(id);
+        let starting = engine.registration.begin_start();
+        engine.registration.register(id, engine.now_ordered_ns());
         let inside = engine.clone();
         let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep| {
             run(&inside, id, sleep, settings)
         })
-        .inspect_err(|_| engine.detach_thread())?;
+        .inspect_err(|_| engine.registration.unregister())?;
         drop(starting);
         Ok(Self { engine, thread, id })
     }
@@ -71,9 +71,9 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
 impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     fn drop(&mut self) {
         if self.thread.is_of_this_process() {
-            self.engine.detach_thread();
+            self.engine.registration.unregister();
         }
-        if self.engine.thread_futex.owner_died() {
+        if self.engine.registration.futex.owner_died() {
             self.thread.abandon();
         } else {
             self.thread.end();
@@ -83,11 +83,11 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 }
 
 fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
-    let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
+    let _marked = (engine.probes() == Probes::Full).then(|| engine.registration.futex.hold());
     let mut calibrations = CpuCalibrations::default();
     let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;
-    while engine.is_thread(id) {
+    while engine.registration.has_id(id) {
         comparison = compare::result().unwrap_or(comparison);
         let has_line_per_cpu = engine.probes() == Probes::Full
             && wants_line_per_cpu(settings.line_per_cpu, comparison);
@@ -179,7 +179,7 @@ fn sleep_and_store_recent(
     let wait = Duration::from_nanos(wait_ns);
     let mut left = wait;
     loop {
-        engine.store_recent(engine.now_ordered_ns());
+        engine.registration.store_recent(engine.now_ordered_ns());
         let woken = sleep.wait(step.unwrap_or(left).min(left));
         let spent_ns = OsClock
             .monotonic_ns()
@@ -195,7 +195,7 @@ fn sleep_and_store_recent(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Driver;
+    use crate::settings::Driver;
     use crate::sys;
 
     /// Symptom: a thread whose lock was held by a killed one woke 7,260 times a second.

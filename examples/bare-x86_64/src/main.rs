@@ -30,9 +30,10 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::counter::resolution_ticks;
-use tickline_core::{
-    Cadence, Config, Control, LineCell, Reference, ReferenceKind, Resolutions, SharedClock,
-};
+use tickline_core::cell::LineCell;
+use tickline_core::control::{Cadence, Config, Control};
+use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
+use tickline_core::shared::SharedClock;
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.
 static CLOCK: SharedClock = SharedClock::new(LineCell::new());

@@ -3,8 +3,9 @@
 
 use core::arch::x86_64::__cpuid;
 
-use tickline_core::gate::CounterComparison;
-use tickline_core::gate::{self, Clocksource, Facts, Gate, Reason, Trust};
+use tickline_core::comparison::CounterComparison;
+use tickline_core::clocksource::Clocksource;
+use tickline_core::gate::{self, Facts, Gate, Reason, Trust};
 
 use crate::say;
 
@@ -18,7 +19,7 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
     facts.has_counter = true;
-    facts.has_atomics = tickline_core::cell::has_atomics();
+    facts.has_atomics = tickline_core::state::has_atomics();
     facts.may_read_counter = true;
     facts.matching_clocksource = Clocksource::Tsc;
     facts.is_virtual = false;
@@ -36,7 +37,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
         say!(
             "gate {}: {}",
             verdict.gate.code(),
-            verdict.closed_by.map_or("open", Reason::code)
+            verdict.closed_by().map_or("open", Reason::code)
         );
     }
     gate::first_closed(verdicts)

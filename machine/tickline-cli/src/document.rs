@@ -361,12 +361,12 @@ pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
 fn gates(status: &Status) -> Vec<GateRow> {
     let gate = |verdict: &tickline::Verdict| GateRow {
         gate: verdict.gate.code().into(),
-        open: verdict.closed_by.is_none(),
-        reason: verdict.closed_by.map(|reason| reason.code().into()),
-        warning: verdict.warning.map(|reason| reason.code().into()),
+        open: verdict.closed_by().is_none(),
+        reason: verdict.closed_by().map(|reason| reason.code().into()),
+        warning: verdict.warning().map(|reason| reason.code().into()),
         text: verdict
-            .closed_by
-            .or(verdict.warning)
+            .closed_by()
+            .or(verdict.warning())
             .map(|reason| reason.to_string()),
     };
     status.verdicts().iter().map(gate).collect()

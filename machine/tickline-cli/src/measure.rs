@@ -37,7 +37,7 @@ pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duratio
 /// The counter, if the gates found one that this process may read. The error is the gate's reason.
 pub(crate) fn admitted_counter() -> Result<HardwareCounter, String> {
     let status = Clock::global().status();
-    let closed_by = |gate| status.verdict(gate).closed_by;
+    let closed_by = |gate| status.verdict(gate).closed_by();
     match (
         closed_by(Gate::Supported).or(closed_by(Gate::Readable)),
         HardwareCounter::if_present(),
@@ -87,7 +87,7 @@ mod tests {
         Clock::global().maintain();
         let status = status_when(|status| status.is_judged, Duration::from_secs(10));
         let closed_by =
-            [Gate::Supported, Gate::Readable].map(|gate| status.verdict(gate).closed_by);
+            [Gate::Supported, Gate::Readable].map(|gate| status.verdict(gate).closed_by());
         assert_eq!(admitted_counter().is_ok(), closed_by == [None, None]);
     }
 

@@ -3,8 +3,8 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::Clocksource;
 
 use crate::BootContext;
 use crate::lease::LeaseCell;

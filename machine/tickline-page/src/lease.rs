@@ -3,9 +3,9 @@
 //! A program that reads a page needs from here only what it passes to a reading and gets from it:
 //! [`ReaderOs`], [`ProcessHighWater`], [`PageReading`]. The rest is for a writer of one's own, for a
 //! simulator, and for tests that need a page with a line. A writer calls [`Writer::iterate`] with the
-//! bounds of the OS clock. Its memory is the page's file
-//! ([`LockedPageFile`](crate::page_file::LockedPageFile)), a page in the program's own memory
-//! ([`WritablePage::cell`](crate::WritablePage::cell)), or a simulator's.
+//! bounds of the OS clock. Its memory is the page's file (`page_file::LockedPageFile`, feature
+//! `file`), a page in the program's own memory ([`WritablePage::cell`](crate::WritablePage::cell)),
+//! or a simulator's.
 //!
 //! The writer of a page calibrates the counter; every other process maps the page read-only. Such a
 //! reader leaves no trace: it can neither retire a line nor help a stopped writer. So a line
@@ -14,8 +14,7 @@
 //! [machine/docs/lease.md](https://github.com/tickline/tickline/blob/main/machine/docs/lease.md) has
 //! the rules, R1 to R11 for readers and W1 to W10 for the writer, with their reasons.
 //!
-//! The same page defines the words. DESIGN.md has other words, or none, for some of
-//! them:
+//! The same page defines the words. DESIGN.md has other words, or none, for some of them:
 //!
 //! | here | in DESIGN.md |
 //! |---|---|
@@ -71,9 +70,10 @@ pub use writer::{
     Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration,
 };
 
-pub use tickline_core::cell::{Line, Slope};
-use tickline_core::counter::{Counter, ticks_between};
+use tickline_core::counter::Counter;
+pub use tickline_core::line::{Line, Slope};
 pub use tickline_core::reference::Timescale;
+use tickline_core::units::ticks_between;
 
 /// The memory of a page, as a reader loads it. No method stores, waits or fails.
 pub trait LeaseMemory {

@@ -4,7 +4,7 @@
 
 use core::ffi::CStr;
 
-use tickline_core::gate::Clocksource;
+use tickline_core::clocksource::Clocksource;
 
 use crate::page_file::read;
 
@@ -41,10 +41,6 @@ pub const SWITCH_VARIABLE: &str = "TICKLINE";
 /// The value of [`SWITCH_VARIABLE`].
 pub const OFF: &str = "off";
 
-/// The file with the name of the kernel's clocksource.
-pub(crate) const CLOCKSOURCE: &str =
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-
 /// Whether the vDSO reads this clocksource on x86_64. `name` may end with a line break.
 fn is_fast(name: &[u8]) -> bool {
     use Clocksource::{HypervPage, KvmClock, Tsc, TscEarly};
@@ -58,7 +54,7 @@ fn is_fast(name: &[u8]) -> bool {
 /// not show whether a host forbids its guests to read kvm-clock in the vDSO.
 #[must_use]
 pub fn kernels_clock_is_fast() -> bool {
-    read(CLOCKSOURCE, &mut [0; 64]).is_ok_and(is_fast)
+    read(Clocksource::CURRENT_FILE, &mut [0; 64]).is_ok_and(is_fast)
 }
 
 /// The result of the library's start in a program.
@@ -145,7 +141,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /sys")]
     fn the_kernels_clocksource_decides_whether_its_clock_is_fast() {
-        let name = std::fs::read(CLOCKSOURCE).unwrap_or_default();
+        let name = std::fs::read(Clocksource::CURRENT_FILE.to_str().unwrap()).unwrap_or_default();
         assert_eq!(kernels_clock_is_fast(), is_fast(&name));
     }
 }

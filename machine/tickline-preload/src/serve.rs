@@ -2,8 +2,7 @@
 
 use core::cell::Cell;
 
-use tickline_page::lease::Timescale;
-use tickline_page::lease::{Attachment, PageSource, ReaderOs};
+use tickline_page::lease::{Attachment, PageSource, ReaderOs, Timescale};
 use tickline_page::{AttachedPage, HardwareCounter, Reference};
 
 use crate::original::{

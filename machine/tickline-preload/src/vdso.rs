@@ -217,7 +217,7 @@ impl Vdso {
 
 #[cfg(test)]
 mod tests {
-    use tickline_page::ReaderOs as _;
+    use tickline_page::lease::ReaderOs as _;
 
     use super::*;
     use crate::original::vdso_clock_gettime;

@@ -78,7 +78,7 @@ impl Context {
             .clock
             .cpu_clocks
             .iter()
-            .map(|_| CpuControl::new(config))
+            .map(|_| CpuControl::new())
             .collect();
         let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
         loop {

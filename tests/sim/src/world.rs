@@ -19,10 +19,9 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{
-    LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedState,
-};
+use tickline_core::cell::{LineCell, PlannedBounds, SlotView, StateCell, Window, WindowedState};
 use tickline_core::counter::Counter;
+use tickline_core::line::Slope;
 use tickline_core::reference::Reference;
 use tickline_core::state::{LineState, Phase};
 

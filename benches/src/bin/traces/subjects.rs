@@ -151,7 +151,7 @@ fn chrome(path: &Path, format: TraceFormat, tracks: Tracks) -> Trace {
         .create(path)
         .expect("the trace's file");
     registry()
-        .with(SpanTimingLayer::new().with_sink(chrome))
+        .with(SpanTimingLayer::new().with_sink(chrome).for_sinks_only())
         .init();
     Trace::Tickline(thread, guard)
 }

@@ -48,9 +48,9 @@ pub struct Cost {
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let mut facts = Facts::UNKNOWN;
-/// assert_eq!(judge(Gate::Supported, &facts).closed_by, Some(Reason::NoCounter));
+/// assert_eq!(judge(Gate::Supported, &facts).closed_by(), Some(Reason::NoCounter));
 /// facts.has_counter = true;
-/// assert_ne!(judge(Gate::Supported, &facts).closed_by, Some(Reason::NoCounter));
+/// assert_ne!(judge(Gate::Supported, &facts).closed_by(), Some(Reason::NoCounter));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -65,7 +65,7 @@ pub struct Facts {
     /// Whether the target has a counter.
     pub has_counter: bool,
     /// Whether the processor can swap the state of a clock:
-    /// [`has_atomics`](crate::cell::has_atomics).
+    /// [`has_atomics`](crate::state::has_atomics).
     pub has_atomics: bool,
     /// Whether the process may read the counter.
     pub may_read_counter: bool,

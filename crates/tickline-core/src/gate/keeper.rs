@@ -83,7 +83,7 @@ fn unbar<S: StateCell>(access: Option<&Access<'_, S, impl Counter, impl Referenc
 }
 
 /// The stage of a clock's judgement. The word has a bit for `Disabled`, and a number for the other
-/// stages.
+/// stages. A driver must handle every stage, so another one is a breaking change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The gates must be judged before the next line.
@@ -105,7 +105,7 @@ impl Stage {
     }
 }
 
-/// The kind of lines that a clock has.
+/// The kind of lines that a clock has. Another kind is a breaking change, as another [`Stage`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineKind {
     /// One for all CPUs.
@@ -116,6 +116,7 @@ pub enum LineKind {
 
 /// The result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Judgement {
     /// Every gate is open. The control loop begins anew, with these settings.
     Open {

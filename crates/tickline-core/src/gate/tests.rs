@@ -6,9 +6,11 @@ mod machines;
 mod verdicts;
 
 use super::*;
+use crate::cell::LineCell;
+use crate::reference::ReferenceKind;
+use crate::shared::SharedClock;
 use crate::state::SHIFT;
 use crate::units::NS_PER_S;
-use crate::{LineCell, ReferenceKind, SharedClock};
 use machines::{SYNCHRONISED, WARPED};
 
 /// Whether a comparison is asked for on a PC with these facts.
@@ -56,7 +58,7 @@ fn reasons_without_line(change: impl FnOnce(&mut Figures)) -> [Option<Reason>; 2
     change(&mut figures);
     let verdict = judge_missing_line(&figures);
     assert_eq!(verdict.gate, Gate::Calibration);
-    [verdict.closed_by, verdict.warning]
+    [verdict.closed_by(), verdict.warning()]
 }
 
 #[test]

@@ -8,14 +8,17 @@ use core::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, new_shared, reading, spawn};
+use crate::cell::LineCell;
 use crate::cell::{PlannedBounds, StateCell, WindowedState};
+use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::primitive::{AtomicI64, Ordering};
+use crate::reference::Reference;
+use crate::shared::SharedClock;
 use crate::state::LineState;
 use crate::testing::FnClock;
 use crate::units::FixedNs;
-use crate::{Counter, LineCell, Reference, SharedClock};
 
 const START_TICKS: u64 = 1 << 40;
 

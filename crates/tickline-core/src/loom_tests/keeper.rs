@@ -146,7 +146,7 @@ impl Judged {
 /// After `disable()` has returned, no reading uses the counter, although a judgement and a
 /// publication were under way.
 #[test]
-fn a_counter_is_switched_off_under_a_judge() {
+fn no_reading_uses_a_counter_that_is_switched_off_under_a_judge() {
     check(
         Some(3),
         &["admitted", "not admitted", "a line before"],
@@ -177,7 +177,7 @@ fn a_counter_is_switched_off_under_a_judge() {
 /// The counter is switched off and on again. Wherever one of the two threads is stopped, the
 /// clock is unbarred in the end.
 #[test]
-fn a_counter_is_switched_off_and_on_under_a_judge() {
+fn a_clock_that_is_switched_on_under_a_judge_is_unbarred() {
     check(Some(3), &["late"], |seen| {
         let judged = Judged::barred();
         let off = spawn(&judged, |judged| judged.disable());
@@ -202,7 +202,7 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
 
 /// A fact that closes a gate takes effect even if a judgement by the earlier facts was under way.
 #[test]
-fn a_fact_changes_under_a_judge() {
+fn a_fact_that_changes_under_a_judge_closes_its_gate() {
     check(Some(3), &["None"], |seen| {
         let judged = Judged::barred();
         let setter = spawn(&judged, |judged| {

@@ -97,7 +97,7 @@ impl Judged {
 /// After `disable()` has returned, no thread uses the CPUs' lines, although a change to them was
 /// under way.
 #[test]
-fn the_counter_is_switched_off_during_a_change_to_the_cpus_lines() {
+fn no_thread_uses_the_cpus_lines_of_a_counter_that_is_switched_off() {
     check(
         Some(4),
         &["admitted: true", "admitted: false", "in use before"],

@@ -10,10 +10,11 @@ use super::{
     Clock, Coverage, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn,
 };
 use crate::cell::{StateCell, WindowedState};
+use crate::control::{Control, Outcome};
+use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, ReadingSource};
 use crate::state::Phase;
-use crate::{Control, Counter, Outcome};
 
 /// A kind of reading, ns.
 type Read = fn(&Clock, &View<'_>) -> i64;
@@ -65,7 +66,7 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 /// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope; a reader that meets a
 /// replacement twice helps.
 #[test]
-fn rule_2_a_line_is_lowered_under_a_reader() {
+fn rule_2_readings_are_in_order_while_a_line_is_lowered() {
     let with_bounds: Read = |clock, view| {
         clock
             .read_bounded(view)
@@ -78,7 +79,7 @@ fn rule_2_a_line_is_lowered_under_a_reader() {
 
 /// A line is replaced by one of half its slope, while one reader passes its reading to another.
 #[test]
-fn rule_2_a_line_is_lowered_between_two_readers() {
+fn rule_2_readings_of_two_threads_are_in_order_while_a_line_is_lowered() {
     check(Some(3), &["Published", "help"], |seen| {
         let (scene, mut control) = Scene::with_line();
         let taken = new_shared(AtomicI64::new(i64::MIN));
@@ -118,7 +119,7 @@ fn shortly_before(
 /// Rules 5 and 12: the window of a line passes under the writer. The line is ahead of the reference
 /// by more than the reference vouches for, so the line ends with its window.
 #[test]
-fn rule_12_a_window_ends_under_a_writer() {
+fn rule_12_readings_are_in_order_when_a_window_ends_under_a_writer() {
     let scene = || {
         shortly_before(Scene::with_line(), |line| {
             line.start_ticks + line.window_ticks
@@ -133,7 +134,7 @@ fn rule_12_a_window_ends_under_a_writer() {
 
 /// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
-fn rule_4_a_validity_ends_under_a_writer() {
+fn rule_4_readings_are_in_order_when_a_validity_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_long_line(), WindowedState::end_ticks);
     a_writer_meets_a_reader(
         &["Published", "Calibrating", "help", "expiry"],
@@ -146,7 +147,7 @@ fn rule_4_a_validity_ends_under_a_writer() {
 /// the reference jumps ahead, so a reading that then returned the reference would be above the new
 /// line.
 #[test]
-fn rule_6_a_first_line_is_published_under_a_reader_without_a_line() {
+fn rule_6_no_first_line_is_below_a_reading_without_a_line() {
     check(Some(5), &["PublishedFirst", "no line first"], |seen| {
         let (scene, mut control) = Scene::without_line();
         let reader = spawn(&scene, move |scene| {
@@ -169,7 +170,7 @@ fn rule_6_a_first_line_is_published_under_a_reader_without_a_line() {
 }
 
 /// A thread bars the clock between two readings. After `bar` has returned, no thread uses the line.
-fn is_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
+fn stays_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
     check(Some(4), wanted, move |seen| {
         let (scene, mut control) = scene();
         let closer = spawn(&scene, |Scene { clock, time }| {
@@ -197,13 +198,13 @@ fn is_barred_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
 
 /// Rule 8: the clock is barred, and a writer that was about to replace a line does not unbar it.
 #[test]
-fn rule_8_a_clock_is_barred_under_a_writer() {
-    is_barred_under(&["Published", "RetrySoon", "Barred"], Scene::with_line);
+fn rule_8_no_writer_replaces_the_line_of_a_barred_clock() {
+    stays_barred_under(&["Published", "RetrySoon", "Barred"], Scene::with_line);
 }
 
 /// Rule 8: the clock is barred, and a writer that was about to publish a first line does not unbar
 /// it.
 #[test]
-fn rule_8_a_clock_is_barred_under_a_first_publication() {
-    is_barred_under(&["PublishedFirst", "Barred"], Scene::without_line);
+fn rule_8_no_writer_publishes_the_first_line_of_a_barred_clock() {
+    stays_barred_under(&["PublishedFirst", "Barred"], Scene::without_line);
 }

@@ -53,7 +53,7 @@ fn steady_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 
         atomic,
     });
     let clocks = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
-    let mut calibrations = [(); 2].map(|()| CpuControl::new(CONFIG));
+    let mut calibrations = [(); 2].map(|()| CpuControl::new());
     let mut steady = 0;
     for _ in 0..400 {
         let next = [0, 1].map(|cpu| calibrate(board, clocks, &mut calibrations, cpu));
@@ -90,7 +90,7 @@ fn calibrate(
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (board, clocks, _) = steady_board(true);
-    let (mut calibration, mut config) = (CpuControl::new(CONFIG), CONFIG);
+    let (mut calibration, mut config) = (CpuControl::new(), CONFIG);
     let now_ns = || board.machine.truth_ns();
     let pass = |calibration: &mut CpuControl, config: &Config| {
         calibration.begin(config);
@@ -317,7 +317,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
             .all(|reading| reading(clocks, board).is_none())
     );
     assert!(read_slow(clocks, board, board.machine).is_none());
-    let mut calibration = CpuControl::new(CONFIG);
+    let mut calibration = CpuControl::new();
     calibration.begin(&CONFIG);
     assert_eq!(
         calibration.iterate(&clocks[0], 0, board, board.machine),
@@ -330,7 +330,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
 /// can't reach is tried again after an interval, or a quarter earlier.
 #[test]
 fn a_pass_sets_the_cadence_and_when_it_comes_back() {
-    let mut calibration = CpuControl::new(CONFIG);
+    let mut calibration = CpuControl::new();
     calibration.begin(&CONFIG);
     assert_eq!(calibration.control().config.cadence, Cadence::Pinned);
     let published_first = Iteration {
@@ -481,7 +481,7 @@ fn begun_calibration(interval_ns: u64) -> CpuControl {
         interval_ns,
         ..CONFIG
     };
-    let mut calibration = CpuControl::new(config);
+    let mut calibration = CpuControl::new();
     calibration.begin(&config);
     calibration
 }

@@ -6,7 +6,8 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 /// two iterations.
 ///
 /// ```
-/// use tickline_core::{LineCell, SharedClock};
+/// use tickline_core::cell::LineCell;
+/// use tickline_core::shared::SharedClock;
 ///
 /// static CLOCK: SharedClock = SharedClock::new(LineCell::new());
 /// assert_eq!(CLOCK.figures().frequency_hz, None, "no `Control` has measured the counter yet");

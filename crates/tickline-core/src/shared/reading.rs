@@ -31,7 +31,7 @@ const _: () = assert!(REPLACING_LOADS as u64 * MIN_LOAD_NS as u64 > 2 * REPLACIN
 /// must not read the counter to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 10_000 / MIN_LOAD_NS };
 
-/// The source of a reading.
+/// The source of a reading. A third one would be a breaking change: a reading has no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingSource {
     /// The line.
@@ -71,7 +71,8 @@ impl SlowReading {
 /// A reading from a line together with the bounds published with it.
 ///
 /// ```
-/// use tickline_core::{Counter, SharedClock};
+/// use tickline_core::counter::Counter;
+/// use tickline_core::shared::SharedClock;
 ///
 /// /// The largest distance of a reading from the reference, ns; `None` without a line.
 /// fn largest_error_ns(clock: &SharedClock, counter: &impl Counter) -> Option<i64> {
@@ -127,7 +128,10 @@ impl<S: StateCell> SharedClock<S> {
     /// synchronised counters, never below an earlier ordered reading of this clock, on any thread.
     ///
     /// ```
-    /// use tickline_core::{Counter, LineCell, Reference, SharedClock};
+    /// use tickline_core::cell::LineCell;
+    /// use tickline_core::counter::Counter;
+    /// use tickline_core::reference::Reference;
+    /// use tickline_core::shared::SharedClock;
     ///
     /// # struct Machine;
     /// # impl Counter for Machine {
@@ -168,7 +172,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// A plain reading of Unix time, ns. `None` as for [`read_ns`](Self::read_ns), and if the line
     /// leaves Unix time to the reference
-    /// ([`serves_unix_time`](crate::Control::serves_unix_time)). The caller then calls
+    /// ([`serves_unix_time`](crate::control::Control::serves_unix_time)). The caller then calls
     /// [`Reference::unix_ns`]. Unix time follows the reference's steps and has no high-water mark,
     /// so there is no slow path for it.
     ///
@@ -233,7 +237,7 @@ impl<S: StateCell> SharedClock<S> {
         serves: impl FnOnce(LineState) -> bool,
         read_parts: impl FnOnce(&S, LineState) -> (Window, u64),
     ) -> Option<(LineState, u64)> {
-        let cell = crate::state::in_register(&self.cell);
+        let cell = in_register(&self.cell);
         let state = cell.load();
         if !serves(state) {
             return None;
@@ -330,6 +334,23 @@ impl<S: StateCell> SharedClock<S> {
             }
         }
     }
+}
+
+/// Returns `value`, with its address in a register from here on. Otherwise the compiler computes
+/// the address of a static clock twice in each reading.
+#[inline(always)]
+fn in_register<T>(value: &T) -> &T {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
+    let value = {
+        let mut address: *const T = value;
+        // SAFETY: the block has no instruction, and leaves its operand as it is.
+        unsafe {
+            core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
+        }
+        // SAFETY: this is still the address of `value`, whose borrow the result keeps.
+        unsafe { &*address }
+    };
+    value
 }
 
 /// A reader's wait for a writer.

@@ -3,12 +3,15 @@
 use core::cell::Cell;
 
 use super::portable::AtomicState;
+use crate::cell::LineCell;
 use crate::cell::{PlannedBounds, SlotView, StateCell, WindowedState};
+use crate::control::Control;
+use crate::counter::Counter;
 use crate::line::Slope;
 use crate::primitive::Ordering;
+use crate::shared::SharedClock;
 use crate::state::{LineState, Phase};
 use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine};
-use crate::{Control, Counter, LineCell, SharedClock};
 
 /// A cell whose state is the portable one.
 struct PortableCell {

@@ -17,8 +17,13 @@ pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 // for that.
 unsafe impl Sync for AtomicState {}
 
-/// The result of [`has_atomics`]: 1 for yes, 2 for no, 0 before the first call.
-static HAS_ATOMICS: AtomicU64 = AtomicU64::new(0);
+/// The result of [`has_atomics`].
+static HAS_ATOMICS: AtomicU64 = AtomicU64::new(UNKNOWN);
+
+/// Before the first call.
+const UNKNOWN: u64 = 0;
+const YES: u64 = 1;
+const NO: u64 = 2;
 
 /// Whether this processor can swap a state: CPUID leaf 1, ECX bit 13 (CMPXCHG16B). Without this
 /// instruction a clock never has a line.
@@ -27,16 +32,16 @@ pub fn has_atomics() -> bool {
     const CMPXCHG16B: u32 = 1 << 13;
     // ORDERING: Relaxed, a value on its own.
     let mut known = HAS_ATOMICS.load(Ordering::Relaxed);
-    if known == 0 {
+    if known == UNKNOWN {
         known = if cpuid(1, 0).ecx & CMPXCHG16B == 0 {
-            2
+            NO
         } else {
-            1
+            YES
         };
         // ORDERING: Relaxed, a value on its own.
         HAS_ATOMICS.store(known, Ordering::Relaxed);
     }
-    known == 1
+    known == YES
 }
 
 impl AtomicState {

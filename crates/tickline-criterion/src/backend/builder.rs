@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickline::{Driver, LinePerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
-use crate::arguments;
+use crate::arguments::{self, Role};
 use crate::backend::calibration::Calibration;
 use crate::backend::error::{Error, ErrorKind};
 use crate::backend::readings::PairClock;
@@ -84,14 +84,15 @@ impl CounterTimeBuilder {
     }
 
     /// Turns all output off. The same information is in [`CounterTime::calibration`],
-    /// [`CounterTime::fallback_error`] and [`CounterTime::incidents`].
+    /// [`CounterTime::fallback_error`], [`CounterTime::not_subtracted`] and
+    /// [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
         self.settings.messages = Messages::Hidden;
         self
     }
 
-    /// Includes disturbed pairs of [`BenchPairs`](crate::BenchPairs) and
-    /// [`compare`](crate::compare). `cargo bench -- --include-disturbed` does the same, and so does
+    /// Includes disturbances: nothing is subtracted from samples that lost the CPU, and disturbed
+    /// pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count. `cargo bench -- --include-disturbed` does the same, and so does
     /// the environment variable `TICKLINE_CRITERION=include-disturbed`. The crate still prints the
     /// number of disturbed pairs.
     pub fn include_disturbed(mut self) -> Self {
@@ -114,8 +115,9 @@ impl CounterTimeBuilder {
     /// and the result uses the OS clock. [`CounterTime::fallback_error`] is then
     /// [`ListMode`](crate::ErrorKind::ListMode).
     ///
-    /// If `--include-disturbed` or `--against` is among the arguments, which criterion would
-    /// refuse, this process runs the program again without it, and then exits.
+    /// In a process that [`run`](crate::run) has started for `--against`, the call does not
+    /// calibrate either: the other process converts the ticks.
+    /// [`CounterTime::fallback_error`] is then [`Serving`](crate::ErrorKind::Serving).
     ///
     /// # Errors
     ///
@@ -134,7 +136,21 @@ impl CounterTimeBuilder {
             );
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
-        arguments::run_again_without_own();
+        if arguments::role() == Role::Serve {
+            let message =
+                "nothing was calibrated: the program takes samples for another one (--against)";
+            let serving = Error::new(ErrorKind::Serving, message.to_owned());
+            let clock = match arguments::counter_ns_per_tick() {
+                Some(_) => PairClock::counter().ok_or(Error::closed(Reason::NoCounter))?,
+                None => PairClock::wall(),
+            };
+            return Ok(CounterTime::from_parts(clock, Err(serving), self.settings));
+        }
+        if let Some(own) = arguments::own_argument() {
+            self.settings.messages.print(&format_args!(
+                "{own} needs tickline_criterion::run in the program's main"
+            ));
+        }
         if arguments::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
@@ -164,11 +180,9 @@ impl CounterTimeBuilder {
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
-        Ok(CounterTime::from_parts(
-            pair_clock,
-            Ok(session),
-            self.settings,
-        ))
+        let time = CounterTime::from_parts(pair_clock, Ok(session), self.settings);
+        time.print_not_subtracted();
+        Ok(time)
     }
 
     /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as

@@ -40,6 +40,9 @@ pub enum ErrorKind {
     Clock(tickline::ErrorKind),
     /// The program only lists its benchmarks (`--list`), so nothing was calibrated.
     ListMode,
+    /// The program takes samples for another one (`--against`), which converts them, so nothing was
+    /// calibrated.
+    Serving,
 }
 
 impl Error {

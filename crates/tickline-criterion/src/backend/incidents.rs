@@ -7,11 +7,16 @@ use tickline::{ClockState, Event, EventCounts, Status};
 
 use crate::backend::calibration::Scale;
 use crate::backend::readings::Elapsed;
+use crate::backend::taken::Taken;
+use crate::number::as_f64;
 
 /// A sample with a larger uncertainty of the rate counts as untrusted. The limit is a tenth of the
 /// smallest difference that criterion shows. The clock raises the uncertainty when a measurement
 /// contradicts its rate.
 const VAGUE_PPB: f64 = 100_000.0;
+
+/// A sample counts as unmeasured if this share of its time, or more, may have been taken from it.
+const UNSURE_SHARE: f64 = 0.01;
 
 /// The time for which a measured cost of a pair is used: it changes with the core's frequency.
 const COST_LASTS: Duration = Duration::from_millis(500);
@@ -82,6 +87,19 @@ impl Observations {
         incidents.untrusted += u64::from(!is_fast || self.scale.uncertainty_ppb > VAGUE_PPB);
     }
 
+    /// Counts what the kernel took from a sample, of which this time is left.
+    pub(crate) fn count_taken(&mut self, taken: &Taken, left_ns: f64) {
+        if *taken == Taken::default() {
+            return;
+        }
+        let incidents = &mut self.incidents;
+        incidents.waited.add(taken.waited_ns);
+        incidents.interrupted.add(taken.other_ns);
+        incidents.subtracted += u64::from(taken.known_ns() > 0);
+        // A sample of which nothing is left counts, too.
+        incidents.unmeasured += u64::from(as_f64(taken.unsure_ns) >= UNSURE_SHARE * left_ns);
+    }
+
     /// The incidents up to the clock's events `now`.
     pub(crate) fn incidents(&self, now: &EventCounts) -> Incidents {
         let since = |event| now.get(event).saturating_sub(self.start.get(event));
@@ -91,6 +109,30 @@ impl Observations {
             events,
             ..self.incidents.clone()
         }
+    }
+}
+
+/// Time that was subtracted for one cause: a part of [`Incidents`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Subtracted {
+    /// The number of samples from which time was subtracted.
+    pub samples: u64,
+    /// The sum over these samples.
+    pub time: Duration,
+}
+
+impl Subtracted {
+    fn add(&mut self, ns: u64) {
+        self.samples += u64::from(ns > 0);
+        self.time = self.time.saturating_add(Duration::from_nanos(ns));
+    }
+}
+
+/// The time, in ms.
+impl fmt::Display for Subtracted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} ms", self.time.as_secs_f64() * 1e3)
     }
 }
 
@@ -124,6 +166,18 @@ pub struct Incidents {
     /// a sample a gate was closed, there was no line, or the rate was uncertain by more than 100
     /// ppm. The counter still timed these samples.
     pub untrusted: u64,
+    /// The number of samples from which time was subtracted, because the kernel took the CPU from
+    /// the thread.
+    pub subtracted: u64,
+    /// The subtracted time in which the thread waited for a CPU, because others used it.
+    pub waited: Subtracted,
+    /// The subtracted time that the hypervisor, interrupts or a CPU quota took.
+    pub interrupted: Subtracted,
+    /// The number of samples from which the kernel may have taken 1 % or more, but from which this
+    /// time could not be subtracted, or not exactly. In such a sample the thread blocked, so that
+    /// its waits may be the routine's own; or the sample began on another thread; or it has many
+    /// short pairs with long pauses between them; or nothing of it was left.
+    pub unmeasured: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<ClockState>,
     /// The events of tickline's clock so far that can make samples wrong, with their numbers. The
@@ -138,10 +192,33 @@ impl fmt::Display for Incidents {
             moved,
             backwards,
             untrusted,
+            subtracted,
+            waited,
+            interrupted,
+            unmeasured,
             fallback_state,
             events,
         } = self;
         let mut lines = Vec::new();
+        if *subtracted > 0 {
+            let causes: Vec<String> = [
+                (waited, "of waiting for a CPU"),
+                (interrupted, "of the hypervisor, interrupts or a CPU quota"),
+            ]
+            .into_iter()
+            .filter(|(part, _)| part.samples > 0)
+            .map(|(part, cause)| format!("{part} {cause} (in {})", part.samples))
+            .collect();
+            lines.push(format!(
+                "{subtracted} of {samples} samples lost the CPU, and this time was subtracted: {}",
+                causes.join(", ")
+            ));
+        }
+        if *unmeasured > 0 {
+            lines.push(format!(
+                "{unmeasured} of {samples} samples may contain 1 % or more of others' time, which could not be told from the routine's own: the thread blocked, or the batches were short"
+            ));
+        }
         if *moved > 0 {
             lines.push(format!(
                 "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
@@ -279,6 +356,71 @@ mod tests {
             "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
              1 of 3 samples are too short, because the counter stepped back: the results cannot be trusted"
         );
+    }
+
+    fn taken(waited_ns: u64, other_ns: u64, unsure_ns: u64) -> Taken {
+        Taken {
+            waited_ns,
+            other_ns,
+            unsure_ns,
+        }
+    }
+
+    #[test]
+    fn what_was_subtracted_is_said_with_its_cause_and_its_samples() {
+        let open = status();
+        let mut observations = observations(&open);
+        for taken in [
+            Taken::default(),
+            taken(1_500_000, 0, 40),
+            taken(2_000_000, 30_000, 40),
+        ] {
+            observations.count(&Elapsed::default(), &open);
+            observations.count_taken(&taken, 1e6);
+        }
+        assert_eq!(
+            observations.incidents(&open.events).to_string(),
+            "2 of 3 samples lost the CPU, and this time was subtracted: 3.500 ms of waiting for a CPU (in 2), \
+             0.030 ms of the hypervisor, interrupts or a CPU quota (in 1)"
+        );
+    }
+
+    #[test]
+    fn a_cause_for_which_nothing_was_subtracted_is_not_named() {
+        let mut observations = observations(&status());
+        observations.count_taken(&taken(0, 1_000_000, 0), 1e6);
+        let incidents = observations.incidents.to_string();
+        assert!(
+            !incidents.contains("waiting") && incidents.contains("1.000 ms of the hypervisor"),
+            "{incidents}"
+        );
+    }
+
+    #[test]
+    fn a_sample_of_which_a_hundredth_is_unsure_counts_as_unmeasured() {
+        let open = status();
+        let mut observations = observations(&open);
+        for (taken, unmeasured) in [
+            (taken(0, 0, 9_999), 0),
+            (taken(0, 0, 10_000), 1),
+            (taken(500, 0, 10_000), 2),
+        ] {
+            observations.count(&Elapsed::default(), &open);
+            observations.count_taken(&taken, 1e6);
+            assert_eq!(observations.incidents.unmeasured, unmeasured, "{taken:?}");
+        }
+        let text = observations.incidents(&open.events).to_string();
+        assert!(
+            text.contains("\n2 of 3 samples may contain 1 % or more of others' time"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_sample_of_which_nothing_is_left_counts_as_unmeasured() {
+        let mut observations = observations(&status());
+        observations.count_taken(&taken(1_000, 0, 0), 0.0);
+        assert_eq!(observations.incidents.unmeasured, 1);
     }
 
     #[test]

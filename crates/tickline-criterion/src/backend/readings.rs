@@ -37,6 +37,7 @@
 //! registers across a reading. Measured code must therefore take its input from a `black_box` and
 //! give its result to one (`lib.rs`, "Caveats").
 
+use std::num::NonZeroU64;
 use std::ops::Add;
 use std::sync::LazyLock;
 use std::sync::atomic::{Ordering, fence};
@@ -45,6 +46,7 @@ use std::time::{Duration, Instant};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 
 use crate::backend::calibration::Scale;
+use crate::backend::taken::Taken;
 use crate::number::as_f64;
 
 /// The clock of both readings.
@@ -76,6 +78,9 @@ pub(crate) enum PairClock {
 pub struct Start {
     clock: PairClock,
     begin: ClockRead,
+    /// The reading of the thread's times before the start, if there is one. The reading itself
+    /// stays elsewhere: to copy it would take 2 ns of the pair.
+    pub(crate) before: Option<NonZeroU64>,
 }
 
 /// A reading of a [`PairClock`].
@@ -105,6 +110,12 @@ impl PairClock {
 
     #[inline(always)]
     pub(crate) fn start(self) -> Start {
+        self.start_after(None)
+    }
+
+    /// Starts after the thread's times were read.
+    #[inline(always)]
+    pub(crate) fn start_after(self, before: Option<NonZeroU64>) -> Start {
         // ORDERING: SeqCst, for the instruction that it compiles to (point 1); it pairs with no
         // other thread. With a weaker fence, earlier stores would drain during the measured code.
         // No test sees a weaker one, because the difference is some nanoseconds.
@@ -112,7 +123,13 @@ impl PairClock {
         Start {
             clock: self,
             begin: self.read(),
+            before,
         }
+    }
+
+    /// A reading alone, as [`PairReads`] has two.
+    pub(crate) fn ticks(self) -> u64 {
+        self.read().ticks()
     }
 
     /// Reads after all earlier instructions, and before all later ones.
@@ -203,7 +220,8 @@ const PS_PER_NS: f64 = 1e3;
 /// whose cost they contain.
 ///
 /// Sums stay in ticks, so that sums under `iter_batched` are not rounded. The cost of the pairs is
-/// subtracted once, from the whole sum. A [`Duration`] converts into an `Elapsed`, for
+/// subtracted once, from the whole sum, and so is the time that the kernel took from the thread. A
+/// [`Duration`] converts into an `Elapsed`, for
 /// `iter_custom` routines that time themselves.
 ///
 /// ```
@@ -228,6 +246,8 @@ pub struct Elapsed {
     pub(crate) backwards: u64,
     /// Picoseconds without a cost: from another clock, or already converted.
     pub(crate) other_ps: u64,
+    /// What the kernel took from the pairs.
+    pub(crate) taken: Taken,
 }
 
 impl Elapsed {
@@ -242,6 +262,7 @@ impl Elapsed {
             moved: moved.into(),
             backwards: backwards.into(),
             other_ps: 0,
+            taken: Taken::default(),
         }
     }
 
@@ -258,10 +279,12 @@ impl Elapsed {
         }
     }
 
-    /// The time in ns, without the cost of the pairs; the ticks contribute at least 0.
+    /// The time in ns, without the cost of the pairs and without what the kernel took from them;
+    /// the ticks contribute at least 0.
     pub(crate) fn to_ns(self, scale: &Scale) -> f64 {
         let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * scale.cost_ticks;
-        net_ticks.max(0.0) * scale.ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
+        let net_ns = net_ticks * scale.ns_per_tick - as_f64(self.taken.known_ns());
+        net_ns.max(0.0) + as_f64(self.other_ps) / PS_PER_NS
     }
 }
 
@@ -277,6 +300,7 @@ impl Add for Elapsed {
             moved: self.moved.saturating_add(other.moved),
             backwards: self.backwards.saturating_add(other.backwards),
             other_ps: self.other_ps.saturating_add(other.other_ps),
+            taken: self.taken + other.taken,
         }
     }
 }
@@ -356,6 +380,34 @@ mod tests {
     fn a_pair_whose_ends_are_on_two_cpus_is_counted() {
         let sum = backward_pair() + pair(40, 50) + backward_pair();
         assert_eq!(sum.moved, 2);
+    }
+
+    fn taken(waited_ns: u64) -> Elapsed {
+        Elapsed {
+            taken: Taken {
+                waited_ns,
+                other_ns: 5,
+                unsure_ns: 100,
+            },
+            ..Elapsed::default()
+        }
+    }
+
+    #[test]
+    fn what_was_taken_from_the_pairs_is_subtracted_once_from_their_sum() {
+        let sum = pair(0, 1_000) + taken(100) + pair(2_000, 2_100) + taken(50);
+        assert_eq!(sum.to_ns(&scale(0.5, 20.0)), 530.0 - 150.0 - 10.0);
+    }
+
+    #[test]
+    fn a_sum_from_which_more_was_taken_than_it_has_is_zero() {
+        assert_eq!((pair(0, 100) + taken(200)).to_ns(&scale(1.0, 0.0)), 0.0);
+    }
+
+    #[test]
+    fn what_was_taken_from_pairs_leaves_a_duration_as_it_is() {
+        let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 100) + taken(200);
+        assert_eq!(sum.to_ns(&scale(1.0, 0.0)), 70.0);
     }
 
     #[test]

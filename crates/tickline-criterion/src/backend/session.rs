@@ -76,7 +76,9 @@ impl Session {
         let mut observations = self.observations();
         observations.count(sample, &self.clock.status());
         observations.renew_cost(|| pair_ticks(self.pair_clock));
-        sample.to_ns(&observations.scale)
+        let ns = sample.to_ns(&observations.scale);
+        observations.count_taken(&sample.taken, ns);
+        ns
     }
 
     /// The incidents until now, including those after the last sample.

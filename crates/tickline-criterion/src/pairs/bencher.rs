@@ -95,7 +95,6 @@ fn timed_batch<I, O>(
 
 impl<'a> PairBencher<'a> {
     pub(crate) fn new(collector: &'a mut Collector<1>, iterations: u64) -> Self {
-        let iterations = collector.requested_iterations().unwrap_or(iterations);
         Self {
             collector,
             iterations,

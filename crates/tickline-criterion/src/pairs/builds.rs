@@ -1,328 +1,426 @@
-//! Runs two builds of a benchmark alternately: `--against PROGRAM`.
+//! Two builds of a benchmark in turns: `--against PROGRAM`. The driving side.
 //!
-//! This process measures the new build, as usual. For each of its benchmarks it starts the other
-//! program, with the benchmark's name. In that process criterion runs only this benchmark, and this
-//! crate takes samples only on request. This process drives, and the other process serves. The
-//! contract:
+//! This process measures its benchmark as usual. Then it starts both builds several times, with the
+//! benchmark's name, and requests slices from them (`serving.rs`). The contract:
 //!
-//! 1. Both processes are bound to one CPU (Linux), and only one of them runs at a time: the other
-//!    process waits for a line.
-//! 2. They alternate by slices of 10 ms or less. A random number decides which comes first.
-//! 3. Both have samples of the same size, and pairs of the same number of iterations.
-//! 4. The n-th pair of a slice and the n-th pair of the other build's slice form a couple. The
-//!    couples are analysed as in [`compare`](crate::compare), but a round has whole slices.
+//! 1. A pair of processes is one of each build. Its order is random. Each process has other places
+//!    for heap and stack (`placement.rs`).
+//! 2. All processes are bound to one CPU (Linux), and only one of them runs at a time: the others
+//!    wait for a line.
+//! 3. The two of a pair alternate by slices of 10 ms or less. A random number decides which comes
+//!    first. The first slice of a process warms up, and does not count.
+//! 4. All processes have pairs of the same number of iterations. The n-th pair of a slice and the
+//!    n-th pair of the other build's slice form a couple.
+//! 5. A pair of processes is a replicate of the analysis (`statistics/couples.rs`).
 //!
-//! | line | sent to | meaning |
-//! |---|---|---|
-//! | `tickline-criterion: counter` | this build | the other build is ready, and measures by this clock |
-//! | `[7,5000,64]` | the other build | take a slice of sample 7, of 5,000 iterations, 64 in a pair |
-//! | `tickline-criterion: [[0,..],[5434,..]]` | this build | the number of disturbed pairs by disturbance; the pairs that count, ticks |
-//!
-//! criterion does not tell a program the full names of its benchmarks. This process therefore first
-//! starts itself with `--list`, and this crate prints a mark before and after each of its
+//! A process knows the full names of its benchmarks only from criterion. Both programs are therefore
+//! first started with `--list`, and this crate prints a mark before and after each of its
 //! benchmarks.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Lines, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::arguments::{self, Role};
-use crate::backend::readings::PairClock;
+use crate::arguments::{self, Options, Role};
 use crate::backend::time::CounterTime;
-use crate::number::random_side;
-use crate::pairs::disturbance::Disturbances;
-use crate::pairs::system_facts;
-use crate::statistics::couples::Couple;
+use crate::number::{as_f64, count, index, random_side, round};
+use crate::pairs::disturbance::{Disturbance, Disturbances};
+use crate::pairs::placement;
+use crate::pairs::serving::{MARK, Request, ServedSlice, clock_name};
+use crate::pairs::system_facts::{self, SystemFacts};
+use crate::statistics::couples::Replicate;
+use crate::statistics::signed_rank::MIN_REPLICATES;
 
-/// The beginning of a line for the driving process. criterion and the benchmark print other lines.
-const MARK: &str = "tickline-criterion: ";
+const _: () = assert!(arguments::MIN_ORDERS == MIN_REPLICATES);
 
-/// A request to the other build for a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// The number of the sample. A changed number ends the sample before.
-    pub(crate) sample: u64,
-    pub(crate) iterations: u64,
-    /// The number of iterations in a pair.
-    pub(crate) iterations_per_pair: u64,
-}
+/// The first line of a program that lists its benchmarks, with the version of the turns.
+const GREETING: &str = "turns 2";
 
-/// The role of this process if two builds are interleaved.
+/// How long a program may take until its first line. It prints the line before all else.
+const GREETING_TIME: Duration = Duration::from_secs(10);
+
+/// The mark before and after a benchmark in the list.
+const BENCHMARK_MARK: &str = "tickline-criterion: benchmark";
+
+/// The builds of `--against`.
 #[derive(Debug)]
-pub(crate) enum Interleaving {
-    /// This process requests slices from the other build.
-    Drives(Box<PeerBuild>),
-    /// This process is the other build, and has this request.
-    Serves(Request),
+pub(crate) struct Builds {
+    /// The other build, and this one: of each as many programs as orders of linking.
+    programs: [Vec<PathBuf>; 2],
+    /// The names of this build's benchmarks of pairs, in order; `None` for one that a filter
+    /// excludes.
+    ours: Vec<Option<String>>,
+    theirs: Vec<Option<String>>,
 }
 
-impl Interleaving {
-    /// Begins a benchmark; `None` without interleaving. `peer` is the result of
-    /// [`PeerBuild::for_next_benchmark`].
-    pub(crate) fn begin(peer: Option<Result<PeerBuild, String>>) -> Option<Self> {
-        let time = CounterTime::current();
-        let clock = clock(&time);
-        match arguments::role() {
-            Role::List => std::process::exit(1), // The program does not pass `--list` to criterion.
-            Role::Serve => {
-                send(clock);
-                Some(Self::Serves(read_request()))
-            }
-            Role::Measure => {
-                let peer = peer?.and_then(|peer| {
-                    if peer.clock == clock {
-                        return Ok(Self::Drives(Box::new(peer)));
-                    }
-                    Err(format!(
-                        "it measures by the {}, and this build by the {clock}",
-                        peer.clock
-                    ))
-                });
-                peer.inspect_err(|error| time.settings().messages.not_interleaved(error))
-                    .ok()
-            }
-        }
-    }
-
-    /// Ends a slice with the pairs that count, ticks.
-    pub(crate) fn end_slice(
-        &mut self,
-        request: Request,
-        ticks: Vec<u64>,
-        disturbances: Disturbances,
-    ) -> Result<(), String> {
-        match self {
-            Self::Drives(peer) => peer.end_slice(request, ticks, disturbances),
-            Self::Serves(present) => {
-                let ticks: Vec<u64> = evenly(ticks).collect();
-                send(&serde_json::to_string(&(disturbances.0, ticks)).unwrap_or_default());
-                *present = read_request();
-                Ok(())
-            }
-        }
-    }
-}
-
-/// The limit of compared pairs in a slice. Only slices of futures have more.
-const MAX_PAIRS: usize = 8_192;
-
-/// All pairs, or an evenly spaced part of them.
-fn evenly(ticks: Vec<u64>) -> impl Iterator<Item = u64> {
-    let step = ticks.len().div_ceil(MAX_PAIRS).max(1);
-    ticks.into_iter().step_by(step)
-}
-
-/// Sends a line to the driving build. It begins with a line break, because the benchmark may have
-/// printed an incomplete line.
-fn send(text: &str) {
-    _ = writeln!(io::stdout(), "\n{MARK}{text}");
-}
-
-/// The name of the clock. Two builds are comparable only if they measure by the same clock.
-fn clock(time: &CounterTime) -> &'static str {
-    match time.pair_clock() {
-        PairClock::WithCpu(_) | PairClock::Plain(_) => "counter",
-        PairClock::Wall => "OS clock",
-    }
-}
-
-/// Waits for a request. If there is none, the driving build has ended, and this process exits.
-fn read_request() -> Request {
-    let mut line = String::new();
-    _ = io::stdin().read_line(&mut line);
-    match serde_json::from_str(&line) {
-        Ok((sample, iterations, iterations_per_pair)) => Request {
-            sample,
-            iterations,
-            iterations_per_pair,
-        },
-        Err(_) => std::process::exit(0),
-    }
-}
+static BUILDS: OnceLock<Builds> = OnceLock::new();
 
 thread_local! {
     // The number of benchmarks of pairs so far, including those that a filter excludes.
     static BENCHMARKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The other build, for the driving build.
+impl Builds {
+    /// Finds out which benchmarks both builds have.
+    ///
+    /// # Errors
+    ///
+    /// If a program can't list its benchmarks, or the builds have none in common.
+    pub(crate) fn start(options: &Options) -> Result<(), String> {
+        let other = options.against.first().ok_or("there is no program")?;
+        let ours = std::env::current_exe().map_err(|error| error.to_string())?;
+        let builds = Self {
+            // Of this build, criterion's own words about a wrong argument are shown.
+            ours: list(&ours, Stdio::inherit()).map_err(|error| format!("this build: {error}"))?,
+            theirs: list(other, Stdio::null())
+                .map_err(|error| format!("{}: {error}", other.display()))?,
+            programs: [
+                options.against.clone(),
+                [vec![ours], options.layouts.clone()].concat(),
+            ],
+        };
+        if !builds
+            .ours
+            .iter()
+            .flatten()
+            .any(|name| builds.has_other(name))
+        {
+            return Err(format!(
+                "{}: it has no benchmark of bench_pairs in common with this build and the filter",
+                other.display()
+            ));
+        }
+        _ = BUILDS.set(builds);
+        Ok(())
+    }
+
+    fn has_other(&self, name: &str) -> bool {
+        self.theirs.iter().flatten().any(|theirs| theirs == name)
+    }
+}
+
+/// A benchmark of a program with `--against`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Benchmark {
+    builds: &'static Builds,
+    pub(crate) name: &'static str,
+}
+
+impl Benchmark {
+    /// Counts a benchmark of pairs, and returns it if another build is to be compared.
+    pub(crate) fn next() -> Option<Self> {
+        let number = BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1));
+        let builds = BUILDS.get()?;
+        let name = builds.ours.get(number)?.as_deref()?;
+        Some(Self { builds, name })
+    }
+
+    /// The number of orders in which both builds were linked.
+    pub(crate) fn layouts(&self) -> usize {
+        self.builds.programs[1].len()
+    }
+
+    pub(crate) fn is_in_both(&self) -> bool {
+        self.builds.has_other(self.name)
+    }
+
+    /// Takes turns, for about `budget`.
+    pub(crate) fn take_turns(&self, time: &CounterTime, budget: Duration) -> Result<Turns, String> {
+        // The processes inherit the CPU mask.
+        if !system_facts::cpu().is_some_and(system_facts::bind) && cfg!(target_os = "linux") {
+            return Err("the thread cannot be bound to its CPU".to_owned());
+        }
+        let plan = Plan::of(budget);
+        let mut turns = Turns::default();
+        // The processes of one order of linking have one place for their code, so that they are one
+        // replicate together.
+        let layouts = count(self.layouts());
+        let pairs = if layouts > 1 {
+            plan.pairs.div_ceil(layouts) * layouts
+        } else {
+            plan.pairs
+        };
+        let replicates = if layouts > 1 { layouts } else { pairs };
+        turns.replicates = vec![Replicate::default(); index(replicates)];
+        for pair in 0..pairs {
+            turns.add_pair(self, index(pair % replicates), &plan, time)?;
+        }
+        Ok(turns)
+    }
+}
+
+/// How much of the time goes where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Plan {
+    /// The number of pairs of processes.
+    pairs: u64,
+    /// The number of slices of each process.
+    slices: u64,
+    slice: Duration,
+    /// A pair of processes with enough slices ends after this time, however many it has.
+    longest: Duration,
+}
+
+/// The number of pairs of processes. With ten pairs, and a placement that changes times by 2 %
+/// (standard deviation), +3 % are found in 82 % of runs and +10 % in all; with 16 pairs in 97 %
+/// (simulated; a test in `statistics/signed_rank.rs` has the model). The start of a process takes
+/// some ms, so that more pairs with less time each would measure little.
+const MIN_PAIRS: u64 = 10;
+const MAX_PAIRS: u64 = 40;
+
+/// The time of a pair of processes, if that gives between [`MIN_PAIRS`] and [`MAX_PAIRS`].
+const PAIR_TIME: Duration = Duration::from_millis(250);
+
+/// The smallest number of slices of a process, for a median of rounds.
+const MIN_SLICES: u64 = 3;
+
+/// The wanted number of slices, and their limits: the shortest has enough pairs of 2 us; the longest
+/// is the unit of `/proc/stat`.
+const SLICES: u32 = 6;
+const MIN_SLICE: Duration = Duration::from_millis(2);
+const MAX_SLICE: Duration = Duration::from_millis(10);
+
+impl Plan {
+    fn of(budget: Duration) -> Self {
+        let pairs = round(budget.as_secs_f64() / PAIR_TIME.as_secs_f64());
+        let pairs = pairs.clamp(MIN_PAIRS, MAX_PAIRS);
+        let pair = budget.div_f64(as_f64(pairs));
+        let slice = (pair / 2 / SLICES).clamp(MIN_SLICE, MAX_SLICE);
+        let slices = round((pair / 2).div_duration_f64(slice)).max(MIN_SLICES);
+        Self {
+            pairs,
+            slices,
+            slice,
+            longest: pair * 4,
+        }
+    }
+}
+
+/// The results of two builds that took turns.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// A replicate for each pair of processes, or for each order of linking: the times of the other build and of this one.
+    pub(crate) replicates: Vec<Replicate>,
+    /// The disturbances of pairs of both builds.
+    pub(crate) disturbances: Disturbances,
+    /// The number of iterations in a pair; 0 until the first process has chosen it.
+    pub(crate) iterations_per_pair: u64,
+    /// The number of iterations in a slice.
+    iterations: u64,
+}
+
+impl Turns {
+    /// Starts a process of each build, and takes their slices.
+    fn add_pair(
+        &mut self,
+        benchmark: &Benchmark,
+        replicate: usize,
+        plan: &Plan,
+        time: &CounterTime,
+    ) -> Result<(), String> {
+        let (begin, first) = (Instant::now(), random_side());
+        let mut processes = [None, None];
+        for side in [first, 1 - first] {
+            let mut process = Process::start(
+                &benchmark.builds.programs[side][replicate % benchmark.layouts()],
+                benchmark,
+                time,
+            )?;
+            self.warm_up(&mut process, plan, time)?;
+            processes[side] = Some(process);
+        }
+        for slice in 0..plan.slices {
+            if slice >= MIN_SLICES && begin.elapsed() > plan.longest {
+                break;
+            }
+            let facts = SystemFacts::of_clock(time);
+            let (first, mut ticks) = (random_side(), [Vec::new(), Vec::new()]);
+            for side in [first, 1 - first] {
+                let process = processes[side].as_mut().ok_or("it was not started")?;
+                let slice = process.slice(self.request())?;
+                self.disturbances.add_all(slice.disturbances);
+                ticks[side] = slice.ticks;
+            }
+            let [theirs, ours] = ticks;
+            if SystemFacts::of_clock(time)
+                .disturbed_since(&facts)
+                .is_some()
+            {
+                let pairs = count(theirs.len() + ours.len());
+                self.disturbances.add(Disturbance::Clock, pairs);
+                continue;
+            }
+            self.replicates[replicate]
+                .add_visit(theirs.into_iter().zip(ours).map(<[u64; 2]>::from));
+        }
+        Ok(())
+    }
+
+    const fn request(&self) -> Request {
+        Request {
+            iterations: self.iterations,
+            iterations_per_pair: self.iterations_per_pair,
+        }
+    }
+
+    /// Takes slices that do not count. The first process chooses the size of pairs and slices.
+    fn warm_up(
+        &mut self,
+        process: &mut Process,
+        plan: &Plan,
+        time: &CounterTime,
+    ) -> Result<(), String> {
+        let shortest = Request {
+            iterations: 1,
+            ..self.request()
+        };
+        let slice = process.slice(shortest)?;
+        let clock = clock_name(time.pair_clock());
+        if slice.clock != clock {
+            return Err(format!(
+                "it measures by the {}, and this build by the {clock}",
+                slice.clock
+            ));
+        }
+        if self.iterations_per_pair == 0 {
+            let mut ticks = slice.ticks;
+            ticks.sort_unstable();
+            let median = ticks.get(ticks.len() / 2).copied().unwrap_or(1).max(1);
+            let slice_ns = plan.slice.as_secs_f64() * 1e9;
+            let pairs = round(slice_ns / time.scale().ns_per_tick / as_f64(median)).max(1);
+            self.iterations_per_pair = slice.iterations_per_pair;
+            self.iterations = pairs.saturating_mul(slice.iterations_per_pair);
+        }
+        // A routine of many ms is warm after one call.
+        if self.iterations > self.iterations_per_pair {
+            process.slice(self.request())?;
+        }
+        Ok(())
+    }
+}
+
+/// A process that serves.
 #[derive(Debug)]
-pub(crate) struct PeerBuild {
+struct Process {
     child: Child,
     /// `None` once the child must end.
     requests: Option<ChildStdin>,
     replies: Lines<BufReader<ChildStdout>>,
-    clock: String,
     /// A command that runs only this benchmark, for an error message.
     command_line: String,
-    /// The present slice of the other build, if that build had the first turn.
-    early_slice: Option<Vec<u64>>,
-    /// The times of the other build and of this build, in order.
-    pub(crate) couples: Vec<Couple>,
-    /// The indices of couples at which slices end.
-    pub(crate) slice_ends: Vec<usize>,
-    /// The disturbances of pairs of both builds.
-    pub(crate) disturbances: Disturbances,
 }
 
-impl PeerBuild {
-    /// Starts the other build for the next benchmark of pairs, and waits until it is ready. `None`
-    /// if there is no other build, or a filter excludes the benchmark.
-    pub(crate) fn for_next_benchmark() -> Option<Result<Self, String>> {
-        let number = BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1));
-        if arguments::role() != Role::Measure {
-            return None;
-        }
-        let program = arguments::peer_build()?;
-        match benchmark_names() {
-            Ok(names) => match names.get(number) {
-                Some(name) => Some(Self::start(Path::new(&program), name.as_ref()?)),
-                None => Some(Err("this program does not list its benchmark; if its `main` builds `Criterion` itself, call `configure_from_args()`".to_owned())),
-            },
-            Err(error) => Some(Err(error)),
-        }
-    }
-
-    fn start(program: &Path, name: &str) -> Result<Self, String> {
-        // The child inherits the CPU mask.
-        if !system_facts::cpu().is_some_and(system_facts::bind) && cfg!(target_os = "linux") {
-            return Err("the thread cannot be bound to its CPU".to_owned());
-        }
-        let arguments = [
-            "--bench",
-            "--exact",
-            "--discard-baseline",
-            "--noplot",
-            "--",
-            name,
-        ];
-        let mut child = arguments::prepare(Command::new(program).args(arguments), Role::Serve)
-            .stdin(Stdio::piped())
+impl Process {
+    fn start(program: &Path, benchmark: &Benchmark, time: &CounterTime) -> Result<Self, String> {
+        // criterion calls a test once, and stores nothing.
+        let arguments = ["--bench", "--test", "--exact", "--", benchmark.name];
+        let ns_per_tick = time.session().map(|_| time.scale().ns_per_tick);
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let mut child = arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
         let (requests, replies) = (child.stdin.take(), child.stdout.take());
-        let mut peer = Self {
+        Ok(Self {
             requests,
             replies: BufReader::new(replies.ok_or("its output cannot be read")?).lines(),
             child,
-            clock: String::new(),
             command_line: format!("{} {}", program.display(), arguments.join(" ")),
-            early_slice: None,
-            couples: Vec::new(),
-            slice_ends: Vec::new(),
-            disturbances: Disturbances::default(),
-        };
-        peer.clock = peer.reply()?;
-        Ok(peer)
-    }
-
-    fn reply(&mut self) -> Result<String, String> {
-        let mut lines = self.replies.by_ref().map_while(Result::ok);
-        let reply = lines.find_map(|line| line.strip_prefix(MARK).map(str::to_owned));
-        reply.ok_or_else(|| {
-            format!(
-                "it took no turn, because it has no such benchmark, is too old for turns, or failed: try `{}`",
-                self.command_line
-            )
         })
     }
 
-    /// Requests a slice from the other build. Returns its pairs that count, ticks.
-    fn request_slice(&mut self, request: Request) -> Result<Vec<u64>, String> {
-        let Request {
-            sample,
-            iterations,
-            iterations_per_pair,
-        } = request;
-        // If the other build has ended, the write fails, and so does the read of the reply.
-        self.requests
-            .as_mut()
-            .map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
-        let (disturbances, ticks) =
-            serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
-        self.disturbances.add_all(Disturbances(disturbances));
-        Ok(ticks)
-    }
-
-    /// Discards the results of the warm-up.
-    pub(crate) fn discard_warm_up(&mut self) {
-        self.couples.clear();
-        self.slice_ends.clear();
-        self.disturbances = Disturbances::default();
-    }
-
-    pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
-        if random_side() == 0 {
-            self.early_slice = Some(self.request_slice(request)?);
-        }
-        Ok(())
-    }
-
-    fn end_slice(
-        &mut self,
-        request: Request,
-        ticks: Vec<u64>,
-        ours: Disturbances,
-    ) -> Result<(), String> {
-        let theirs = match self.early_slice.take() {
-            Some(theirs) => theirs,
-            None => self.request_slice(request)?,
-        };
-        self.couples.extend(
-            theirs
-                .into_iter()
-                .zip(evenly(ticks))
-                .map(|(theirs, ours)| [theirs, ours]),
-        );
-        self.disturbances.add_all(ours);
-        // A slice may have no pair that counts.
-        if self.couples.len() > self.slice_ends.last().copied().unwrap_or(0) {
-            self.slice_ends.push(self.couples.len());
-        }
-        Ok(())
+    /// Requests a slice.
+    fn slice(&mut self, request: Request) -> Result<ServedSlice, String> {
+        // If the process has ended, the write fails, and so does the read of the reply.
+        self.requests.as_mut().map(|to| {
+            let (iterations, each) = (request.iterations, request.iterations_per_pair);
+            writeln!(to, "[{iterations},{each}]")
+        });
+        let mut lines = self.replies.by_ref().map_while(Result::ok);
+        let reply = lines.find_map(|line| line.strip_prefix(MARK).map(str::to_owned));
+        let reply = reply.ok_or_else(|| {
+            format!(
+                "a process took no turn, because it failed: try `{}`",
+                self.command_line
+            )
+        })?;
+        serde_json::from_str(&reply).map_err(|error| format!("{reply}: {error}"))
     }
 }
 
-impl Drop for PeerBuild {
+impl Drop for Process {
     fn drop(&mut self) {
+        // The benchmark returns, and the program ends by itself.
         self.requests = None;
+        self.replies.by_ref().map_while(Result::ok).for_each(drop);
         _ = self.child.wait();
     }
 }
 
-/// The mark before and after a benchmark in the list.
-const BENCHMARK_MARK: &str = "tickline-criterion: benchmark\n";
+/// Prints the first line of a list, if this process lists its benchmarks.
+pub(crate) fn greet() {
+    if arguments::role() == Role::List {
+        _ = writeln!(io::stdout(), "{MARK}{GREETING}");
+    }
+}
 
 /// Prints the mark, if this process lists its benchmarks.
 pub(crate) fn mark_benchmark() {
     if arguments::role() == Role::List {
-        _ = write!(io::stdout(), "{BENCHMARK_MARK}");
+        _ = writeln!(io::stdout(), "{BENCHMARK_MARK}");
     }
 }
 
-/// criterion's names of the benchmarks of pairs, in order; `None` for one that a filter excludes.
-fn benchmark_names() -> Result<&'static [Option<String>], String> {
-    static NAMES: OnceLock<Result<Vec<Option<String>>, String>> = OnceLock::new();
-    let names = NAMES.get_or_init(|| {
-        let mut list = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
-        list.args(std::env::args_os().skip(1))
-            .arg("--list")
-            .stdin(Stdio::null());
-        let output = arguments::prepare(&mut list, Role::List)
-            .output()
-            .map_err(|error| error.to_string())?;
-        Ok(parse_names(&String::from_utf8_lossy(&output.stdout)))
+/// criterion's names of a program's benchmarks of pairs, in order; `None` for one that a filter
+/// excludes. `program` gets the arguments of this process.
+fn list(program: &Path, stderr: Stdio) -> Result<Vec<Option<String>>, String> {
+    const NO_PROGRAM: &str = "it is no benchmark program whose main calls tickline_criterion::run, or one of another version of this crate";
+    let mut command = Command::new(program);
+    command
+        .args(std::env::args_os().skip(1))
+        .arg("--list")
+        .stdin(Stdio::null());
+    let mut child = arguments::prepare(&mut command, Role::List)
+        .stderr(stderr)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let output = child.stdout.take().ok_or("its output cannot be read")?;
+    let (sender, lines) = mpsc::channel();
+    // The thread ends when the child has ended, or when nobody wants the lines.
+    thread::spawn(move || {
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.try_for_each(|line| sender.send(line))
     });
-    names.as_deref().map_err(Clone::clone)
+    let greeting = lines.recv_timeout(GREETING_TIME);
+    if greeting.is_ok_and(|line| line.strip_prefix(MARK) == Some(GREETING)) {
+        let listing: Vec<String> = lines.iter().collect();
+        let status = child.wait().map_err(|error| error.to_string())?;
+        if status.success() {
+            return Ok(names(&listing));
+        }
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        return Err(format!(
+            "it can't list its benchmarks: {status}; criterion has the arguments {arguments:?}"
+        ));
+    }
+    drop(lines);
+    _ = child.kill();
+    _ = child.wait();
+    Err(NO_PROGRAM.to_owned())
 }
 
-fn parse_names(listing: &str) -> Vec<Option<String>> {
-    let within = listing.split(BENCHMARK_MARK).skip(1).step_by(2);
-    let name = |lines: &str| {
+fn names(listing: &[String]) -> Vec<Option<String>> {
+    let within = listing
+        .split(|line| line == BENCHMARK_MARK)
+        .skip(1)
+        .step_by(2);
+    let name = |lines: &[String]| {
         lines
-            .lines()
+            .iter()
             .find_map(|line| line.strip_suffix(": benchmark"))
             .map(str::to_owned)
     };
@@ -335,22 +433,27 @@ mod tests {
 
     #[test]
     fn a_name_is_between_marks_and_other_benchmarks_are_ignored() {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let listing = format!(
-            "plain: benchmark\n{BENCHMARK_MARK}a/1: benchmark\n{BENCHMARK_MARK}own words\n{BENCHMARK_MARK}{BENCHMARK_MARK}b: benchmark\n{BENCHMARK_MARK}a: \
-             b: benchmark\n{BENCHMARK_MARK}"
+            "plain: benchmark\n{BENCHMARK_MARK}\na/1: benchmark\n{BENCHMARK_MARK}\nown words\n{BENCHMARK_MARK}\n{BENCHMARK_MARK}\nb: \
+             benchmark\n{BENCHMARK_MARK}\na: b: benchmark\n{BENCHMARK_MARK}\n"
         );
         assert_eq!(
-            parse_names(&listing),
+            names(&lines(&listing)),
             [Some("a/1".to_owned()), None, Some("a: b".to_owned())]
         );
-        assert_eq!(parse_names("plain: benchmark\n"), []);
+        assert_eq!(names(&lines("plain: benchmark\n")), []);
     }
 
     #[test]
-    fn at_most_8192_evenly_spaced_pairs_of_a_slice_are_compared() {
-        let compared = |pairs: u64| evenly((0..pairs).collect()).collect::<Vec<_>>();
-        assert_eq!(compared(8_192).len(), 8_192);
-        assert_eq!(compared(8_193)[..3], [0, 2, 4]);
-        assert!(compared(0).is_empty());
+    fn ten_pairs_share_a_short_time_and_a_longer_time_has_more() {
+        let plan = |ms| {
+            let plan = Plan::of(Duration::from_millis(ms));
+            (plan.pairs, plan.slices, plan.slice.as_micros())
+        };
+        assert_eq!(plan(0), (10, 3, 2_000));
+        assert_eq!(plan(900), (10, 6, 7_500));
+        assert_eq!(plan(5_000), (20, 13, 10_000));
+        assert_eq!(plan(60_000), (40, 75, 10_000));
     }
 }

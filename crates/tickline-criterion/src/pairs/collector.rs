@@ -3,7 +3,7 @@
 
 use std::mem;
 use std::ops::ControlFlow;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::arguments;
 use crate::backend::calibration::Scale;
@@ -11,10 +11,11 @@ use crate::backend::readings::{Elapsed, PairReads};
 use crate::backend::settings::Counting;
 use crate::backend::time::{BENCHERS, CounterTime, SAMPLES, least_ns};
 use crate::number::{as_f64, count, index};
-use crate::pairs::builds::{Interleaving, Request};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
+use crate::pairs::serving::{Request, ServedSlice, Serving, clock_name};
 use crate::pairs::slice::Slice;
+use crate::statistics::couples::{Couple, Replicate};
 use crate::statistics::distribution::{Distribution, quantile};
 
 /// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
@@ -45,6 +46,9 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) excluded: Distribution,
     /// The groups that count, in order; empty for groups of one pair, which are too many.
     pub(crate) couples: Vec<[u64; N]>,
+    /// The ends of visits: the copy of the routines' code that ran, and the number of couples by
+    /// then.
+    visits: Vec<(usize, usize)>,
     /// The number of all groups, and of disturbed groups.
     pub(crate) groups: u64,
     pub(crate) disturbances: Disturbances,
@@ -86,6 +90,11 @@ impl<const N: usize> Collected<N> {
             .extend(slice.excluded(counting).map(last));
     }
 
+    /// Ends a visit to a copy of the routines' code.
+    fn end_visit(&mut self, copy: usize) {
+        self.visits.push((copy, self.couples.len()));
+    }
+
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
     /// returns their median, because their mean would mostly show the disturbances. `None` if there
     /// are no pairs.
@@ -105,10 +114,26 @@ impl<const N: usize> Collected<N> {
     }
 }
 
+impl Collected<2> {
+    /// The couples by the copy of the code that ran.
+    pub(crate) fn replicates(&self, copies: usize) -> Vec<Replicate> {
+        let mut replicates = vec![Replicate::default(); copies];
+        let mut begin = 0;
+        for (copy, end) in &self.visits {
+            let couples: &[Couple] = &self.couples[begin..*end];
+            replicates[*copy].add_visit(couples.iter().copied());
+            begin = *end;
+        }
+        replicates
+    }
+}
+
 /// The groups of one benchmark, over all of its samples.
 #[derive(Debug)]
 pub(crate) struct Collector<const N: usize> {
     pub(crate) time: CounterTime,
+    /// A process that serves has no scale of its own.
+    ns_per_tick: f64,
     monitor: Monitor,
     /// The number of iterations in a pair, once chosen.
     iterations_per_pair: Option<u64>,
@@ -117,10 +142,10 @@ pub(crate) struct Collector<const N: usize> {
     bencher: u64,
     slice: Slice<N>,
     pub(crate) collected: Collected<N>,
-    /// The number of samples so far, including the warm-up.
-    samples: u64,
-    /// Another build whose slices are interleaved with slices of this build.
-    pub(crate) interleaving: Option<Interleaving>,
+    /// The process that this process takes slices for.
+    pub(crate) serving: Option<Serving>,
+    /// When the first sample after the warm-up began.
+    measuring_since: Instant,
     /// When the collector was made, and how many samples criterion had converted by then.
     pub(crate) begin: SystemTime,
     converted: u64,
@@ -128,17 +153,21 @@ pub(crate) struct Collector<const N: usize> {
 
 impl<const N: usize> Collector<N> {
     /// A collector for the measurement of the last bencher on this thread.
-    pub(crate) fn new(interleaving: Option<Interleaving>) -> Self {
+    pub(crate) fn new(serving: Option<Serving>) -> Self {
         let (time, bencher) = (CounterTime::current(), BENCHERS.get());
+        let ns_per_tick = serving
+            .as_ref()
+            .map_or(time.scale().ns_per_tick, |serving| serving.ns_per_tick);
         Self {
-            interleaving,
-            monitor: Monitor::new(&time),
+            serving,
+            measuring_since: Instant::now(),
+            monitor: Monitor::new(&time, ns_per_tick),
+            ns_per_tick,
             time,
             iterations_per_pair: None,
             bencher,
             slice: Slice::default(),
             collected: Collected::default(),
-            samples: 0,
             begin: SystemTime::now(),
             converted: SAMPLES.get(),
         }
@@ -149,18 +178,27 @@ impl<const N: usize> Collector<N> {
         SAMPLES.get().wrapping_sub(self.converted) > 1 || arguments::is_quick()
     }
 
-    /// The iterations that the driving build requests; `None` if this build does not serve.
-    pub(crate) fn requested_iterations(&mut self) -> Option<u64> {
-        let Some(Interleaving::Serves(request)) = &self.interleaving else {
-            return None;
+    /// Begins a call of the benchmark, by default of `iterations`. A process that serves waits for
+    /// a request; `None` if there are no more.
+    pub(crate) fn begin_call(&mut self, iterations: u64) -> Option<u64> {
+        let Some(serving) = &mut self.serving else {
+            return Some(iterations);
         };
-        self.iterations_per_pair = Some(request.iterations_per_pair);
+        let request = serving.next_request()?;
+        if request.iterations_per_pair > 0 {
+            self.iterations_per_pair = Some(request.iterations_per_pair);
+        }
         Some(request.iterations)
     }
 
     /// Whether two routines or two builds are interleaved.
     fn is_interleaved(&self) -> bool {
-        N > 1 || self.interleaving.is_some()
+        N > 1 || self.serving.is_some()
+    }
+
+    /// The time since the warm-up.
+    pub(crate) fn measured_for(&self) -> Duration {
+        self.measuring_since.elapsed()
     }
 
     /// The cost of a pair, ticks.
@@ -192,7 +230,7 @@ impl<const N: usize> Collector<N> {
             return iterations;
         }
         let min_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
-        let min_ticks = min_ns / self.time.scale().ns_per_tick;
+        let min_ticks = min_ns / self.ns_per_tick;
         let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
         let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
@@ -212,48 +250,24 @@ impl<const N: usize> Collector<N> {
             // The warm-up is over.
             self.bencher = bencher;
             self.collected = Collected::default();
-            if let Some(Interleaving::Drives(peer)) = &mut self.interleaving {
-                peer.discard_warm_up();
-            }
+            self.measuring_since = Instant::now();
         }
         let min_groups = if self.is_interleaved() { MIN_GROUPS } else { 1 };
         let iterations_per_pair = self.iterations_per_pair();
         let wanted = iterations.div_ceil(iterations_per_pair).max(min_groups);
-        self.samples += 1;
-        let request = match &self.interleaving {
-            Some(Interleaving::Serves(request)) => *request,
-            _ => Request {
-                sample: self.samples,
-                iterations,
-                iterations_per_pair,
-            },
-        };
-        self.begin_slice(request);
+        self.monitor.begin(&self.time);
         let block = Vec::with_capacity(BLOCK_PAIRS.min(index(wanted)));
         Sample {
             collector: self,
-            request,
+            request: Request {
+                iterations,
+                iterations_per_pair,
+            },
             wanted,
             taken: 0,
             block,
             slice_ticks: 0,
         }
-    }
-
-    /// Begins a slice. If the other build has the first turn, it takes its slice before.
-    fn begin_slice(&mut self, request: Request) {
-        if let Some(Interleaving::Drives(peer)) = &mut self.interleaving
-            && let Err(error) = peer.begin_slice(request)
-        {
-            self.end_interleaving(&error);
-        }
-        self.monitor.begin(&self.time);
-    }
-
-    /// Prints the error, and continues without the other build.
-    fn end_interleaving(&mut self, error: &str) {
-        self.time.settings().messages.not_interleaved(error);
-        self.interleaving = None;
     }
 
     /// The conversion of ticks into ns, with the mean of the subtracted costs.
@@ -344,20 +358,31 @@ impl<const N: usize> Sample<'_, N> {
             return ControlFlow::Continue(());
         }
         self.close_slice();
-        if let Some(Interleaving::Serves(request)) = &self.collector.interleaving {
-            // The driving build decides when the sample is over.
-            if *request != self.request {
-                return ControlFlow::Break(());
-            }
-            self.collector.collected = Collected::default();
-            self.taken = 0;
-        } else if self.pending() >= self.wanted || self.taken >= self.max_groups() {
-            return ControlFlow::Break(());
+        // A process that serves takes one slice for each request.
+        if self.collector.serving.is_some()
+            || self.pending() >= self.wanted
+            || self.taken >= self.max_groups()
+        {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
-        if self.collector.interleaving.is_some() {
-            self.collector.begin_slice(self.request);
+    }
+
+    /// The number of groups that count or may count, of those that the sample needs.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.pending(), self.wanted)
+    }
+
+    /// Ends a visit to a copy of the routines' code, in the middle or at the end of a sample.
+    pub(crate) fn end_visit(&mut self, copy: usize) {
+        if !self.block.is_empty() {
+            _ = self.close_block();
         }
-        ControlFlow::Continue(())
+        if self.collector.slice.count() > 0 {
+            self.close_slice();
+        }
+        self.collector.collected.end_visit(copy);
     }
 
     fn max_groups(&self) -> u64 {
@@ -370,24 +395,26 @@ impl<const N: usize> Sample<'_, N> {
             slice,
             monitor,
             time,
-            interleaving,
+            serving,
+            iterations_per_pair,
             ..
         } = &mut *self.collector;
         let groups = slice.count();
         slice.judge(monitor.end_slice(time), &monitor.noise());
         let counting = time.settings().counting;
-        let exchanged = interleaving.as_mut().map(|interleaving| {
-            let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
-            interleaving.end_slice(self.request, ticks, slice.disturbances())
-        });
+        if let Some(serving) = serving {
+            serving.reply(ServedSlice {
+                clock: clock_name(time.pair_clock()).to_owned(),
+                iterations_per_pair: iterations_per_pair.unwrap_or(1),
+                disturbances: slice.disturbances(),
+                ticks: slice.counted(counting).map(|group| group[N - 1]).collect(),
+            });
+        }
         collected.add(slice, counting);
         slice.clear();
         self.taken += groups;
         self.slice_ticks = 0;
         collected.cost_ticks += time.scale().cost_ticks * as_f64(groups);
-        if let Some(Err(error)) = exchanged {
-            self.collector.end_interleaving(&error);
-        }
     }
 
     /// The sample for criterion: the mean of the last pairs of the groups that count, multiplied by

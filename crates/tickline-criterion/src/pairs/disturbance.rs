@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// A disturbance of a pair. A pair with several disturbances counts under the first of backwards,
@@ -37,7 +38,7 @@ const NAMES: [&str; 7] = [
 
 /// The number of groups by disturbance. Its text names the disturbances that occurred: `preempted
 /// 512, interrupted 3`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disturbances(pub(crate) [u64; NAMES.len()]);
 
 impl Disturbances {

@@ -34,8 +34,7 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    pub(crate) fn new(time: &CounterTime) -> Self {
-        let ns_per_tick = time.scale().ns_per_tick;
+    pub(crate) fn new(time: &CounterTime, ns_per_tick: f64) -> Self {
         let ticks = |duration: Duration| round(duration.as_secs_f64() * 1e9 / ns_per_tick);
         Self {
             block_ticks: ticks(BLOCK),
@@ -108,7 +107,7 @@ mod tests {
             .quiet()
             .settle(Duration::MAX)
             .start_or_wall_time();
-        let mut monitor = Monitor::new(&time);
+        let mut monitor = Monitor::new(&time, 1.0);
         monitor.begin(&time);
         for cpu in core_affinity::get_core_ids().unwrap_or_default() {
             core_affinity::set_for_current(cpu);
@@ -118,12 +117,11 @@ mod tests {
     }
 
     fn monitor() -> Monitor {
-        Monitor::new(
-            &CounterTime::builder()
-                .quiet()
-                .settle(Duration::MAX)
-                .start_or_wall_time(),
-        )
+        let time = CounterTime::builder()
+            .quiet()
+            .settle(Duration::MAX)
+            .start_or_wall_time();
+        Monitor::new(&time, 1.0)
     }
 
     #[test]

@@ -54,6 +54,14 @@ impl SystemFacts {
         }
     }
 
+    /// Reads only the facts about tickline's clock.
+    pub(crate) fn of_clock(time: &CounterTime) -> Self {
+        Self {
+            clock: time.session().map(Session::clock_facts),
+            ..Self::default()
+        }
+    }
+
     /// The disturbance of all pairs since `earlier`, if there was one. Both are about one CPU.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         debug_assert_eq!(self.cpu, earlier.cpu);

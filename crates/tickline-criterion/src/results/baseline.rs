@@ -14,11 +14,14 @@ use serde_json::{Value, json};
 
 use crate::number::middle;
 use crate::results::text::{INDENT, Ns};
-use crate::statistics::signed_rank::MIN_ROUNDS;
+use crate::results::verdict::Percent;
 
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
 /// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
+
+/// The smallest number of rounds of a run, for a range of nine tenths.
+pub(crate) const MIN_ROUNDS: usize = 10;
 
 /// The middle nine tenths of a run's rounds, ns: the lower end, the median, and the upper end.
 type Range = [f64; 3];
@@ -40,6 +43,8 @@ pub(crate) struct Change {
     label: &'static str,
     then: Range,
     now: Range,
+    /// The time that a percentage is of, ns.
+    whole_ns: f64,
     percent: f64,
 }
 
@@ -54,17 +59,30 @@ impl Change {
         } else {
             ""
         };
-        let percent = (after[1] - before[1]) / whole_ns.unwrap_or(before[1]) * 100.0;
+        let whole_ns = whole_ns.unwrap_or(before[1]);
+        let percent = (after[1] - before[1]) / whole_ns * 100.0;
         Some(Self {
             name: name.to_owned(),
             label,
             then: before,
             now: after,
+            whole_ns,
             percent,
         })
     }
 
-    fn is_different(&self) -> bool {
+    /// The change, %, between what the ranges of both runs allow.
+    pub(crate) fn percent(&self) -> Percent {
+        let ([low_then, _, high_then], [low, _, high]) = (self.then, self.now);
+        let percent = |ns: f64| ns / self.whole_ns * 100.0;
+        Percent {
+            estimate: self.percent,
+            low: percent(low - high_then),
+            high: percent(high - low_then),
+        }
+    }
+
+    pub(crate) fn is_different(&self) -> bool {
         let ([low_then, _, high_then], [low, _, high]) = (self.then, self.now);
         (low > high_then || high < low_then) && self.percent.abs() >= MIN_PERCENT
     }
@@ -131,6 +149,25 @@ mod tests {
         for (ns, is_different) in [(196.1, false), (203.9, false), (204.1, true), (195.9, true)] {
             let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
             assert_eq!(change.is_different(), is_different, "{change}");
+        }
+    }
+
+    #[test]
+    fn the_change_is_between_what_the_ranges_allow() {
+        let run = |from: u32| -> Value {
+            let rounds: Vec<u32> = (from..from + 20).collect();
+            json!({ "rounds_ns": rounds })
+        };
+        let change = Change::new("main", &run(100), &run(109)).expect("20 rounds");
+        let Percent {
+            estimate,
+            low,
+            high,
+        } = change.percent();
+        // The middle nine tenths of 20 rounds leave out one at each end.
+        let expected = [9.0, 110.0 - 118.0, 127.0 - 101.0].map(|ns| ns / 109.5 * 100.0);
+        for (found, expected) in [estimate, low, high].into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-9, "{change:?}");
         }
     }
 

@@ -18,9 +18,10 @@ use serde_json::Value;
 
 use crate::arguments;
 use crate::backend::time::CounterTime;
+use crate::message::Messages;
 use crate::pairs::collector::Collector;
-use crate::results::baseline::Change;
-use crate::statistics::signed_rank::MIN_ROUNDS;
+use crate::results::baseline::{Change, MIN_ROUNDS};
+use crate::results::verdict::{ComparedWith, Conclusion, findings};
 
 /// The depth of the search: group, function, parameter, and one spare level.
 const DEPTH: u32 = 4;
@@ -45,6 +46,16 @@ pub(crate) struct Files<'a> {
     pub(crate) heading: &'a str,
     pub(crate) json: Value,
     pub(crate) svg: Draw<'a>,
+    pub(crate) reference: Reference,
+}
+
+/// What the files are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// The baseline of `--baseline`, if there is one.
+    Baseline,
+    /// They are themselves a comparison with another build.
+    OtherBuild,
 }
 
 /// Stores `files` next to criterion's files of the collector's benchmark. Prints a line if it does
@@ -55,21 +66,13 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
     let roots = roots(time.settings().output_directory.as_deref());
     match find(&roots, &collector.collected.returned_ns, collector.begin) {
         Some(folder) => {
-            let then = arguments::baseline().and_then(|name| {
-                let then = read(&folder.join(&name).join(format!("{}.json", files.stem)));
-                if let Err(error) = &then {
-                    messages.print(&format_args!(
-                        "not compared: no baseline {name} in {}: {error}; `cargo bench -- --save-baseline {name}` saves one",
-                        folder.display()
-                    ));
-                }
-                then.ok().map(|json| (name, json))
-            });
-            if let Err(error) = write(time, &folder, files, then) {
+            if let Err(error) = write(time, &folder, files) {
                 messages.print(&format_args!("not stored: {error}"));
+                baseline_cannot_tell(&folder.display().to_string(), &error);
             }
         }
         None if arguments::lets_criterion_store() => {
+            baseline_cannot_tell("unknown", "criterion's files were not found");
             static FIRST: Once = Once::new();
             messages.print_once(
                 &FIRST,
@@ -81,6 +84,44 @@ pub(crate) fn store<const N: usize>(collector: &Collector<N>, files: Files<'_>) 
             );
         }
         None => {}
+    }
+}
+
+/// Adds a benchmark that should be compared with a baseline, and can't be.
+fn baseline_cannot_tell(benchmark: &str, reason: &str) {
+    if arguments::baseline().is_some() {
+        findings().add_without(
+            benchmark,
+            ComparedWith::Baseline,
+            Conclusion::CannotTell,
+            reason,
+        );
+    }
+}
+
+/// Reads the baseline of `--baseline`; `None` without that option. If there is none of this
+/// benchmark, prints that, and adds a finding.
+fn read_baseline(
+    messages: Messages,
+    folder: &Path,
+    benchmark: &str,
+    stem: &str,
+) -> Option<Baseline> {
+    let name = arguments::baseline()?;
+    match read(&folder.join(&name).join(format!("{stem}.json"))) {
+        Ok(json) => Some((name, json)),
+        Err(error) => {
+            let error = format!("no baseline {name} in {}: {error}", folder.display());
+            messages.print(&format_args!(
+                "not compared: {error}; `cargo bench -- --save-baseline {name}` saves one"
+            ));
+            if arguments::allows_missing_baseline() {
+                findings().add_without(benchmark, ComparedWith::Baseline, Conclusion::New, &error);
+            } else {
+                baseline_cannot_tell(benchmark, &error);
+            }
+            None
+        }
     }
 }
 
@@ -158,25 +199,38 @@ fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
 /// Prints the comparison with the baseline. Writes the JSON, and a copy in the folder of the
 /// baseline that criterion saves. Unless `--noplot` was given, writes the plot, and adds it to
 /// criterion's report, if there is one.
-fn write(
-    time: &CounterTime,
-    folder: &Path,
-    files: Files<'_>,
-    then: Option<Baseline>,
-) -> Result<(), String> {
+fn write(time: &CounterTime, folder: &Path, files: Files<'_>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
+    let messages = time.settings().messages;
+    let then = match files.reference {
+        Reference::Baseline => read_baseline(messages, folder, name, files.stem),
+        Reference::OtherBuild => None,
+    };
+    findings().folders.push(folder.to_owned());
     let mut json = files.json;
     json["version"] = VERSION.into();
     json["benchmark"] = name.into();
-    match then.as_ref().map(|(baseline, then)| Change::new(baseline, then, &json)) {
+    match then
+        .as_ref()
+        .map(|(baseline, then)| Change::new(baseline, then, &json))
+    {
         Some(Some(change)) => {
-            time.settings().messages.beside_criterion(&change);
+            messages.beside_criterion(&change);
             json["baseline"] = change.json();
+            findings().add(
+                name,
+                ComparedWith::Baseline,
+                change.percent(),
+                change.is_different(),
+            );
         }
-        Some(None) => time.settings().messages.print(&format_args!(
-            "not compared with the baseline: a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode"
-        )),
+        Some(None) => {
+            let error =
+                format!("a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode");
+            messages.print(&format_args!("not compared with the baseline: {error}"));
+            findings().add_without(name, ComparedWith::Baseline, Conclusion::CannotTell, &error);
+        }
         None => {}
     }
     let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
@@ -197,6 +251,33 @@ fn write(
     let index = report.join("index.html");
     let text = fs::read_to_string(&index).unwrap_or_default();
     link(&text, files.heading, &svg, files.stem).map_or(Ok(()), |text| replace(&index, &text))
+}
+
+/// Makes this run the baseline `name` of the benchmark in `folder`: criterion's files and this
+/// crate's. After an error the old baseline is unchanged.
+pub(crate) fn update_baseline(folder: &Path, name: &str) -> Result<(), String> {
+    let baseline = folder.join(name);
+    let beside = |what: &str| folder.join(format!("{name}-{what}-{}", std::process::id()));
+    let (new, old) = (beside("new"), beside("old"));
+    let copy = || {
+        fs::create_dir_all(&new)?;
+        for entry in fs::read_dir(folder.join("new"))? {
+            let entry = entry?;
+            fs::copy(entry.path(), new.join(entry.file_name()))?;
+        }
+        if baseline.exists() {
+            fs::rename(&baseline, &old)?;
+        }
+        // The old baseline is moved back if the new one can't take its place.
+        fs::rename(&new, &baseline).inspect_err(|_| _ = fs::rename(&old, &baseline))
+    };
+    let copied: io::Result<()> = copy();
+    for path in [&new, &old] {
+        if baseline.exists() {
+            _ = fs::remove_dir_all(path);
+        }
+    }
+    copied.map_err(|error| format!("{}: {error}", baseline.display()))
 }
 
 /// The report with the plot at its end. `None` if the report already has the plot, or has no end.
@@ -292,6 +373,29 @@ mod tests {
         );
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
+    }
+
+    #[test]
+    fn an_updated_baseline_has_the_files_of_the_run_and_no_others() {
+        let folder =
+            std::env::temp_dir().join(format!("tickline-criterion-update-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        write("main/gone.json", "old");
+        write("main/pairs.json", "old");
+        fs::remove_dir_all(folder.join("new")).ok();
+        update_baseline(&folder, "main").expect_err("there is no run");
+        let read = |path: &str| fs::read_to_string(folder.join(path)).ok();
+        assert_eq!(read("main/gone.json").as_deref(), Some("old"), "unchanged");
+        write("new/pairs.json", "new");
+        update_baseline(&folder, "main").expect("there is a run");
+        assert_eq!(read("main/pairs.json").as_deref(), Some("new"));
+        assert_eq!(read("main/gone.json"), None);
+        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
+        fs::remove_dir_all(folder).expect("the folder");
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Callback {
             texts: Vec::new(),
         };
         record(&mut chosen);
-        span.extension(|Texts(kept), _| {
+        span.extension(|Texts(kept)| {
             let kept = Arc::make_mut(kept);
             kept.retain(|(known, _)| chosen.texts.iter().all(|(name, _)| name != known));
             kept.append(&mut chosen.texts);
@@ -142,7 +142,7 @@ impl SpanSink for Callback {
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         // The fields are copied, because the callback may lock the extensions.
-        let kept = || span.extension(|texts: &mut Texts, _| texts.clone());
+        let kept = || span.extension(|texts: &mut Texts| texts.clone());
         let fields = if self.has_fields(span) { kept() } else { None };
         (self.call)(&ClosedSpan {
             span,

@@ -88,7 +88,7 @@ impl CpuTimer {
 
 /// [`CpuTimer::time_of`] for a sink's span.
 pub(crate) fn get(span: &Span<'_>) -> Option<Duration> {
-    span.extension(|time: &mut CpuTime, _| time.get()).flatten()
+    span.extension(|time: &mut CpuTime| time.get()).flatten()
 }
 
 impl SpanSink for CpuTimer {
@@ -97,7 +97,7 @@ impl SpanSink for CpuTimer {
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        span.extension(|CpuTime { entered, .. }, _| {
+        span.extension(|CpuTime { entered, .. }| {
             let thread = thread::current().id();
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
@@ -114,7 +114,7 @@ impl SpanSink for CpuTimer {
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        span.extension(|time: &mut CpuTime, _| {
+        span.extension(|time: &mut CpuTime| {
             let CpuTime { sum, entered, .. } = time;
             let thread = thread::current().id();
             let index = entered

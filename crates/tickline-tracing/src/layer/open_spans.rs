@@ -54,19 +54,28 @@ const FREE: u64 = 0;
 
 /// The slot of an open span. It fills a cache line, so that threads with different spans do not
 /// wait for each other. crossbeam's `CachePadded` takes two lines, and would double the table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(64))]
-struct Slot {
+struct Slot<T> {
     /// The number of the span in this slot, or [`FREE`]. It changes only under the lock, and not
     /// before the span ends. A thread can therefore tell without the lock that a span is not here.
     span: AtomicU64,
     /// The lock is from `spin`, because it is unlocked by a plain store; std's takes an exchange.
-    open_span: SpinMutex<Option<OpenSpan>>,
+    open_span: SpinMutex<Option<T>>,
 }
 
-const _: () = assert!(size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<Slot<OpenSpan>>() == 64);
 
-impl Slot {
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self {
+            span: AtomicU64::new(FREE),
+            open_span: SpinMutex::new(None),
+        }
+    }
+}
+
+impl<T> Slot<T> {
     #[inline]
     fn span(&self) -> u64 {
         // ORDERING: Relaxed. A thread gets a span's number from the span's creation, which stored
@@ -78,7 +87,7 @@ impl Slot {
     /// same span, or for one in `insert` that has found the slot taken and is about to unlock it.
     /// `process` made the table.
     #[inline]
-    fn get(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+    fn get(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<T>>> {
         if self.span() != span {
             return None;
         }
@@ -89,7 +98,7 @@ impl Slot {
     /// Waits for the lock. In a forked child, a thread of the parent may have held it at the fork:
     /// then `None`, and the span is in no slot any more, so that no thread waits for it again.
     #[cold]
-    fn wait(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
+    fn wait(&self, span: u64, process: u64) -> Option<SpinMutexGuard<'_, Option<T>>> {
         if process_token() == process {
             return Some(wait(&self.open_span));
         }
@@ -224,20 +233,33 @@ impl<S: Default> Slots<S> {
     }
 }
 
-/// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
-/// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
-#[derive(Debug, Default)]
-pub struct OpenSpans {
-    slots: Slots<Slot>,
+/// The open spans of one layer.
+pub(crate) type OpenSpans = SpanTable<OpenSpan>;
+
+/// What a layer, or a sink of it, keeps for each open span. A layer's table takes 16 KB, and 2 KB
+/// for each thread that creates spans. A thread with more than 32 open spans adds chunks of 4 KB,
+/// 8 KB and so on.
+#[derive(Debug)]
+pub struct SpanTable<T> {
+    slots: Slots<Slot<T>>,
     /// Open spans whose slot was taken. A forked child uses the second map if it has lost the
     /// first. The spans that were there are then unknown.
-    others: [ProcessMutex<HashMap<u64, OpenSpan>>; 2],
+    others: [ProcessMutex<HashMap<u64, T>>; 2],
 }
 
-impl OpenSpans {
+impl<T> Default for SpanTable<T> {
+    fn default() -> Self {
+        Self {
+            slots: Slots::default(),
+            others: Default::default(),
+        }
+    }
+}
+
+impl<T> SpanTable<T> {
     /// `None` only in a child of a forked child, if both maps are lost.
     #[cold]
-    fn others(&self) -> Option<MutexGuard<'_, HashMap<u64, OpenSpan>>> {
+    fn others(&self) -> Option<MutexGuard<'_, HashMap<u64, T>>> {
         self.others.iter().find_map(ProcessMutex::lock)
     }
 
@@ -247,7 +269,10 @@ impl OpenSpans {
         not(feature = "chrome"),
         allow(dead_code, reason = "recorders alone need it")
     )]
-    pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
+    pub(crate) fn all(&self) -> Option<Vec<T>>
+    where
+        T: Clone,
+    {
         let tries = if process_token() == self.slots.process {
             TRIES_FOR_ALL
         } else {
@@ -272,7 +297,7 @@ impl OpenSpans {
     /// has missed. (The registry uses a number again when its count of uses wraps.) A free slot
     /// that another thread has locked counts as taken.
     #[inline]
-    pub(crate) fn insert(&self, span: u64, open_span: OpenSpan) {
+    pub(crate) fn insert(&self, span: u64, open_span: T) {
         let slot = self.slots.get_or_make(span);
         let kept = slot.and_then(|slot| match slot.span() {
             FREE => {
@@ -282,23 +307,25 @@ impl OpenSpans {
             _ => slot.get(span, self.slots.process),
         });
         let Some((slot, mut kept)) = slot.zip(kept) else {
-            if let Some(mut others) = self.others() {
-                others.insert(span, open_span);
-            }
+            let mut others = self.others();
+            let before = others
+                .as_mut()
+                .and_then(|others| others.insert(span, open_span));
+            drop(others);
+            drop(before);
             return;
         };
-        *kept = Some(open_span);
+        let before = kept.replace(open_span);
         // ORDERING: Relaxed: see `Slot::span`. This thread has the lock.
         slot.span.store(span, Ordering::Relaxed);
+        // No memory is freed under a lock, because the allocator may create spans.
+        drop(kept);
+        drop(before);
     }
 
     /// Calls `change` for `span`, if the span is open.
     #[inline]
-    pub(crate) fn change<R>(
-        &self,
-        span: u64,
-        change: impl FnOnce(&mut OpenSpan) -> R,
-    ) -> Option<R> {
+    pub(crate) fn change<R>(&self, span: u64, change: impl FnOnce(&mut T) -> R) -> Option<R> {
         let slot = self.slots.get(span);
         match slot.and_then(|slot| slot.get(span, self.slots.process)) {
             Some(mut kept) => kept.as_mut().map(change),
@@ -308,16 +335,16 @@ impl OpenSpans {
 
     /// Removes `span`, and returns the result of `end`, if the span was open.
     #[inline]
-    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&OpenSpan) -> R) -> Option<R> {
+    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(T) -> R) -> Option<R> {
         let slot = self.slots.get(span);
         let kept = slot.and_then(|slot| slot.get(span, self.slots.process));
-        let Some((slot, kept)) = slot.zip(kept) else {
+        let Some((slot, mut kept)) = slot.zip(kept) else {
             let other = self.others()?.remove(&span);
-            return other.as_ref().map(end);
+            return other.map(end);
         };
         // ORDERING: Relaxed: see `Slot::span`. This thread has the lock.
         slot.span.store(FREE, Ordering::Relaxed);
-        kept.as_ref().map(end)
+        kept.take().map(end)
     }
 }
 
@@ -379,7 +406,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn successive_spans_of_a_thread_reuse_one_slot() {
         let index = || {
-            Slots::<Slot>::locate(
+            Slots::<Slot<OpenSpan>>::locate(
                 tracing::info_span!("span")
                     .id()
                     .expect("enabled")
@@ -403,7 +430,7 @@ mod tests {
         let shard = || {
             let span = tracing::dispatcher::with_default(&dispatch, || tracing::info_span!("span"));
             (
-                Slots::<Slot>::locate(span.id().expect("enabled").into_u64()).0,
+                Slots::<Slot<OpenSpan>>::locate(span.id().expect("enabled").into_u64()).0,
                 span,
             )
         };

@@ -41,6 +41,11 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether the sink uses the times of a span's creation and end. They may be 0 otherwise.
+    fn wants_times(&self) -> bool {
+        true
+    }
+
     /// The layer became part of a subscriber.
     fn layer_registered(&self, _dispatch: &Dispatch) {}
 
@@ -62,76 +67,50 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     /// An event happened on this thread.
     fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
-    /// A span was closed. Its extensions still exist, [`SpanTimes`] among them.
+    /// A span was closed. Its extensions still exist.
     fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
-/// The span that a caller of [`Lookup`] asks for.
-#[derive(Debug, Clone, Copy)]
-pub enum SpanQuery<'a> {
-    /// The span of this number.
-    Id(&'a Id),
-    /// The parent of the span of this number.
-    ParentOf(&'a Id),
-    /// The span in which this event happened.
-    Around(&'a Event<'a>),
-}
-
-/// A callback that gets a span's extensions, locked, and a lookup that can find the span's parent.
-type ExtensionVisitor<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
-
 /// Finds spans in a registry of any type, including spans that a filter hides from the layer.
 pub trait Lookup {
-    /// Calls `visitor` with the extensions of the queried span, if it exists.
-    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>);
+    /// Calls `visitor` with the span's extensions, locked, if it exists.
+    fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>));
+
+    /// The parent of a span.
+    fn parent(&self, id: &Id) -> Option<Id>;
+
+    /// The span in which an event happened.
+    fn around(&self, event: &Event<'_>) -> Option<Id>;
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
-    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
-        let found = match query {
-            SpanQuery::Id(id) | SpanQuery::ParentOf(id) => self.span(id),
-            SpanQuery::Around(event) => self.event_span(event),
-        };
-        found
+    fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
+        self.span(id)
             .iter()
-            .for_each(|found| found.with_extensions(query, visitor));
+            .for_each(|found| visitor(found.extensions_mut()));
+    }
+
+    fn parent(&self, id: &Id) -> Option<Id> {
+        Some(self.span(id)?.parent()?.id())
+    }
+
+    fn around(&self, event: &Event<'_>) -> Option<Id> {
+        Some(self.event_span(event)?.id())
     }
 }
 
-/// The lookup for a span that was found already.
+/// The lookup for a closed span, which was found already.
 impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
-    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
-        match query {
-            SpanQuery::ParentOf(_) => {
-                self.parent()
-                    .iter()
-                    .for_each(|parent| visitor(parent.extensions_mut(), parent));
-            }
-            SpanQuery::Id(_) | SpanQuery::Around(_) => visitor(self.extensions_mut(), self),
-        }
+    fn with_extensions(&self, _: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
+        visitor(self.extensions_mut());
     }
-}
 
-impl dyn Lookup + '_ {
-    /// Calls `run` with the span's extension of this type, and returns the result; `None` if the
-    /// span does not exist. A missing extension gets the default value. `run` also gets a lookup
-    /// that can find the span's parent.
-    pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
-        &self,
-        query: SpanQuery<'_>,
-        run: impl FnOnce(&mut T, &dyn Lookup) -> R,
-    ) -> Option<R> {
-        let (mut run, mut result) = (Some(run), None);
-        self.with_extensions(query, &mut |mut extensions, found| {
-            if extensions.get_mut::<T>().is_none() {
-                extensions.insert(T::default());
-            }
-            result = extensions
-                .get_mut()
-                .zip(run.take())
-                .map(|(extension, run)| run(extension, found));
-        });
-        result
+    fn parent(&self, _: &Id) -> Option<Id> {
+        Some(self.parent()?.id())
+    }
+
+    fn around(&self, _: &Event<'_>) -> Option<Id> {
+        Some(self.id())
     }
 }
 
@@ -144,12 +123,23 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// Calls `run` with the span's extension of this type: see `extension` of [`Lookup`].
+    /// Calls `run` with the span's extension of this type, and returns the result; `None` if the
+    /// span does not exist. A missing extension gets the default value.
     pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
         &self,
-        run: impl FnOnce(&mut T, &dyn Lookup) -> R,
+        run: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        self.lookup.extension(SpanQuery::Id(self.id), run)
+        let (mut run, mut result) = (Some(run), None);
+        self.lookup.with_extensions(self.id, &mut |mut extensions| {
+            if extensions.get_mut::<T>().is_none() {
+                extensions.insert(T::default());
+            }
+            result = extensions
+                .get_mut()
+                .zip(run.take())
+                .map(|(extension, run)| run(extension));
+        });
+        result
     }
 }
 

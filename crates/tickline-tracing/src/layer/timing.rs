@@ -19,7 +19,7 @@ pub(crate) type StaticMetadata = &'static Metadata<'static>;
 
 /// The times of a span that is open, and its metadata.
 #[derive(Debug, Clone)]
-pub(crate) struct OpenSpan {
+pub struct OpenSpan {
     pub(crate) metadata: StaticMetadata,
     /// `CLOCK_MONOTONIC`, ns.
     pub(crate) created_ns: u64,

@@ -68,37 +68,41 @@
 //! # Cost
 //!
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
-//! It does not wait for other threads. The writer's thread turns the words into text or packets.
+//! It does not wait for other threads. With
+//! [`SpanTimingLayer::for_sinks_only`](crate::SpanTimingLayer::for_sinks_only) a span costs less
+//! still, because the layer stores nothing in the registry. The writer's thread turns the words into text or packets.
 //! Records that do not fit into the ring are dropped and counted. The file says how many are missing,
 //! and where. The end of a span that has begun in the file is not dropped, but only its fields.
 //! With [`ChromeBuilder::wait_when_full`] the program's threads wait instead.
 
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process;
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use super::cpu_times::CpuTimes;
+use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::held::Held;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
 use super::record::{Records, Word};
-use super::recorder::{Recorder, TraceSink};
+use super::recorded_spans::RecordedSpans;
+use super::recorder::Recorder;
 use super::ring::ControlWord;
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::program_name;
 use super::span_tracks::Attempt;
 use super::thread_recorder;
 use super::trace_file::{TraceFile, TraceStyle};
+use super::trace_sink::TraceSink;
 use super::writer_thread::WriterThread;
 
+pub use super::flusher::Flusher;
 pub use super::settings::Tracks;
 pub use super::summary::TraceSummary;
 pub use super::trace_file::TraceFormat;
@@ -106,9 +110,6 @@ pub use super::trace_file::TraceFormat;
 /// The default of [`ChromeBuilder::flush_every`]. A longer time loses more events when the process
 /// is killed; a shorter time costs more system calls.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
-
-/// The longest time that a program waits for the writer when it ends.
-const LAST_FLUSH: Duration = Duration::from_secs(2);
 
 /// A sink that writes a trace file, made by [`Chrome::builder`].
 ///
@@ -134,11 +135,20 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Chrome {
     recorder: Arc<Recorder>,
+    spans: Option<Arc<RecordedSpans>>,
 }
 
 impl TraceSink for Chrome {
     fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    fn spans(&self) -> Option<&RecordedSpans> {
+        self.spans.as_deref()
+    }
+
+    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
+        self.spans = Some(spans);
     }
 }
 
@@ -254,6 +264,7 @@ impl ChromeBuilder {
         let (chrome, thread) = (
             Chrome {
                 recorder: Arc::clone(&recorder),
+                spans: None,
             },
             Some(thread),
         );
@@ -278,76 +289,6 @@ impl Chrome {
             flush_on_panic: false,
         }
     }
-}
-
-/// Makes the writer write the records so far to the file. Clones share the writer.
-#[derive(Debug, Clone)]
-pub struct Flusher {
-    requests: Arc<FlushRequests>,
-    /// The process in which the writer runs.
-    process: u32,
-}
-
-impl Flusher {
-    /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
-    /// they are written, or the writer has ended. [`ChromeGuard::finish`] says whether it ended by
-    /// an error.
-    #[must_use = "after false the trace is not complete"]
-    pub fn flush(&self, timeout: Duration) -> bool {
-        let number = self.requests.request();
-        self.requests.wake_writer();
-        self.wait(number, timeout)
-    }
-
-    /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
-    /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
-    /// which may notice the request only after [`ChromeBuilder::flush_every`]. If the interrupted
-    /// thread holds a lock that the writer needs, such as the allocator's, the call fails after
-    /// `timeout`.
-    #[must_use = "after false the trace is not complete"]
-    pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
-        self.wait(self.requests.request(), timeout)
-    }
-
-    fn wait(&self, number: u64, timeout: Duration) -> bool {
-        if process::id() != self.process {
-            return false;
-        }
-        let start = Instant::now();
-        while !self.requests.is_done(number) {
-            if start.elapsed() >= timeout {
-                return false;
-            }
-            thread::sleep(Duration::from_micros(100));
-        }
-        true
-    }
-}
-
-/// Flushes the traces when the thread that made them ends. The main thread ends with the program.
-struct AtEnd(Vec<Flusher>);
-
-impl Drop for AtEnd {
-    fn drop(&mut self) {
-        // On other systems the writer's thread may have ended by now, and the wait would time out.
-        if cfg!(unix) {
-            self.0
-                .iter()
-                .for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
-        }
-    }
-}
-
-fn flush_when_this_thread_ends(flusher: Flusher) {
-    thread_local! {
-        static AT_END: RefCell<AtEnd> = const { RefCell::new(AtEnd(Vec::new())) };
-    }
-    let add = |at_end: &RefCell<AtEnd>| {
-        let flushers = &mut at_end.borrow_mut().0;
-        flushers.retain(|flusher| !flusher.requests.is_done(ENDED));
-        flushers.push(flusher);
-    };
-    _ = AT_END.try_with(add);
 }
 
 /// Ends the file when it is dropped. The file does not get later records.
@@ -408,53 +349,6 @@ impl Drop for ChromeGuard {
 }
 
 // The writer: the thread that takes records out of the rings, and writes them as text.
-
-/// The program's requests to the writer. They are atomics, so that a signal handler can make one.
-#[derive(Debug, Default)]
-struct FlushRequests {
-    /// The number of requests so far. Each is a request to write all earlier records.
-    requested: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
-    /// or a panic.
-    done: AtomicU64,
-    /// The writer; empty until it begins.
-    writer: OnceLock<Thread>,
-}
-
-const ENDED: u64 = u64::MAX;
-
-impl FlushRequests {
-    /// Makes a request, and returns its number.
-    fn request(&self) -> u64 {
-        // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
-        // earlier records of the requesting thread.
-        self.requested.fetch_add(1, Ordering::Release) + 1
-    }
-
-    /// Wakes the writer. One that has not begun will see the request.
-    fn wake_writer(&self) {
-        self.writer.get().into_iter().for_each(Thread::unpark);
-    }
-
-    fn is_done(&self, number: u64) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `set_done`: this thread sees that the
-        // records are written.
-        self.done.load(Ordering::Acquire) >= number
-    }
-
-    /// For the writer: the number of the last request.
-    fn requested(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the Release change in `request`: the writer then takes all
-        // records from before the request.
-        self.requested.load(Ordering::Acquire)
-    }
-
-    /// For the writer: marks the requests up to this number as carried out.
-    fn set_done(&self, number: u64) {
-        // ORDERING: Release, pairs with the Acquire load in `is_done`.
-        self.done.store(number, Ordering::Release);
-    }
-}
 
 /// Writes records until the program ends the recorder, or a write fails or panics.
 fn write(
@@ -546,18 +440,20 @@ impl<W: Write> Writer<'_, W> {
         for ring in self.recorder.rings().unwrap_or_default() {
             // This is loaded before the records are taken, so no record can follow after the end.
             let has_ended = ring.has_ended();
-            let from = ring.take(&mut self.words);
-            is_much |= self.words.len() as u64 > ring.capacity() / 4;
-            let thread = ring.get(ControlWord::Number);
-            if from == 0 && !self.words.is_empty() {
-                self.trace.write_name(thread, &ring.name())?;
-            }
-            for record in Records::new(&self.words, from) {
-                if Held::wants(&record) {
-                    self.held.add(thread, &record);
-                } else {
-                    let names = |address| self.recorder.callsite(address);
-                    self.trace.write(thread, &record, names, Attempt::Last)?;
+            let (thread, end) = (ring.get(ControlWord::Number), ring.end());
+            is_much |= end - ring.taken() > ring.capacity() / 4;
+            while ring.taken() < end {
+                let from = ring.take(end, &mut self.words);
+                if from == 0 {
+                    self.trace.write_name(thread, &ring.name())?;
+                }
+                for record in Records::new(&self.words, from) {
+                    if Held::wants(&record) {
+                        self.held.add(thread, &record);
+                    } else {
+                        let names = |address| self.recorder.callsite(address);
+                        self.trace.write(thread, &record, names, Attempt::Last)?;
+                    }
                 }
             }
             if has_ended {
@@ -645,65 +541,5 @@ mod tests {
             assert!(guard.flusher().flush(Duration::from_secs(30)));
         }
         assert_eq!(guard.finish().unwrap().intervals, 3);
-    }
-
-    /// Symptom: a program that made one trace after another kept the flushers of all of them.
-    #[test]
-    fn a_thread_flushes_the_traces_that_have_not_ended_when_it_ends() {
-        let flusher = |done: u64| {
-            let requests = Arc::new(FlushRequests::default());
-            requests.set_done(done);
-            Flusher {
-                requests,
-                process: process::id(),
-            }
-        };
-        let (ended, goes_on) = (flusher(ENDED), flusher(0));
-        let requests = Arc::clone(&goes_on.requests);
-        let ended_requests = Arc::clone(&ended.requests);
-        let at_end = thread::spawn(|| {
-            flush_when_this_thread_ends(ended);
-            flush_when_this_thread_ends(goes_on);
-        });
-        let start = Instant::now();
-        while cfg!(unix) && requests.requested() == 0 {
-            assert!(start.elapsed() < Duration::from_secs(30), "no flush");
-            thread::yield_now();
-        }
-        requests.set_done(ENDED);
-        at_end.join().unwrap();
-        assert_eq!(ended_requests.requested(), 0);
-        assert_eq!(Arc::strong_count(&ended_requests), 1);
-    }
-
-    /// The writer sees the records from before a request, and the requesting thread sees that they
-    /// are written.
-    #[test]
-    fn ordering_a_request_comes_with_what_was_recorded() {
-        for finish in [false, true].repeat(8) {
-            let (requests, recorder) = (FlushRequests::default(), Recorder::default());
-            let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    while requests.requested() == 0 && !recorder.has_ended() {
-                        thread::yield_now();
-                    }
-                    // ORDERING: Relaxed for all three: the requests order them.
-                    written.store(recorded.load(Ordering::Relaxed), Ordering::Relaxed);
-                    requests.set_done(ENDED);
-                });
-                recorded.store(7, Ordering::Relaxed);
-                if finish {
-                    recorder.end();
-                } else {
-                    assert_eq!(requests.request(), 1);
-                }
-                while !requests.is_done(1) {
-                    thread::yield_now();
-                }
-                // ORDERING: Relaxed: `is_done` must order this load after the writer's store.
-                assert_eq!(written.load(Ordering::Relaxed), 7);
-            });
-        }
     }
 }

@@ -38,7 +38,7 @@ impl Type {
     fn from_number(number: u8) -> Option<Self> {
         use Type::{CutText, F64, False, I64, Text, True, U64};
         let types = [False, True, I64, U64, F64, Text, CutText];
-        types.into_iter().find(|known| *known as u8 == number)
+        types.get(usize::from(number)).copied()
     }
 }
 
@@ -70,6 +70,12 @@ pub(crate) enum Value<'a> {
     Text(&'a str),
     /// The beginning of a text that was too long for the record.
     CutText(&'a str),
+}
+
+impl Value<'_> {
+    pub(crate) const fn is_cut(&self) -> bool {
+        matches!(self, Self::CutText(_))
+    }
 }
 
 /// A field.
@@ -199,6 +205,7 @@ pub(crate) struct Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Field<'a>> {
         let ([kind, name], mut rest) = self.bytes.split_first_chunk()?;
         let name = if kind & NAME_FOLLOWS == 0 {

@@ -1,8 +1,7 @@
 //! The fields of spans and events, as bytes for records ([`encoding`]).
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, Ordering};
-use core::{fmt, mem};
+use core::fmt;
 use std::sync::Arc;
 
 use tracing_core::Metadata;
@@ -67,12 +66,9 @@ impl Collector<'_> {
         let (name, index) = (field.name(), field.index());
         // The field may be of another set, such as that of a close event, which has the callsite of
         // its span.
-        let (mut is_own, mut is_repeated) = (false, false);
-        for (number, known) in self.metadata.fields().iter().take(index + 1).enumerate() {
-            let is_same = known.name() == name;
-            is_own |= is_same && number == index;
-            is_repeated |= is_same && number < index;
-        }
+        let mut known = self.metadata.fields().iter().map(|field| field.name());
+        let is_repeated = known.by_ref().take(index).any(|known| is_same(known, name));
+        let is_own = known.next().is_some_and(|known| is_same(known, name));
         let number = u8::try_from(index).ok().filter(|_| is_own);
         if number.is_none() || is_repeated || index < self.next {
             remove(&mut self.bytes, self.metadata, name);
@@ -85,6 +81,12 @@ impl Collector<'_> {
         let name = self.name(field);
         encoding::push(&mut self.bytes, encoding::Field { name, value });
     }
+}
+
+/// Whether two names are the same. Most of those that are have the same address, too.
+#[inline]
+fn is_same(name: &'static str, other: &'static str) -> bool {
+    name.len() == other.len() && (core::ptr::eq(name, other) || name == other)
 }
 
 /// The text of a name.
@@ -144,80 +146,74 @@ impl Visit for Collector<'_> {
     }
 }
 
-/// The number of bytes that take no allocation of their own: about five numbers, or a path.
+/// The number of bytes that take no allocation: about five numbers, or a path.
 const FEW: usize = 56;
 
+/// The fields of an open span. A clone takes no allocation.
+#[derive(Debug, Clone)]
+pub(crate) enum SpanFields {
+    /// Those of its creation, in the first `len` bytes.
+    Few {
+        bytes: [u8; FEW],
+        len: u8,
+    },
+    Many(Arc<ManyFields>),
+}
+
+/// Fields that take more bytes, or some that were recorded after the span's creation. They do not
+/// change: further values make new fields.
 #[derive(Debug)]
-enum Bytes {
-    Few { bytes: [u8; FEW], len: usize },
-    Many(Box<[u8]>),
-}
-
-/// The fields of a span for records.
-#[derive(Debug)]
-pub(crate) struct SpanBytes {
-    bytes: Bytes,
-    /// Set once any thread has recorded further values.
-    is_old: AtomicBool,
-}
-
-impl SpanBytes {
-    fn new(fields: &[u8]) -> Self {
-        let mut bytes = [0; FEW];
-        let bytes = match bytes.get_mut(..fields.len()) {
-            Some(few) => {
-                few.copy_from_slice(fields);
-                let len = fields.len();
-                Bytes::Few { bytes, len }
-            }
-            None => Bytes::Many(fields.into()),
-        };
-        Self {
-            bytes,
-            is_old: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Few { bytes, len } => &bytes[..*len],
-            Bytes::Many(bytes) => bytes,
-        }
-    }
-
-    /// Whether any thread has recorded further values.
-    pub(crate) fn is_old(&self) -> bool {
-        // ORDERING: Relaxed: whoever sees it gets the values under the lock of the extensions.
-        self.is_old.load(Ordering::Relaxed)
-    }
-}
-
-/// The fields of a span.
-#[derive(Debug, Default)]
-pub(crate) struct SpanFields {
-    /// All fields; `None` if the span has no fields.
-    pub(crate) all: Option<Arc<SpanBytes>>,
+pub(crate) struct ManyFields {
+    all: Box<[u8]>,
     /// The fields that were recorded after the span's creation. Viewers merge the members of an end
     /// with the members of its beginning. The names are texts, because the end of an interval has
     /// no callsite.
-    pub(crate) later: Vec<u8>,
+    later: Vec<u8>,
 }
 
 impl SpanFields {
     pub(crate) fn new(fields: &[u8]) -> Self {
-        Self {
-            all: Some(Arc::new(SpanBytes::new(fields))),
-            later: Vec::new(),
+        let mut bytes = [0; FEW];
+        match (bytes.get_mut(..fields.len()), u8::try_from(fields.len())) {
+            (Some(few), Ok(len)) => {
+                few.copy_from_slice(fields);
+                Self::Few { bytes, len }
+            }
+            _ => Self::Many(Arc::new(ManyFields {
+                all: fields.into(),
+                later: Vec::new(),
+            })),
         }
     }
 
-    /// Adds values that were recorded after the span was created.
-    pub(crate) fn add(&mut self, metadata: &Metadata<'_>, values: &[u8]) {
-        let before = self.all.take();
-        let mut all = before
-            .as_ref()
-            .map_or_else(Vec::new, |before| before.bytes().to_vec());
-        let mut later = mem::take(&mut self.later);
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Few { bytes, len } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Many(many) => &many.all,
+        }
+    }
+
+    /// The fields that were recorded after the span's creation.
+    pub(crate) fn later(&self) -> &[u8] {
+        match self {
+            Self::Few { .. } => &[],
+            Self::Many(many) => &many.later,
+        }
+    }
+
+    /// Whether no value was recorded between these fields of a span and those. The few fields of a
+    /// span's creation never change to other few fields.
+    pub(crate) fn are_the_same(&self, those: &Self) -> bool {
+        match (self, those) {
+            (Self::Few { .. }, Self::Few { .. }) => true,
+            (Self::Many(these), Self::Many(those)) => Arc::ptr_eq(these, those),
+            _ => false,
+        }
+    }
+
+    /// The fields with values that were recorded after the span was created.
+    pub(crate) fn with(&self, metadata: &Metadata<'_>, values: &[u8]) -> Self {
+        let (mut all, mut later) = (self.bytes().to_vec(), self.later().to_vec());
         for mut field in (Fields { bytes: values }) {
             let name = name_text(metadata, field.name);
             remove(&mut all, metadata, name);
@@ -226,12 +222,10 @@ impl SpanFields {
             field.name = FieldName::Text(name);
             encoding::push(&mut later, field);
         }
-        self.all = Some(Arc::new(SpanBytes::new(&within_limit(&all))));
-        self.later = within_limit(&later);
-        // ORDERING: Relaxed: the lock of the span's extensions orders the values.
-        before
-            .iter()
-            .for_each(|before| before.is_old.store(true, Ordering::Relaxed));
+        Self::Many(Arc::new(ManyFields {
+            all: within_limit(&all).into(),
+            later: within_limit(&later),
+        }))
     }
 }
 
@@ -253,13 +247,13 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry(), || {
             let span = tracing::info_span!("span", { LONG_NAME } = Empty);
             let metadata = span.metadata().expect("a registry enables all");
-            let mut fields = SpanFields::default();
+            let mut fields = SpanFields::new(&[]);
             for value in [1, 2].map(Value::U64) {
                 let (mut values, name) = (Vec::new(), FieldName::Index(0));
                 encoding::push(&mut values, encoding::Field { name, value });
-                fields.add(metadata, &values);
+                fields = fields.with(metadata, &values);
             }
-            let bytes = &fields.later[..];
+            let bytes = fields.later();
             let values: Vec<_> = Fields { bytes }.map(|field| field.value).collect();
             assert_eq!(values, [Value::U64(2)]);
         });

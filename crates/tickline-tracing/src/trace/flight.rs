@@ -116,12 +116,14 @@ use contents::TraceContents;
 use super::file::{self, RingFile};
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
-use super::recorder::{Recorder, TraceSink};
+use super::recorded_spans::RecordedSpans;
+use super::recorder::Recorder;
 use super::settings::{Settings, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::span_tracks::Attempt;
 use super::temporary::with_temporary;
 use super::trace_file::{TraceFile, TraceStyle};
+use super::trace_sink::TraceSink;
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
@@ -137,11 +139,20 @@ const DEFAULT_THREADS_IN_FILE: usize = 32;
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
+    spans: Option<Arc<RecordedSpans>>,
 }
 
 impl TraceSink for FlightRecorder {
     fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    fn spans(&self) -> Option<&RecordedSpans> {
+        self.spans.as_deref()
+    }
+
+    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
+        self.spans = Some(spans);
     }
 }
 
@@ -190,6 +201,7 @@ impl FlightRecorderBuilder {
     pub fn build(self) -> FlightRecorder {
         FlightRecorder {
             recorder: Arc::new(Recorder::new(self.settings)),
+            spans: None,
         }
     }
 
@@ -222,6 +234,7 @@ impl FlightRecorderBuilder {
         )?);
         Ok(FlightRecorder {
             recorder: Arc::new(recorder),
+            spans: None,
         })
     }
 }

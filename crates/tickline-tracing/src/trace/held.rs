@@ -26,6 +26,7 @@ struct HeldRecord {
 
 impl Held {
     /// Whether the record must be held.
+    #[inline]
     pub(crate) const fn wants(record: &Record<'_>) -> bool {
         record.id != 0
             && matches!(
@@ -36,7 +37,7 @@ impl Held {
 
     pub(crate) fn add(&mut self, thread: u64, record: &Record<'_>) {
         let start = self.payloads.len();
-        self.payloads.extend(record.payload);
+        self.payloads.extend_from_slice(record.payload);
         let payload = start..self.payloads.len();
         let record = Record {
             payload: &[],

@@ -19,17 +19,18 @@ pub(crate) mod clocks;
 mod encoder;
 mod names;
 mod proto;
+mod values;
 
 use core::time::Duration;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
 use clocks::ClockReadings;
 use encoder::Encoder;
+use names::Callsites;
 
 use super::cpu_times::CpuTime;
-use super::encoding::{Field, Value};
 use super::json::BUFFER;
 use super::record::Record;
 use super::span_tracks::Attempt;
@@ -40,8 +41,9 @@ const READ_CLOCKS_EVERY: Duration = Duration::from_secs(10);
 
 /// Writes a trace.
 pub(crate) struct Trace<W: Write> {
-    output: BufWriter<W>,
+    output: W,
     encoder: Encoder,
+    callsites: Callsites,
     /// When the clocks were read last; `None` for the trace of another process.
     clocks_read: Option<Instant>,
     #[cfg(feature = "compression")]
@@ -60,8 +62,9 @@ impl<W: Write> Trace<W> {
         #[cfg(not(feature = "compression"))]
         let _ = compresses;
         let mut trace = Self {
-            output: BufWriter::with_capacity(BUFFER, output),
+            output,
             encoder: Encoder::begin(process, name, readings),
+            callsites: Callsites::default(),
             clocks_read: (*readings != ClockReadings::unknown()).then(Instant::now),
             #[cfg(feature = "compression")]
             compresses,
@@ -79,6 +82,7 @@ impl<W: Write> Trace<W> {
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     /// Returns how many values of its fields are cut; `None` for the end of a span that must wait
     /// for another record.
+    #[inline]
     pub(crate) fn write(
         &mut self,
         thread: u64,
@@ -86,12 +90,14 @@ impl<W: Write> Trace<W> {
         names: impl FnOnce(usize) -> Option<Arc<str>>,
         attempt: Attempt,
     ) -> io::Result<Option<u64>> {
-        if !self.encoder.record(thread, record, names, attempt) {
+        let cut_before = self.encoder.cut_values;
+        let fields = &mut self.encoder.names;
+        let callsite = self.callsites.get(record.callsite, names, fields);
+        if !self.encoder.record(thread, record, callsite, attempt) {
             return Ok(None);
         }
         self.put()?;
-        let is_cut = |field: &Field<'_>| matches!(field.value, Value::CutText(_));
-        Ok(Some(record.fields().filter(is_cut).count() as u64))
+        Ok(Some(self.encoder.cut_values - cut_before))
     }
 
     /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
@@ -126,10 +132,17 @@ impl<W: Write> Trace<W> {
         self.output.flush()
     }
 
-    /// Writes the present packets, if they need not wait for more to be compressed with them.
+    /// Writes the present packets, if they are enough for a write, or for a compressed block.
+    #[inline]
     fn put(&mut self) -> io::Result<()> {
+        let enough = BUFFER;
         #[cfg(feature = "compression")]
-        if self.compresses && self.encoder.bytes.0.len() < compression::BLOCK {
+        let enough = if self.compresses {
+            compression::BLOCK
+        } else {
+            enough
+        };
+        if self.encoder.bytes.0.len() < enough {
             return Ok(());
         }
         self.write_block()

@@ -68,10 +68,7 @@ impl Kind {
             Unrepeated,
             Follows,
         ];
-        kinds
-            .into_iter()
-            .find(|kind| *kind as u64 == number)
-            .unwrap_or(Rest)
+        kinds.get(index(number)).copied().unwrap_or(Rest)
     }
 
     /// The number of words before the payload, the record's head: kind and length, the time, the
@@ -87,6 +84,9 @@ impl Kind {
         }
     }
 }
+
+/// The largest number of words in a record's head.
+const MAX_HEAD: usize = 5;
 
 /// A record.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +153,22 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The next words, as many as the largest head has. Zeros follow the last word.
+    #[inline]
+    fn next_words(&self) -> [u64; MAX_HEAD] {
+        let copy = |words: &[Word]| {
+            let mut copied = [[0; 8]; MAX_HEAD];
+            copied[..words.len()].copy_from_slice(words);
+            copied
+        };
+        let words = self.words.first_chunk().copied();
+        words
+            .unwrap_or_else(|| copy(self.words))
+            .map(u64::from_le_bytes)
+    }
+
     /// Takes the next `words` words, or those that are left.
+    #[inline]
     fn take(&mut self, words: u64) -> &'a [Word] {
         let taken;
         (taken, self.words) = self.words.split_at(self.words.len().min(index(words)));
@@ -166,6 +181,7 @@ impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     /// The next record. Skips the unused rest of a block.
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         loop {
             let kind_and_length = u64::from_le_bytes(*self.words.first()?);
@@ -178,14 +194,16 @@ impl<'a> Iterator for Records<'a> {
                 self.take(in_block);
                 continue;
             }
-            let (head, payload) = self.take(words).split_at(index(head_words));
-            let word = |number: usize| head.get(number).map_or(0, |word| u64::from_le_bytes(*word));
+            let [_, ns, callsite, id, parent] = self.next_words();
+            // The last words may be beyond the head.
+            let in_head = |number: u64, word: u64| if number < head_words { word } else { 0 };
+            let payload = &self.take(words)[index(head_words)..];
             return Some(Record {
                 kind,
-                ns: word(1),
-                callsite: index(word(2)),
-                id: word(3),
-                parent: word(4),
+                ns,
+                callsite: index(in_head(2, callsite)),
+                id: in_head(3, id),
+                parent: in_head(4, parent),
                 payload: &payload.as_flattened()[..index(payload_len)],
             });
         }

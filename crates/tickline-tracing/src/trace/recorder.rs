@@ -1,35 +1,30 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
+use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use core::{fmt, mem};
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, Thread};
 use std::{fs, process};
 
-use tracing_core::field::Visit;
-use tracing_core::span::{Attributes, Id, Record as Values};
-use tracing_core::{Event, Metadata};
+use tracing_core::Metadata;
 
 use super::cpu_clock::CpuClock;
-use super::fields::{self, SpanFields};
 use super::file::RingFile;
-use super::record::{Kind, Record};
+use super::record::Record;
 use super::ring::{ControlWord, Ring};
 use super::settings::{Settings, Tracks, WhenFull};
 use super::snapshot::{Callsites, OpenRequests, Snapshot, ThreadSnapshot, names_of, program_name};
 use super::temporary::next_number;
-use super::thread_recorder::{self, next_span};
 use crate::layer::open_spans::OpenSpans;
 use crate::layer::process_mutex::ProcessMutex;
-use crate::layer::sink::{Lookup, Span, SpanQuery, SpanSink};
-use crate::layer::timing::{SpanTimes, StaticMetadata};
+use crate::layer::timing::StaticMetadata;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
     /// Unique in the process, and not 0.
-    number: u64,
+    pub(crate) number: u64,
     /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
     rings: ProcessMutex<Vec<Arc<Ring>>>,
     /// The number of lost records of removed rings. For a flight recorder, all records of these
@@ -42,6 +37,8 @@ pub(crate) struct Recorder {
     callsites: ProcessMutex<Callsites>,
     /// The open spans of the layers that have this recorder as a sink.
     open_spans: ProcessMutex<Vec<Weak<OpenSpans>>>,
+    /// Whether there have been several such layers at once.
+    is_in_several_layers: AtomicBool,
     /// The ends of requests' spans that found no room in a ring, with the numbers of their threads.
     /// BOUND: at most one for each span that was open at the reader's last round, or has begun since.
     /// If the reader is slow, the rings become full, and get no more beginnings.
@@ -53,44 +50,6 @@ pub(crate) struct Recorder {
     /// The process with a thread that writes in the background, or 0. In a child that was forked
     /// meanwhile it is the parent; the child has no such thread.
     pub(crate) writing_process: AtomicU32,
-}
-
-/// A span's extension, which all recorders share.
-#[derive(Debug, Default)]
-struct Recorded {
-    /// The span's number in records; 0 before a recorder has asked for it.
-    span: u64,
-    /// The recorders that have the span's beginning in the request.
-    begun_by: Recorders,
-    fields: SpanFields,
-}
-
-/// The numbers of recorders. Most programs have one or two, so these take no allocation.
-#[derive(Debug, Default)]
-struct Recorders {
-    /// 0 if there are fewer.
-    first: [u64; 2],
-    more: Vec<u64>,
-}
-
-impl Recorders {
-    fn add(&mut self, number: u64) {
-        match self.first.iter_mut().find(|known| **known == 0) {
-            Some(free) => *free = number,
-            None => self.more.push(number),
-        }
-    }
-
-    fn has(&self, number: u64) -> bool {
-        self.first.contains(&number) || self.more.contains(&number)
-    }
-
-    /// Removes the number, and returns whether it was there.
-    fn take(&mut self, number: u64) -> bool {
-        let mut all = self.first.iter_mut().chain(&mut self.more);
-        let found = all.find(|known| **known == number);
-        found.map(|known| *known = 0).is_some()
-    }
 }
 
 /// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
@@ -107,12 +66,33 @@ impl Recorder {
         }
     }
 
-    fn has_requests(&self) -> bool {
+    pub(crate) fn has_requests(&self) -> bool {
         self.settings.tracks != Tracks::Threads
     }
 
-    fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
+    pub(crate) fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
         self.settings.has_fields && !metadata.fields().is_empty()
+    }
+
+    /// Adds a layer that has this recorder as a sink, by its open spans.
+    pub(crate) fn add_layer(&self, open_spans: &Arc<OpenSpans>) {
+        let mut is_second = true;
+        if let Some(mut tables) = self.open_spans.lock() {
+            tables.retain(|table| table.strong_count() > 0);
+            is_second = !tables.is_empty();
+            tables.push(Arc::downgrade(open_spans));
+        }
+        if is_second {
+            // ORDERING: Relaxed: whoever makes the layer part of a subscriber publishes it.
+            self.is_in_several_layers.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether several layers may have the recorder as a sink. It then has each of their spans once.
+    pub(crate) fn is_in_several_layers(&self) -> bool {
+        // ORDERING: Relaxed: see `add_layer`. A layer that does not see another one yet is about to
+        // be replaced; its spans of that moment are recorded by both.
+        self.is_in_several_layers.load(Ordering::Relaxed)
     }
 
     /// Adds the names of a callsite, unless [`callsite`](Self::callsite) already finds them.
@@ -368,189 +348,10 @@ fn present_thread() -> (u64, String) {
     )
 }
 
-/// Adds the fields of a new span to its extension, and the span to its request.
-fn add_span(recorder: &Arc<Recorder>, span: &Span<'_>, fields: Option<&[u8]>, ns: u64) {
-    span.extension(|recorded: &mut Recorded, found| {
-        if let Some(fields) = fields {
-            recorded.fields = SpanFields::new(fields);
-        }
-        if !recorder.has_requests() {
-            return;
-        }
-        // Another recorder may have numbered the span already.
-        if recorded.span == 0 {
-            recorded.span = next_span();
-        }
-        // The recorder may be a sink of two layers.
-        if recorded.begun_by.has(recorder.number) {
-            return;
-        }
-        let parent = SpanQuery::ParentOf(span.id);
-        let parent = found.extension(parent, |parent: &mut Recorded, _| parent.span);
-        let record = Record {
-            id: recorded.span,
-            parent: parent.unwrap_or(0),
-            payload: fields.unwrap_or_default(),
-            ..Record::new(Kind::AsyncBegin, ns)
-        };
-        if thread_recorder::record(recorder, span.metadata, record) {
-            recorded.begun_by.add(recorder.number);
-        }
-    });
-}
-
-/// A sink that fills a recorder.
-pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
-    fn recorder(&self) -> &Arc<Recorder>;
-}
-
-impl<S: TraceSink> SpanSink for S {
-    fn added_to_layer(&mut self, open_spans: &Arc<OpenSpans>) {
-        let recorder = self.recorder();
-        if let Some(mut tables) = recorder.open_spans.lock() {
-            tables.retain(|table| table.strong_count() > 0);
-            tables.push(Arc::downgrade(open_spans));
-        }
-    }
-
-    fn wants_enters(&self) -> bool {
-        self.recorder().settings.tracks != Tracks::Requests
-    }
-
-    fn wants_events(&self) -> bool {
-        true
-    }
-
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
-        let recorder = self.recorder();
-        let (has_requests, has_fields) =
-            (recorder.has_requests(), recorder.has_fields(span.metadata));
-        if !has_requests && !has_fields {
-            return;
-        }
-        // Values are formatted before the extensions are locked: a `Debug` may use them.
-        if has_fields {
-            let record = |visit: &mut dyn Visit| attributes.record(visit);
-            fields::collect(span.metadata, record, |fields| {
-                add_span(recorder, span, Some(fields), ns);
-            });
-        } else {
-            add_span(recorder, span, None, ns);
-        }
-    }
-
-    fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
-        let recorder = self.recorder();
-        if !recorder.has_fields(span.metadata) {
-            return;
-        }
-        let record = |visit: &mut dyn Visit| values.record(visit);
-        fields::collect(span.metadata, record, |values| {
-            span.extension(|recorded: &mut Recorded, _| recorded.fields.add(span.metadata, values))
-        });
-    }
-
-    fn followed(&self, span: &Span<'_>, other: &Id) {
-        let recorder = self.recorder();
-        if !recorder.has_requests() {
-            return;
-        }
-        let number = |id| {
-            let query = SpanQuery::Id(id);
-            let number = |recorded: &mut Recorded, _: &dyn Lookup| recorded.span;
-            span.lookup
-                .extension(query, number)
-                .filter(|number| *number != 0)
-        };
-        if let (Some(id), Some(parent)) = (number(span.id), number(other)) {
-            let record = Record {
-                id,
-                parent,
-                ..Record::new(Kind::Follows, tickline::now_ns())
-            };
-            thread_recorder::record(recorder, span.metadata, record);
-        }
-    }
-
-    fn entered(&self, span: &Span<'_>, ns: u64) {
-        // Otherwise another sink of the layer wants enters.
-        if self.wants_enters() {
-            let recorder = self.recorder();
-            let fields =
-                || span.extension(|recorded: &mut Recorded, _| recorded.fields.all.clone());
-            let fields = if recorder.has_fields(span.metadata) {
-                fields().flatten()
-            } else {
-                None
-            };
-            thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, fields));
-        }
-    }
-
-    fn exited(&self, span: &Span<'_>, ns: u64) {
-        if self.wants_enters() {
-            let later =
-                || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.clone());
-            let later = || later().unwrap_or_default();
-            let recorder = self.recorder();
-            thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
-        }
-    }
-
-    fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
-        let recorder = self.recorder();
-        let around =
-            || lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| span.span);
-        let id = if recorder.has_requests() {
-            around().unwrap_or(0)
-        } else {
-            0
-        };
-        let record = |visit: &mut dyn Visit| event.record(visit);
-        fields::collect(event.metadata(), record, |payload| {
-            let record = Record {
-                id,
-                payload,
-                ..Record::new(Kind::Instant, ns)
-            };
-            thread_recorder::record(recorder, event.metadata(), record)
-        });
-    }
-
-    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
-        let recorder = self.recorder();
-        if !recorder.has_requests() {
-            return;
-        }
-        let has_fields = recorder.has_fields(span.metadata);
-        let begun = span.extension(|recorded: &mut Recorded, _| {
-            let later = if has_fields {
-                recorded.fields.later.clone()
-            } else {
-                Vec::new()
-            };
-            let is_begun = recorded.begun_by.take(recorder.number);
-            is_begun.then_some((recorded.span, later))
-        });
-        if let Some((id, later)) = begun.flatten() {
-            let record = Record {
-                id,
-                payload: &later,
-                ..Record::new(Kind::AsyncEnd, times.closed_ns)
-            };
-            thread_recorder::record(recorder, span.metadata, record);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tracing_subscriber::layer::SubscriberExt;
-    use tracing_subscriber::{registry, reload};
-
     use super::*;
-    use crate::SpanTimingLayer;
-    use crate::trace::record::Records;
+    use crate::trace::thread_recorder;
 
     /// The output of a trace may create spans while it writes. Their records would be written, too,
     /// by this trace, or by another trace whose output writes to this one, without end.
@@ -580,70 +381,5 @@ mod tests {
         recorder.open_spans.hold_for_ever_in_parent();
         assert!(recorder.add_ring().is_none() && recorder.snapshot().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
-    }
-
-    #[derive(Debug)]
-    struct TestSink(Arc<Recorder>);
-
-    impl TraceSink for TestSink {
-        fn recorder(&self) -> &Arc<Recorder> {
-            &self.0
-        }
-    }
-
-    /// The kinds of the records in a recorder.
-    fn written(recorder: &Recorder) -> Vec<Kind> {
-        let records = recorder.snapshot().unwrap().threads;
-        let records = records
-            .iter()
-            .flat_map(|thread| Records::new(&thread.words, 0));
-        let kinds = records.map(|record| record.kind);
-        kinds.filter(|kind| *kind != Kind::Block).collect()
-    }
-
-    /// Symptom: with two layers, a recorder whose layer was reloaded while a span was open wrote
-    /// the span's end, which the other layer has timed, without its beginning.
-    #[test]
-    fn a_recorder_writes_no_end_of_a_span_that_began_before_its_layer_was_reloaded() {
-        let recorder = || {
-            let tracks = Tracks::Requests;
-            let settings = Settings::new(WhenFull::Overwrite);
-            Arc::new(Recorder::new(Settings { tracks, ..settings }))
-        };
-        let layer = |recorder: &Arc<Recorder>| {
-            SpanTimingLayer::new().with_sink(TestSink(Arc::clone(recorder)))
-        };
-        let [other, before, after] = [recorder(), recorder(), recorder()];
-        let (reloaded, handle) = reload::Layer::new(layer(&before));
-        let subscriber = registry().with(layer(&other)).with(reloaded);
-        tracing::subscriber::with_default(subscriber, || {
-            let _across = tracing::info_span!("across");
-            handle.reload(layer(&after)).unwrap();
-        });
-        assert_eq!(written(&other), [Kind::AsyncBegin, Kind::AsyncEnd]);
-        assert_eq!(written(&before), [Kind::AsyncBegin]);
-        assert_eq!(written(&after), []);
-    }
-
-    /// Symptom: a recorder that was a sink of two layers wrote each span of a request twice. The
-    /// second end found no span, and waited in the writer's memory for ever.
-    #[test]
-    fn a_recorder_of_two_layers_writes_a_span_once() {
-        let recorder = Arc::new(Recorder::new(Settings {
-            tracks: Tracks::Requests,
-            ..Settings::new(WhenFull::Overwrite)
-        }));
-        let layer = || SpanTimingLayer::new().with_sink(TestSink(Arc::clone(&recorder)));
-        let subscriber = registry().with(layer()).with(layer());
-        tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("span")));
-        assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
-    }
-
-    #[test]
-    fn any_number_of_recorders_may_have_a_span_s_beginning() {
-        let mut recorders = Recorders::default();
-        (1..=4).for_each(|number| recorders.add(number));
-        assert!((1..=4).all(|number| recorders.has(number)) && !recorders.has(5));
-        assert!((1..=4).all(|number| recorders.take(number) && !recorders.take(number)));
     }
 }

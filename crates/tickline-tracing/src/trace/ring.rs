@@ -87,6 +87,9 @@ const NAME: Range<usize> = ControlWord::Taken as usize + 1..CONTROL_WORDS;
 /// The number of words before the blocks.
 pub(crate) const CONTROL_WORDS: usize = 32;
 
+/// The limit of words that a reader takes at once, 64 KiB: the copies stay in the CPU's cache.
+const TAKEN_AT_ONCE: u64 = 2 * BLOCK;
+
 /// The words for a ring of at least `bytes` bytes: at least four blocks, and a power of two.
 pub(crate) fn capacity(bytes: usize) -> usize {
     let block = index(BLOCK) * 8;
@@ -148,6 +151,7 @@ impl Ring {
         matches!(*self.memory, Memory::Mapped(_))
     }
 
+    #[inline]
     pub(crate) fn capacity(&self) -> u64 {
         self.words.len() as u64
     }
@@ -350,11 +354,18 @@ impl Ring {
     }
 
     /// The position up to which the reader has taken records.
+    #[inline]
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `set_taken`: the reader has copied the
         // words before the thread overwrites them.
         self.control_word(ControlWord::Taken)
             .load(Ordering::Acquire)
+    }
+
+    /// Whether the reader has taken so many records that `words` more words have room.
+    #[inline]
+    pub(crate) fn has_room(&self, words: u64) -> bool {
+        self.write_position() + words <= self.taken() + self.capacity()
     }
 
     /// Counts a record that found no room.
@@ -380,18 +391,30 @@ impl Ring {
     }
 
     /// The position of the end of the records.
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `publish`.
         self.control_word(ControlWord::WritePosition)
             .load(Ordering::Acquire)
     }
 
-    /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
-    /// position of the first record.
-    pub(crate) fn take(&self, words: &mut Vec<Word>) -> u64 {
-        let (from, end) = (self.taken(), self.end());
+    /// Copies the records before the position `until` that were not taken yet, but at most
+    /// [`TAKEN_AT_ONCE`] words, and lets the thread overwrite them. Returns the position of the
+    /// first record.
+    pub(crate) fn take(&self, until: u64, words: &mut Vec<Word>) -> u64 {
+        let from = self.taken();
+        // No record crosses the end of a block.
+        let end = until.min((from & !(BLOCK - 1)) + TAKEN_AT_ONCE);
         words.clear();
-        words.extend((from..end).map(|position| copy(self.word(position))));
+        // The words are in two parts, if the end of the ring is between them.
+        let first = index(from) & (self.words.len() - 1);
+        let (whole, len) = (self.words.len(), index(end - from));
+        let parts = [
+            first..whole.min(first + len),
+            0..(first + len).saturating_sub(whole),
+        ];
+        for part in parts {
+            words.extend(self.words.get(part).unwrap_or_default().iter().map(copy));
+        }
         self.set_taken(end);
         from
     }

@@ -81,7 +81,12 @@ impl SpanTracks {
             track: span,
             request,
         };
-        let (place, above) = match self.open.get_mut(&parent) {
+        let known = if parent == 0 {
+            None
+        } else {
+            self.open.get_mut(&parent)
+        };
+        let (place, above) = match known {
             // The parent is unknown if its record was lost.
             None => (new(span), Some(0)),
             Some(parent) => match parent.track_for_child(span, ns) {
@@ -131,7 +136,9 @@ impl SpanTracks {
         }
         lost.reverse();
         let OpenSpan { place, parent, .. } = self.open.remove(&span)?;
-        if let Some(parent) = self.open.get_mut(&parent) {
+        if parent != 0
+            && let Some(parent) = self.open.get_mut(&parent)
+        {
             if parent.child == span {
                 parent.child = 0;
                 parent.free_since_ns = ns;

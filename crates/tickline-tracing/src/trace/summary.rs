@@ -68,6 +68,7 @@ impl fmt::Debug for TraceSummary {
 
 impl TraceSummary {
     /// Counts a record, unless it repeats another record, or begins a block.
+    #[inline]
     pub(crate) const fn count(&mut self, kind: Kind) {
         match kind {
             Kind::Begin | Kind::AsyncBegin => self.intervals += 1,

@@ -8,7 +8,7 @@ use std::thread;
 use tracing_core::span::Id;
 
 use super::encoding;
-use super::fields::SpanBytes;
+use super::fields::SpanFields;
 use super::record::{BLOCK, Kind, Record, index};
 use super::recorder::Recorder;
 use super::ring::{ControlWord, Ring};
@@ -34,7 +34,7 @@ struct Entered {
     /// Whether the span's beginning is in the ring.
     is_begun: bool,
     /// The span's fields at the enter.
-    fields: Option<Arc<SpanBytes>>,
+    fields: Option<SpanFields>,
 }
 
 pub(crate) struct ThreadRecorder {
@@ -55,8 +55,8 @@ impl Drop for ThreadRecorder {
 
 /// The bytes of a span's fields.
 #[inline]
-fn bytes_of(fields: Option<&Arc<SpanBytes>>) -> &[u8] {
-    fields.map_or(&[], |fields| fields.bytes())
+fn bytes_of(fields: Option<&SpanFields>) -> &[u8] {
+    fields.map_or(&[], SpanFields::bytes)
 }
 
 thread_local! {
@@ -156,7 +156,7 @@ impl ThreadRecorder {
         recorder: &Recorder,
         span: &Span<'_>,
         ns: u64,
-        fields: Option<Arc<SpanBytes>>,
+        fields: Option<SpanFields>,
     ) {
         if let Some(index) = self.find(span.id) {
             self.entered[index].depth += 1;
@@ -180,14 +180,13 @@ impl ThreadRecorder {
         });
     }
 
-    /// Calls `later` for the fields of the end only if any thread has recorded values of the span's
-    /// fields since the enter.
+    /// `newer` finds the fields if any thread has recorded values since they were as at the enter.
     pub(crate) fn exit(
         &mut self,
         recorder: &Recorder,
         span: &Id,
         ns: u64,
-        later: impl FnOnce() -> Vec<u8>,
+        newer: impl FnOnce(&SpanFields) -> Option<SpanFields>,
     ) {
         let Some(index) = self.find(span) else { return };
         let entered = &mut self.entered[index];
@@ -195,17 +194,14 @@ impl ThreadRecorder {
         if entered.depth > 0 {
             return;
         }
-        let is_old = entered
-            .fields
-            .as_ref()
-            .is_some_and(|fields| fields.is_old());
-        let payload = if is_old { later() } else { Vec::new() };
+        let newest = entered.fields.as_ref().and_then(newer);
+        let payload = newest.as_ref().map_or(&[][..], SpanFields::later);
         // In the file an end belongs to the last beginning. If the thread is still in spans that it
         // entered later, these end here and begin again.
         for later in (index + 1..self.entered.len()).rev() {
             self.end(recorder, later, ns, &[]);
         }
-        self.end(recorder, index, ns, &payload);
+        self.end(recorder, index, ns, payload);
         // `Vec::remove` cost 30 instructions a span more than these swaps, by callgrind.
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
@@ -249,35 +245,53 @@ impl ThreadRecorder {
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
-    /// written. An end without fields always has room, because `has_room` has kept the words free
-    /// since the span began. That of a request's span has none, because the span may end on another
-    /// thread; the recorder then keeps it ([`Recorder::keep_end`]).
-    #[inline]
+    /// written.
+    // Inlined, because the caller knows the kind of the record. As a function it copies the record,
+    // and waits for the parts of the copy.
+    #[inline(always)]
     fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
+        let words = record.words();
+        let has_room =
+            recorder.settings.when_full == WhenFull::Overwrite || self.has_room(recorder, words);
+        if recorder.has_ended() || !has_room {
+            return self.write_without_room(recorder, record);
+        }
+        self.push(recorder, record);
+        true
+    }
+
+    #[inline(always)]
+    fn push(&mut self, recorder: &Recorder, record: &Record<'_>) {
+        if record.words() > self.ring.left() {
+            self.begin_block(recorder, record.ns);
+        }
+        self.ring.push(record);
+    }
+
+    /// Writes an end if there is no room for other records. An end without fields always has room,
+    /// because `has_room` has kept the words free since the span began. That of a request's span has
+    /// none, because the span may end on another thread; the recorder then keeps it
+    /// ([`Recorder::keep_end`]).
+    #[cold]
+    fn write_without_room(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
         if recorder.has_ended() {
             self.ring.count_dropped();
             return false;
         }
-        let mut record = *record;
-        if recorder.settings.when_full != WhenFull::Overwrite
-            && !self.has_room(recorder, record.words())
-        {
-            if record.kind == Kind::End {
-                record.payload = &[];
-            } else if record.kind == Kind::AsyncEnd
-                && recorder.keep_end(self.ring.get(ControlWord::Number), &record)
-            {
-                return true;
-            } else {
-                self.ring.count_dropped();
-                return false;
-            }
+        if record.kind == Kind::End {
+            let record = Record {
+                payload: &[],
+                ..*record
+            };
+            self.push(recorder, &record);
+            return true;
         }
-        if record.words() > self.ring.left() {
-            self.begin_block(recorder, record.ns);
+        let thread = self.ring.get(ControlWord::Number);
+        if record.kind == Kind::AsyncEnd && recorder.keep_end(thread, record) {
+            return true;
         }
-        self.ring.push(&record);
-        true
+        self.ring.count_dropped();
+        false
     }
 
     #[cold]
@@ -324,9 +338,15 @@ impl ThreadRecorder {
     #[inline]
     fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
-        while self.ring.write_position() + words + kept > self.ring.taken() + self.ring.capacity() {
+        self.ring.has_room(words + kept) || self.wait_for_room(recorder, words + kept)
+    }
+
+    /// Waits until the ring has room for `words` words, if the settings say so.
+    #[cold]
+    fn wait_for_room(&self, recorder: &Recorder, words: u64) -> bool {
+        while !self.ring.has_room(words) {
             let may_wait = recorder.settings.when_full == WhenFull::Wait && !recorder.is_in_child();
-            if !may_wait || recorder.has_ended() || words + kept > self.ring.capacity() {
+            if !may_wait || recorder.has_ended() || words > self.ring.capacity() {
                 return false;
             }
             recorder.wake_reader();
@@ -413,7 +433,7 @@ mod tests {
         let reader = Woken::new();
         reader.write(BLOCK / 2);
         for ring in reader.recorder.rings().unwrap() {
-            ring.take(&mut Vec::new());
+            ring.take(ring.end(), &mut Vec::new());
         }
         reader.write(BLOCK);
         assert!(!reader.is_woken_soon());

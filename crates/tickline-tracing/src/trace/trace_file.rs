@@ -64,7 +64,7 @@ pub(crate) struct TraceFile<W: Write> {
 
 enum TraceText<W: Write> {
     Json(json::Trace<W>),
-    Perfetto(perfetto::Trace<W>),
+    Perfetto(Box<perfetto::Trace<W>>),
 }
 
 impl<W: Write> TraceFile<W> {
@@ -82,7 +82,7 @@ impl<W: Write> TraceFile<W> {
                 let is_compressed = style.is_compressed;
                 let trace =
                     perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
-                TraceText::Perfetto(trace?)
+                TraceText::Perfetto(Box::new(trace?))
             }
         };
         Ok(Self {
@@ -103,6 +103,7 @@ impl<W: Write> TraceFile<W> {
     /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     /// Returns false for the end of a span that must wait for another record: see
     /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
+    #[inline]
     pub(crate) fn write(
         &mut self,
         thread: u64,

@@ -10,9 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tickline::background::BackgroundThread;
 
-/// As of a thread of std. The output of a trace is code of the program, and may need it.
-const STACK_BYTES: usize = 2 << 20;
-
 /// A thread, and the result of its work.
 #[derive(Debug)]
 pub(crate) struct WriterThread<T> {
@@ -32,7 +29,7 @@ impl<T: Send + 'static> WriterThread<T> {
             let result = work();
             *result_inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         };
-        let thread = BackgroundThread::start_with_stack(name, STACK_BYTES, work);
+        let thread = BackgroundThread::start(name, work);
         let thread = thread.map_err(|error| {
             let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
             let kind = os.map_or(io::ErrorKind::Other, io::Error::kind);

@@ -160,6 +160,45 @@ fn spans_that_overlap_in_a_request_keep_their_length_and_fields() {
     assert_eq!(spans, expected);
 }
 
+/// The type, name, time and fields of all events in a trace of one layer.
+fn events_with(tracks: Tracks, change: fn(SpanTimingLayer) -> SpanTimingLayer) -> Vec<Value> {
+    let (hand, path) = (
+        Hand::default(),
+        NamedTempFile::new().unwrap().into_temp_path(),
+    );
+    let builder = Chrome::builder().tracks(tracks).with_fields();
+    let (chrome, guard) = builder.create(&path).unwrap();
+    let _active = hand.0.activate();
+    with(change(SpanTimingLayer::new().with_sink(chrome)), || {
+        let span = info_span!("outer", field = 7, late = tracing::field::Empty);
+        hand.advance_ns(1_000);
+        span.in_scope(|| {
+            hand.advance_ns(2_000);
+            span.record("late", 8);
+            info_span!("inner").in_scope(|| hand.advance_ns(3_000));
+        });
+        hand.advance_ns(4_000);
+    });
+    guard.finish().unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let shown = |event: &Value| json!([event["ph"], event["name"], event["ts"], event["args"]]);
+    events.iter().map(shown).collect()
+}
+
+#[test]
+fn a_trace_is_the_same_if_the_times_are_for_sinks_only() {
+    for tracks in [
+        Tracks::Threads,
+        Tracks::Requests,
+        Tracks::ThreadsAndRequests,
+    ] {
+        assert_eq!(
+            events_with(tracks, |layer| layer),
+            events_with(tracks, SpanTimingLayer::for_sinks_only)
+        );
+    }
+}
+
 #[test]
 fn busy_intervals_are_exact() {
     let text = "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}\\";

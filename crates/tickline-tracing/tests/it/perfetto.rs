@@ -210,6 +210,20 @@ fn numbers_with_the_prefix_are_counters() {
     assert_eq!((summary.events, &instants[..]), (2, &["balanced"][..]));
 }
 
+/// The names of a callsite come with its first event that is shown.
+#[test]
+fn an_event_has_its_names_after_events_with_counters_alone() {
+    let (_, view) = traced(Chrome::builder(), |_| {
+        for other in [None, Some(7)] {
+            info!(counter.queue = 3, other);
+        }
+    });
+    let [event] = &view.instants[..] else {
+        panic!("{:?}", view.instants);
+    };
+    assert!(event.name.starts_with("event "), "{}", event.name);
+}
+
 #[test]
 fn a_span_that_follows_from_another_is_connected_with_it() {
     let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {
@@ -455,9 +469,12 @@ fn a_request_s_end_without_room_in_the_ring_is_not_lost() {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
         inner.record("late", "x".repeat(12_000));
-        // The writer may take some of them, until it waits for the pipe.
-        for _ in 0..200 {
-            info!(text = "x".repeat(3_000));
+        // The writer takes some of them, until it waits for the pipe. The last ones fill the ring.
+        for _ in 0..4 {
+            for _ in 0..200 {
+                info!(text = "x".repeat(3_000));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(250));
         }
         hand.advance_ns(100);
         drop(inner);

@@ -43,6 +43,36 @@ fn busy_and_idle_are_exact() {
     assert_eq!((ns, times.enters()), ([670, 29], 2));
 }
 
+/// Sends whether the extensions of a closed span have its times.
+struct Finds(Sender<bool>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Finds {
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let span = ctx.span(&id).unwrap();
+        self.0.send(SpanTimes::of(&span).is_some()).unwrap();
+    }
+}
+
+#[test]
+fn times_for_sinks_only_are_exact_and_not_in_the_extensions() {
+    let (hand, closed) = (Hand::default(), Closed::default());
+    let (sender, found) = mpsc::channel();
+    let layer = SpanTimingLayer::new().with_sink(closed.sink());
+    let subscriber = registry().with(layer.for_sinks_only()).with(Finds(sender));
+    let _active = hand.0.activate();
+    tracing::subscriber::with_default(subscriber, || {
+        let span = info_span!("work");
+        span.in_scope(|| hand.advance_ns(70));
+        hand.advance_ns(5);
+    });
+    let times = closed.one("work");
+    assert_eq!(
+        [times.busy(), times.total()].map(|time| time.as_nanos()),
+        [70, 75]
+    );
+    assert_eq!(found.try_iter().collect::<Vec<_>>(), [false]);
+}
+
 #[test]
 fn a_span_has_its_creation_and_end_in_both_timescales() {
     let (times, _) = lived(|hand| {

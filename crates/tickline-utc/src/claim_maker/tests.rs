@@ -1,7 +1,7 @@
 //! What claims follow from the answers of sources.
 
 use proptest::prelude::*;
-use tickline_core::gate::Clocksource;
+use tickline_core::clocksource::Clocksource;
 
 use super::*;
 use crate::UtcReading;

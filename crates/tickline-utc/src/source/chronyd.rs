@@ -30,7 +30,7 @@ const PLACES: u32 = 22;
 /// The reference of a chronyd or ntpd that follows its own clock (chrony.conf(5), `local`).
 pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
-/// The reply of a daemon at this port of this machine, if it has exactly so many bytes.
+/// Asks the daemon at `port` of this machine. `None` unless the reply has exactly `BYTES` bytes.
 pub fn ask_daemon<const BYTES: usize>(
     port: u16,
     request: &[u8],

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use tickline_core::reference::steering_from_timex_ppb;
+use tickline_core::reference::{frequency_from_timex_ppb, steering_from_timex_ppb};
 
 use crate::sys::KernelClock;
 
@@ -26,8 +26,7 @@ pub(crate) fn kernel_clock() -> Option<KernelClock> {
     reason = "long has 32 bits on some targets"
 )]
 fn converted(timex: &libc::timex, state: i32) -> KernelClock {
-    // `freq` is in ppm with 16 binary places (adjtimex(2)).
-    let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
+    let frequency_ppb = frequency_from_timex_ppb(timex.freq.into());
     let offset_unit_ns = if timex.status & libc::STA_NANO == 0 {
         1_000
     } else {

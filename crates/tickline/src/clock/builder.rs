@@ -9,8 +9,8 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::options::{Driver, LinePerCpu, Probes, Settings};
 use crate::per_cpu;
+use crate::settings::{Driver, LinePerCpu, Probes, Settings};
 
 /// The shortest and the longest time between two stores of the coarse time. A sleeping thread can
 /// hardly wake more often than every 100 us.
@@ -91,7 +91,7 @@ impl ClockBuilder {
     }
 
     /// Sets what decides whether readings may use the counter: the kernel, a comparison of the
-    /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what
+    /// counters, or both. [`Trust::Auto`] by default. `tickline_core::gate` has a table of what
     /// is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.settings.trust = trust;

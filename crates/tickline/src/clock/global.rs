@@ -16,7 +16,7 @@ use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Driver, Settings};
+use crate::settings::{Driver, Settings};
 use crate::sys::{self, Releases};
 use crate::thread::ClockThread;
 
@@ -127,7 +127,7 @@ fn try_global_thread() -> Option<Held> {
     let reset = |slot: &mut Option<GlobalThread>| {
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         unsafe { core::ptr::write(slot, None) };
-        GLOBAL.detach_thread();
+        GLOBAL.registration.unregister();
     };
     let slot = GLOBAL_THREAD.try_lock(sys::lock_token(), reset)?;
     Some(Held {

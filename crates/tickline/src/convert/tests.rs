@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use super::*;
 use crate::Clock;
-use crate::options::Driver;
+use crate::settings::Driver;
 
 /// A clock with a line, and a clock without.
 fn clocks() -> [Clock; 2] {

@@ -1,15 +1,14 @@
-//! The environment variable when a clock starts. `options.rs` has the type, and imports nothing that
-//! reads the variable.
+//! The environment variable when a clock starts: the global clock may have to judge again.
 
 use super::GLOBAL;
-use crate::options::{EnvironmentSwitch, Probes};
-use crate::trust::facts;
+use crate::environment::{EnvironmentSwitch, environment_switch, read_environment};
+use crate::settings::Probes;
 
 /// Reads the environment variable before a clock starts, unless a reading has. A reading of the
 /// global clock that could not read the variable took it for unset. If the variable is `off`, that
 /// clock therefore judges again. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) {
-    if facts::read_environment(probes) {
+    if read_environment(probes) {
         GLOBAL.request_judgement();
     }
 }
@@ -28,6 +27,6 @@ impl EnvironmentSwitch {
     #[must_use]
     pub fn at_start(probes: Probes) -> Self {
         learn_environment(probes);
-        facts::environment_switch(probes)
+        environment_switch(probes)
     }
 }

@@ -12,14 +12,15 @@
 
 use core::sync::atomic::Ordering;
 
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{Step, Ticket};
 use tickline_core::gate::keeper::{Judgement, LineKind, Stage};
-use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
+use tickline_core::gate::{Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::reference::Reference;
 
 use super::Engine;
-use crate::options::Probes;
+use crate::settings::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
@@ -32,7 +33,7 @@ const COST_RETRY_NS: i64 = 5_000_000_000;
 
 /// What a judgement has found. A line stays in use until a judgement finds something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Conclusion {
+struct Judged {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
     /// Why Unix time comes from the OS clock.
@@ -113,7 +114,7 @@ impl Engine {
         if !self.collect(&mut ticket) {
             return Step::Rest(None);
         }
-        let found = self.conclude(ticket.facts());
+        let found = self.judge_and_record(ticket.facts());
         self.settle(ticket, found)
     }
 
@@ -132,12 +133,12 @@ impl Engine {
         let Some(mut ticket) = self.clock.ask_review(sys::lock_token()) else {
             return false;
         };
-        let present = self.present_conclusion(ticket.facts());
+        let last = self.last_judged(ticket.facts());
         if facts::are_current(ticket.facts()) || !self.collect(&mut ticket) {
             return false;
         }
-        let found = self.conclude(ticket.facts());
-        if Some(found) == present {
+        let found = self.judge_and_record(ticket.facts());
+        if Some(found) == last {
             return false;
         }
         _ = self.settle(ticket, found);
@@ -145,8 +146,8 @@ impl Engine {
     }
 
     /// What the last judgement found by `facts`, if the gates are open.
-    fn present_conclusion(&self, facts: &Facts) -> Option<Conclusion> {
-        (self.clock.keeper.stage() == Stage::Open).then(|| Conclusion {
+    fn last_judged(&self, facts: &Facts) -> Option<Judged> {
+        (self.clock.keeper.stage() == Stage::Open).then(|| Judged {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: facts.clocksource,
@@ -154,24 +155,24 @@ impl Engine {
     }
 
     /// Judges the gates by these facts, and records the verdicts.
-    fn conclude(&self, facts: &Facts) -> Conclusion {
+    fn judge_and_record(&self, facts: &Facts) -> Judged {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts
             .iter()
             .for_each(|verdict| self.record_verdict(*verdict));
-        Conclusion {
+        Judged {
             closed_by: first_closed(verdicts),
-            unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
+            unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by(),
             clocksource: facts.clocksource,
         }
     }
 
-    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Conclusion) -> Step<'a> {
+    fn settle<'a>(&self, mut ticket: Ticket<'a>, found: Judged) -> Step<'a> {
         let judgement = self.judgement(found, ticket.facts());
         ticket.settle(judgement, COUNTER.as_ref(), &self.probed_os_clock())
     }
 
-    fn judgement(&self, found: Conclusion, facts: &Facts) -> Judgement {
+    fn judgement(&self, found: Judged, facts: &Facts) -> Judgement {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
@@ -199,8 +200,8 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn record_verdict(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
-        let code = match verdict.warning {
-            None => code(verdict.closed_by),
+        let code = match verdict.warning() {
+            None => code(verdict.closed_by()),
             warning => code(warning) | WARNING,
         };
         // ORDERING: Relaxed, a single value. The keeper's word, which the judge exchanges
@@ -220,7 +221,7 @@ impl Engine {
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {
-        self.recorded_verdict(gate).closed_by
+        self.recorded_verdict(gate).closed_by()
     }
 
     /// Whether Unix time comes from the OS clock, by the last judgement.

@@ -17,9 +17,9 @@ use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
 use super::{Engine, to_unsigned};
 use crate::instant::Instant;
-use crate::options::Driver;
 use crate::per_cpu::CpuLines;
 use crate::reading::{Reading, saturating_unsigned};
+use crate::settings::Driver;
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;

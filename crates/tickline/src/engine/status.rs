@@ -9,6 +9,7 @@ use tickline_core::state::Phase;
 
 use super::Engine;
 use super::gates::each_gate;
+use crate::environment::environment_switch;
 use crate::per_cpu::CpuLines;
 use crate::status::{ClockState, EventCounts, Status};
 use crate::sys::COUNTER;
@@ -33,12 +34,13 @@ impl Engine {
         let cpu_lines = self.cpu_lines();
         let figures = self.figures();
         let has_figures = figures.frequency_hz.is_some();
+        let (state, verdicts) = self.state_and_verdicts();
         Status {
-            state: self.state(),
+            state,
             is_judged: self.is_judged(),
-            verdicts: self.verdicts(),
+            verdicts,
             driver: self.driver(),
-            environment: facts::environment_switch(self.probes()),
+            environment: environment_switch(self.probes()),
             is_virtual: facts::is_virtual(),
             comparison: compare::result_or_pending(),
             frequency_hz: figures.frequency_hz,
@@ -57,57 +59,49 @@ impl Engine {
         }
     }
 
-    /// The last verdicts.
-    pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
+    /// The clock that a reading would come from now, and why.
+    pub(crate) fn state(&self) -> ClockState {
+        self.state_and_verdicts().0
+    }
+
+    /// The state, and the verdicts that it follows from: both are judged once, so they never
+    /// contradict each other.
+    fn state_and_verdicts(&self) -> (ClockState, [Verdict; Gate::ALL.len()]) {
         if let Some(backend) = &self.backend {
-            // The backend has judged the counter, if it reads one.
             let state = backend.state();
-            return each_gate(|gate| match state {
-                ClockState::Fallback(reason) if gate == reason.gate() => {
-                    Verdict::new(gate, Some(reason))
-                }
-                _ => Verdict::new(gate, None),
-            });
+            return (state, verdicts_of_backend(state));
         }
-        let state = self.clock.shared.cell.load();
+        let common = self.clock.shared.cell.load();
+        let has_cpu_line = self.cpu_lines().is_some_and(CpuLines::is_published);
         // A barred clock has no line, and none is expected.
-        let has_line = state.is_barred()
-            || state.phase() != Phase::NoLine
-            || self.cpu_lines().is_some_and(CpuLines::is_published);
-        each_gate(|gate| match gate {
+        let has_line = common.is_barred() || common.phase() != Phase::NoLine || has_cpu_line;
+        let verdicts = each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::new(gate, Some(Reason::DisabledByProgram)),
             Gate::Calibration if !has_line && self.has_stopped_driver() => {
                 Verdict::new(gate, Some(Reason::DriverStopped))
             }
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded_verdict(gate),
-        })
+        });
+        let is_fast = COUNTER.is_some() && (common.is_published() || has_cpu_line);
+        let state = if !HAS_CLOCK {
+            ClockState::Unavailable
+        } else if let Some(reason) = first_closed(verdicts) {
+            ClockState::Fallback(reason)
+        } else if !is_fast {
+            ClockState::Calibrating
+        } else if self.is_disrupted() {
+            ClockState::Disrupted
+        } else {
+            ClockState::Fast
+        };
+        (state, verdicts)
     }
 
     /// The last figures of the control loop for the line that serves this CPU.
     fn figures(&self) -> Figures {
         let clock = self.cpu_lines().and_then(CpuLines::clock_here);
         clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
-    }
-
-    /// The clock that a reading would come from now, and why.
-    pub(crate) fn state(&self) -> ClockState {
-        if !HAS_CLOCK {
-            return ClockState::Unavailable;
-        }
-        if let Some(backend) = &self.backend {
-            return backend.state();
-        }
-        if let Some(reason) = first_closed(self.verdicts()) {
-            return ClockState::Fallback(reason);
-        }
-        let is_published = self.clock.shared.cell.load().is_published()
-            || self.cpu_lines().is_some_and(CpuLines::is_published);
-        match COUNTER.is_some() && is_published {
-            true if self.is_disrupted() => ClockState::Disrupted,
-            true => ClockState::Fast,
-            false => ClockState::Calibrating,
-        }
     }
 
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The
@@ -128,4 +122,12 @@ impl Engine {
             .max(before_ns.saturating_sub(latest_ns));
         missed_ns > DISRUPTED_OFFSET_NS
     }
+}
+
+/// The verdicts of a backend in this state: it has judged the counter, if it reads one.
+fn verdicts_of_backend(state: ClockState) -> [Verdict; Gate::ALL.len()] {
+    each_gate(|gate| match state {
+        ClockState::Fallback(reason) if gate == reason.gate() => Verdict::new(gate, Some(reason)),
+        _ => Verdict::new(gate, None),
+    })
 }

@@ -8,11 +8,11 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
         let engine = Engine::new(Driver::Reader);
         let start_ns = engine.now_ordered_ns();
         std::thread::scope(|scope| {
-            scope.spawn(|| engine.attach_thread(1));
+            scope.spawn(|| engine.registration.register(1, engine.now_ordered_ns()));
             while !engine.has_thread() {
                 std::thread::yield_now();
             }
-            engine.store_recent(0);
+            engine.registration.store_recent(0);
             assert!(engine.recent_ns() >= start_ns);
         });
     }
@@ -21,7 +21,7 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
 #[test]
 fn readers_run_no_iteration_beside_a_thread() {
     let engine = Engine::new(Driver::Reader);
-    engine.attach_thread(1);
+    engine.registration.register(1, engine.now_ordered_ns());
     (0..100).for_each(|_| _ = engine.now_ns());
     assert!(COUNTER.is_none() || !engine.is_judged());
 }

@@ -65,7 +65,7 @@ impl CpuCalibrations {
                 record
                     .calibrated_since_ns
                     .store(OsClock.monotonic_ns(), Ordering::Relaxed);
-                Box::new(CpuControl::new(*config))
+                Box::new(CpuControl::new())
             });
             if control.is_ready(OsClock.monotonic_ns()) {
                 match calibrate(control, cpu, cpu_lines, config, sleep) {

@@ -13,7 +13,7 @@ use tickline_core::try_lock::LockToken;
 use super::calibrations::CpuCalibrations;
 use super::*;
 use crate::engine::Engine;
-use crate::options::{Driver, Settings};
+use crate::settings::{Driver, Settings};
 use crate::sys::{CpuMask, StoppableSleep};
 use crate::thread::ClockThread;
 
@@ -265,7 +265,7 @@ fn a_counter_tells_4096_cpu_ids_apart_and_no_more() {
 
 #[test]
 fn auto_follows_the_comparison_and_the_builder_overrules_it() {
-    use tickline_core::gate::CounterDifference;
+    use tickline_core::comparison::CounterDifference;
     let unsynchronised = CounterComparison::Unsynchronised {
         cpu: 0,
         other_cpu: 1,

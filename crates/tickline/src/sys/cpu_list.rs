@@ -27,26 +27,33 @@ fn number(digits: &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-#[test]
-fn lists_of_cpus() {
-    for (text, expected) in [
-        ("0", &[0..=0][..]),
-        ("0-3,8,10-11\n", &[0..=3, 8..=8, 10..=11]),
-        ("8-11,0-3", &[8..=11, 0..=3]),
-        ("0-0,4095", &[0..=0, 4_095..=4_095]),
-    ] {
-        assert_eq!(
-            ranges(text.as_bytes()).as_deref(),
-            Some(expected),
-            "{text:?}"
-        );
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_gives_its_ranges_in_their_order() {
+        for (text, expected) in [
+            ("0", &[0..=0][..]),
+            ("0-3,8,10-11\n", &[0..=3, 8..=8, 10..=11]),
+            ("8-11,0-3", &[8..=11, 0..=3]),
+            ("0-0,4095", &[0..=0, 4_095..=4_095]),
+        ] {
+            let found = ranges(text.as_bytes());
+            assert_eq!(found.as_deref(), Some(expected), "{text:?}");
+        }
     }
-    for text in [
-        "", "\n", "-", "0-", "-3", "3-0", "0-1-2", "0,,2", "0,", "0 1", "+1", "0x3", "0\n\n", "x,7",
-    ] {
-        assert_eq!(ranges(text.as_bytes()), None, "{text:?}");
-    }
-    for text in [&b"99999999999999999999"[..], b"\xff"] {
-        assert_eq!(ranges(text), None, "{text:?}");
+
+    #[test]
+    fn any_other_text_gives_no_ranges() {
+        for text in [
+            "", "\n", "-", "0-", "-3", "3-0", "0-1-2", "0,,2", "0,", "0 1", "+1", "0x3", "0\n\n",
+            "x,7",
+        ] {
+            assert_eq!(ranges(text.as_bytes()), None, "{text:?}");
+        }
+        for text in [&b"99999999999999999999"[..], b"\xff"] {
+            assert_eq!(ranges(text), None, "{text:?}");
+        }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use tickline_core::gate::Clocksource;
+use tickline_core::clocksource::Clocksource;
 use tickline_core::try_lock::LockToken;
 
 use super::{STACK_BYTES, WakeCause};
-use crate::options::{EnvironmentSwitch, Probes};
+use crate::settings::Probes;
 
 #[cfg(all(windows, not(miri)))]
 mod windows;
@@ -240,17 +240,24 @@ pub(crate) fn is_accepted() -> Option<bool> {
     None
 }
 
-/// The variable's value at the first reading; `None` on Unix.
+/// What `convert` makes of the value that the variable `name` has now, or of `None` if it is not
+/// set. Returns `None` on Unix.
 ///
 /// On Unix a reading does not read the variable, because it may be in a signal handler: std's lock
 /// could block the handler, and `getenv` takes no lock. The reading does not need the variable
 /// there, because readings use the counter only on Linux and Windows.
-pub(crate) fn environment_at_start(_: Probes) -> Option<EnvironmentSwitch> {
+pub(crate) fn variable_at_start<T>(
+    name: &str,
+    _: Probes,
+    convert: impl FnOnce(Option<&[u8]>) -> T,
+) -> Option<T> {
     if cfg!(unix) {
-        None
-    } else {
-        Some(EnvironmentSwitch::through_std())
+        return None;
     }
+    let value = std::env::var_os(name);
+    Some(convert(
+        value.as_deref().map(std::ffi::OsStr::as_encoded_bytes),
+    ))
 }
 
 /// The system has no way to deny the counter.

@@ -2,7 +2,7 @@
 
 use tickline_core::reference::Reference;
 
-use crate::options::Probes;
+use crate::settings::Probes;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
@@ -17,15 +17,14 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
-/// The clocks of the OS, as tickline reads them: [`Reference`] has `CLOCK_MONOTONIC`, Unix time,
-/// the kernel's steering and the time in suspends.
+/// The clocks of the OS, as tickline reads them: `CLOCK_MONOTONIC`, Unix time, the kernel's steering
+/// and the time in suspends, by the trait `tickline_core::reference::Reference`.
 ///
 /// On Linux, a process that may not read the counter (`PR_SET_TSC`) reads these clocks by system
 /// call, because the vDSO would read the counter for it. Other processes read them through libc.
 ///
 /// ```
-/// use tickline::OsClock;
-/// use tickline_core::reference::Reference;
+/// use tickline::{OsClock, Reference};
 ///
 /// let start_ns = OsClock.monotonic_ns();
 /// assert!(OsClock.monotonic_ns() >= start_ns);

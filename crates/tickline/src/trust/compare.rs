@@ -11,8 +11,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::resolution_ticks;
-use tickline_core::gate::CounterComparison;
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
 

@@ -10,9 +10,10 @@ use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
-use tickline_core::gate::CounterDifference;
+use tickline_core::comparison::CounterDifference;
+use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::reference::Reference;
+use tickline_core::units::ticks_between;
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, Thread};

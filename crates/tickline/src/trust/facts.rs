@@ -8,13 +8,11 @@ mod cpu;
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 #[path = "facts/cpu_other.rs"]
 mod cpu;
-mod environment;
 
 pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::injected;
 pub(crate) use cpu::is_virtual;
-pub(crate) use environment::{environment_switch, read_environment};
 
 use tickline_core::gate::{self, Facts};
 
@@ -46,10 +44,10 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tickline_core::gate::Clocksource;
+    use tickline_core::clocksource::Clocksource;
 
     use super::*;
-    use crate::options::Probes;
+    use crate::settings::Probes;
 
     #[test]
     fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {

@@ -42,13 +42,13 @@ impl Backend for Own {
     fn reading(&self) -> Reading<Instant> {
         let ns = self.now().as_nanos();
         let [earliest, latest] = [ns - 2, ns + 3].map(Instant::from_nanos);
-        Reading::new(earliest, self.now(), latest)
+        Reading::new(self.now(), earliest..=latest)
     }
 
     fn unix_reading(&self) -> Reading<UnixTime> {
         let ns = self.unix_now().as_nanos();
         let [earliest, latest] = [ns - 20, ns + 30].map(UnixTime::from_nanos);
-        Reading::new(earliest, self.unix_now(), latest).by_counter()
+        Reading::from_counter(self.unix_now(), earliest..=latest)
     }
 
     fn state(&self) -> ClockState {
@@ -143,7 +143,7 @@ fn a_fallback_closes_the_gate_of_its_reason_and_no_other() {
         assert_eq!(status.reason(), Some(reason));
         for verdict in status.verdicts() {
             let expected = (verdict.gate == gate).then_some(reason);
-            assert_eq!(verdict.closed_by, expected, "{reason:?}: {verdict:?}");
+            assert_eq!(verdict.closed_by(), expected, "{reason:?}: {verdict:?}");
         }
     }
     own.set_state(ClockState::Backend);
@@ -168,11 +168,10 @@ impl Backend for Panics {
         UnixTime::UNIX_EPOCH
     }
     fn reading(&self) -> Reading<Instant> {
-        Reading::new(Instant::ZERO, Instant::ZERO, Instant::ZERO)
+        Reading::exact(Instant::ZERO)
     }
     fn unix_reading(&self) -> Reading<UnixTime> {
-        let time = self.unix_now();
-        Reading::new(time, time, time)
+        Reading::exact(self.unix_now())
     }
     fn state(&self) -> ClockState {
         ClockState::Unavailable
@@ -204,4 +203,43 @@ fn a_panic_of_a_backend_ends_the_process() {
     assert!(!output.status.success(), "{text}");
     assert!(!text.contains("the panic was caught"), "{text}");
     assert!(error.contains("a backend's bug"), "{error}");
+}
+
+/// Its counter is switched off and on at each question.
+#[derive(Debug, Default)]
+struct Alternates(AtomicU64);
+
+impl Backend for Alternates {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn unix_now(&self) -> UnixTime {
+        UnixTime::UNIX_EPOCH
+    }
+    fn reading(&self) -> Reading<Instant> {
+        Reading::exact(self.now())
+    }
+    fn unix_reading(&self) -> Reading<UnixTime> {
+        Reading::exact(self.unix_now())
+    }
+    fn state(&self) -> ClockState {
+        if self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+            ClockState::Fallback(Reason::DisabledByProgram)
+        } else {
+            ClockState::Fast
+        }
+    }
+}
+
+#[test]
+fn a_statuss_state_follows_from_its_verdicts() {
+    let clock = Clock::from_backend(Arc::new(Alternates::default()));
+    for _ in 0..4 {
+        let status = clock.status();
+        let by_verdicts = match status.reason() {
+            Some(reason) => ClockState::Fallback(reason),
+            None => ClockState::Fast,
+        };
+        assert_eq!(status.state, by_verdicts);
+    }
 }

@@ -370,7 +370,7 @@ fn the_facts_of_the_processor_are_those_of_the_kernel() {
     clock.maintain();
     let status = clock.status();
     assert_eq!(status.is_virtual, has("hypervisor"));
-    let closed_by = status.verdict(tickline::Gate::Invariant).closed_by;
+    let closed_by = status.verdict(tickline::Gate::Invariant).closed_by();
     let expected = (!has("nonstop_tsc")).then_some(Reason::NotInvariant);
     assert_eq!(closed_by, expected);
 }

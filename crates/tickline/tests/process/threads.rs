@@ -249,7 +249,7 @@ fn the_counters_are_compared_if_the_result_matters() {
         return;
     }
     let closed =
-        [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by);
+        [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by());
     if closed.iter().any(Option::is_some) {
         skip("no counter to compare, or none that is worth it");
         return;

@@ -1,7 +1,7 @@
 //! What rules and texts ask about a document of this machine or of a recorded machine. A missing
 //! fact is unknown.
 
-use tickline_core::gate::Clocksource;
+use tickline_core::clocksource::Clocksource;
 
 use super::Document;
 use crate::cpu_list::{self, ranges};

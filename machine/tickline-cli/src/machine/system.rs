@@ -14,6 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
+use tickline_core::reference::frequency_from_timex_ppb;
 use tickline_page::page_file::namespace_offset_ns;
 
 use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon, page};
@@ -81,8 +82,7 @@ fn ntp_of(state: libc::c_int, timex: &libc::timex) -> Ntp {
         .filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
     Ntp {
         synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        // The kernel's value is in ppm, with 16 binary places.
-        frequency_ppb: i64::from(timex.freq).saturating_mul(1_000) >> 16,
+        frequency_ppb: frequency_from_timex_ppb(timex.freq.into()),
         tick_us: timex.tick.into(),
         offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
         time_constant: Some(timex.constant.into()),

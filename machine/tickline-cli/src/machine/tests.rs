@@ -1,7 +1,7 @@
 //! The facts of this machine, against the kernel's files.
 
 use tickline::{Clock, Driver};
-use tickline_core::gate::CounterDifference;
+use tickline_core::comparison::CounterDifference;
 
 use super::*;
 

@@ -2,7 +2,8 @@
 //! another clocksource, and a counter that has jumped.
 
 use serde::Serialize;
-use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
+use tickline_core::counter::{Counter, HardwareCounter};
+use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
 use super::narrowest;

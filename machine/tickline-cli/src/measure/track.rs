@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickline::{Clock, ClockState, Instant};
-use tickline_core::counter::ticks_between;
+use tickline_core::units::ticks_between;
 
 use super::calls::monotonic_ns;
 use super::narrowest;

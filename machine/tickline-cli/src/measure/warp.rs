@@ -277,7 +277,7 @@ fn rate_hz(counter: HardwareCounter) -> f64 {
 #[cfg(test)]
 mod tests {
     use tickline::for_program::exchange::MIN_ROUND_TRIPS;
-    use tickline_core::gate::CounterDifference;
+    use tickline_core::comparison::CounterDifference;
 
     use super::*;
 

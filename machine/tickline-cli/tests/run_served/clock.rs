@@ -126,7 +126,7 @@ fn denied() {
     let clock = start(Probes::Full);
     assert!(!is_served(&clock));
     let status = clock.status();
-    let closed_by = [Gate::User, Gate::Readable].map(|gate| status.verdict(gate).closed_by);
+    let closed_by = [Gate::User, Gate::Readable].map(|gate| status.verdict(gate).closed_by());
     assert_eq!(closed_by, [None, Some(Reason::Denied)]);
     assert_eq!(status.state, ClockState::Fallback(Reason::Denied));
     assert!(clock.unix_now().as_nanos() > 0);

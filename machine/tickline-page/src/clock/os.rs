@@ -7,13 +7,15 @@ use core::mem::MaybeUninit;
 
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline::Probes;
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::{Clocksource, Reason};
-use tickline_core::reference::{Reference, kernel_rate_ppb, steering_from_timex_ppb};
+use tickline_core::gate::Reason;
+use tickline_core::reference::{
+    Reference, frequency_from_timex_ppb, kernel_rate_ppb, steering_from_timex_ppb,
+};
 
 use crate::lease::ReaderOs;
 use crate::page_file::read;
-use crate::program::CLOCKSOURCE;
 
 /// The counter of this target; an error if there is none, or this process may not read it.
 pub(super) fn admitted_counter() -> Result<HardwareCounter, Reason> {
@@ -124,8 +126,8 @@ impl ReaderOs for PageOs {
 
 /// The resolution of the OS clock, ns, by the kernel's clocksource.
 pub(super) fn os_resolution_ns() -> i64 {
-    let clocksource =
-        read(CLOCKSOURCE, &mut [0; 64]).map_or(Clocksource::Unknown, Clocksource::from_name);
+    let clocksource = read(Clocksource::CURRENT_FILE, &mut [0; 64])
+        .map_or(Clocksource::Unknown, Clocksource::from_name);
     // The counter's own resolution matters only for brackets.
     clocksource
         .resolutions(HardwareCounter::CLOCKSOURCE, 0)
@@ -149,8 +151,7 @@ pub(super) fn whole_rate_ppb() -> Option<i64> {
     reason = "long has 32 bits on some targets"
 )]
 fn rate_ppb(timex: &libc::timex) -> i64 {
-    // `freq` is in ppm with 16 binary places (adjtimex(2)).
-    let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
+    let frequency_ppb = frequency_from_timex_ppb(timex.freq.into());
     let unit_ns = if timex.status & libc::STA_NANO == 0 {
         1_000
     } else {

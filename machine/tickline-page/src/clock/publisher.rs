@@ -7,9 +7,8 @@ use tickline::{Bounds, Clock, ClockState, Probes, Status};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use super::os::{PageOs, admitted_counter, os_resolution_ns, whole_rate_ppb};
-use crate::lease::LeasePhase;
 use crate::lease::{
-    Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
+    Basis, LeaseMemory as _, LeasePhase, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
 };
 use crate::page_file::{LockedPageFile, PageError, PageErrorCause};
 

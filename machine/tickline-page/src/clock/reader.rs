@@ -56,7 +56,7 @@ struct PageReader {
 /// | promise | with a page |
 /// |---|---|
 /// | the bounds contain the OS clock | yes: each reading with bounds reads that clock twice. Readings may be ahead of it by the page's lead, which `tickline serve status` shows |
-/// | a reading waits for no other thread | no: while the server publishes its first line, a reading may wait for up to 1 ms, or until other threads leave it the CPU |
+/// | a reading waits for no other thread | no: while the server publishes its first line, a reading waits for 1 ms at most. With full probes it yields the CPU while it waits, so it also waits until the scheduler resumes it |
 /// | a reading never fails | no: if somebody truncates the page's file, the next reading raises SIGBUS. Only the file's owner can do that, and root: this call refuses a file that other users may write to, or that is too short already |
 /// | a signal handler may read | yes |
 /// | [`Clock::disable`] stops reading the counter | yes: readings then come from the OS clock, in order |
@@ -282,10 +282,9 @@ fn bounded<T: Copy + Ord>(
 ) -> Reading<T> {
     let [earliest, time, latest] =
         [before_ns, ns, after_ns.saturating_add(1)].map(|ns| from_nanos(saturating_unsigned(ns)));
-    let reading = Reading::new(earliest, time, latest);
     match source {
-        PageSource::Line => reading.by_counter(),
-        PageSource::Os => reading,
+        PageSource::Line => Reading::from_counter(time, earliest..=latest),
+        PageSource::Os => Reading::new(time, earliest..=latest),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A line is at or above the *upper* bound of the OS clock until its end. So a reader that read the
 //! OS clock before the lease, and was then delayed, does not return more.
 
-use tickline_core::counter::ticks_between;
+use tickline_core::units::ticks_between;
 
 use super::{LeaseLine, Line, Slope, UNIX_BY_OS, UnixOffset};
 

@@ -7,8 +7,9 @@
 //!
 //! This module does not calibrate (`tickline-core`), lock files, or decide about gates.
 
-use tickline_core::counter::{Counter, ticks_between};
+use tickline_core::counter::Counter;
 use tickline_core::reference::Reference;
+use tickline_core::units::ticks_between;
 
 use super::{
     HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, Slope, SlotNumber,

@@ -1,9 +1,8 @@
 //! Machines, described by their differences from a PC whose kernel keeps time with the TSC.
 
-use crate::gate::{
-    Clocksource, Cost, CounterComparison, CounterDifference, Facts, Gate, Reason, Trust, Verdict,
-    first_closed, judge,
-};
+use crate::clocksource::Clocksource;
+use crate::comparison::{CounterComparison, CounterDifference};
+use crate::gate::{Cost, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 
 pub(super) const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 8 };
 

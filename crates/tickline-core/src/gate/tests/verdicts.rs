@@ -1,7 +1,9 @@
 //! The verdicts on whole machines: who may use the counter, by which trust, and after what.
 
 use super::machines::*;
-use crate::gate::{Clocksource, CounterComparison, Gate, Reason, Trust};
+use crate::clocksource::Clocksource;
+use crate::comparison::CounterComparison;
+use crate::gate::{Gate, Reason, Trust};
 
 /// The kernel keeps time with the counter.
 #[test]
@@ -269,7 +271,7 @@ fn a_reason_names_the_gate_that_it_closes() {
     for (machine, trust) in every_machine_and_trust() {
         for comparison in [CounterComparison::Pending, machine.comparison] {
             for verdict in machine.verdicts(trust, comparison) {
-                let named = verdict.closed_by.map(Reason::gate);
+                let named = verdict.closed_by().map(Reason::gate);
                 if verdict.gate != Gate::UnixCost && named.is_some() {
                     assert_eq!(named, Some(verdict.gate), "{machine:?}");
                 }
@@ -283,7 +285,7 @@ fn a_reason_names_the_gate_that_it_closes() {
 fn no_machine_warns_without_a_cost_that_does() {
     for machine in all() {
         for gate in Gate::ALL {
-            assert_eq!(machine.verdict(*gate).warning, None, "{machine:?}");
+            assert_eq!(machine.verdict(*gate).warning(), None, "{machine:?}");
         }
     }
 }

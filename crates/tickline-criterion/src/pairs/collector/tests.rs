@@ -7,21 +7,18 @@ use criterion::measurement::Measurement;
 use std::time::Duration;
 
 /// A collector of samples by this clock.
-fn collector_by<const N: usize>(
-    time: &CounterTime,
-    interleaving: Option<Interleaving>,
-) -> Collector<N> {
+fn collector_by<const N: usize>(time: &CounterTime, serving: Option<Serving>) -> Collector<N> {
     _ = time.zero();
-    Collector::new(interleaving)
+    Collector::new(serving)
 }
 
 /// A collector of samples by the OS clock, whose ticks are ns, and whose pairs cost nothing.
-fn collector<const N: usize>(interleaving: Option<Interleaving>) -> Collector<N> {
+fn collector<const N: usize>(serving: Option<Serving>) -> Collector<N> {
     let time = CounterTime::builder()
         .quiet()
         .settle(Duration::MAX) // out of range
         .start_or_wall_time();
-    collector_by(&time, interleaving)
+    collector_by(&time, serving)
 }
 
 /// This many groups of a pair of 0 ticks, all at once.
@@ -78,24 +75,31 @@ fn the_groups_of_earlier_samples_are_kept() {
 }
 
 #[test]
-fn a_build_that_serves_takes_the_sample_that_is_requested() {
-    let request = Request {
-        sample: 9,
-        iterations: 100,
-        iterations_per_pair: 5,
-    };
-    let mut collector = collector::<1>(Some(Interleaving::Serves(request)));
-    assert_eq!(collector.begin_sample(100).request, request);
+fn a_visit_has_the_couples_since_the_one_before_and_its_copy() {
+    let mut collector = collector::<2>(None);
+    let mut sample = collector.begin_sample(100);
+    for (copy, groups) in [(1, 3), (0, 2), (1, 4)] {
+        for _ in 0..groups {
+            _ = sample.push([PairReads::default(); 2]);
+        }
+        sample.end_visit(copy);
+    }
+    assert_eq!(sample.progress(), (9, 100));
+    let replicates = collector.collected.replicates(3);
+    let couples: Vec<(usize, usize)> = replicates
+        .iter()
+        .map(|replicate| (replicate.couples().len(), replicate.visits()))
+        .collect();
+    assert_eq!(couples, [(2, 1), (7, 2), (0, 0)]);
 }
 
 #[test]
-fn a_build_that_does_not_serve_numbers_its_samples() {
-    let mut collector = collector::<1>(None);
-    collector.begin_sample(3);
-    let Request {
-        sample, iterations, ..
-    } = collector.begin_sample(7).request;
-    assert_eq!((sample, iterations), (2, 7));
+fn a_build_that_serves_ends_a_sample_after_its_first_slice() {
+    let mut collector = collector::<1>(Some(Serving::new(1.0)));
+    let slice_ticks = collector.monitor.slice_ticks;
+    let mut sample = collector.begin_sample(100);
+    assert!(sample.push(until(1)).is_continue());
+    assert!(sample.push(until(slice_ticks + 1)).is_break());
 }
 
 #[test]

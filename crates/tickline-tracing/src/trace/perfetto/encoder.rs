@@ -2,29 +2,24 @@
 
 use core::mem;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use super::clocks::ClockReadings;
-use super::names::{Callsite, FieldNumbers, Seen, push_name};
+use super::names::{Callsite, FieldNumbers, Role, Seen, push_name};
 use super::proto::{
-    Begun, Bytes, annotation, clocks as clock, defaults, event, interned, packet, trace, track,
+    Begun, Bytes, EventHead, SequenceHead, annotation, clocks as clock, defaults, event, interned,
+    packet, trace, track,
 };
+use super::values::{nearest, push_annotation, push_event_name};
 use crate::trace::cpu_times::{CPU_TIME, CpuTime};
-use crate::trace::encoding::{CUT_MARK, Field, FieldName, Fields, Value, counter};
+use crate::trace::encoding::{Field, FieldName, Fields, Value, counter};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::{Kind, Record};
 use crate::trace::span_tracks::{Attempt, SpanTracks};
 
-/// The name of the events of the module `utc`, and the fields with the bounds of UTC.
-const UTC_SNAPSHOT: &str = "clock snapshot";
+/// The fields with the bounds of UTC.
 const UTC_LEAST: &str = "utc_minus_monotonic_least_ns";
 const UTC_MOST: &str = "utc_minus_monotonic_most_ns";
-
-/// The field whose value is the name of an event.
-const MESSAGE: &str = "message";
 
 /// The sequence of the threads' CPU times. They are read after the records were taken, so in the
 /// sequence of a thread they would be ahead of its next records. No thread has this number.
@@ -41,11 +36,15 @@ pub(super) struct Encoder {
     process: u32,
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
-    /// By the number of the thread; 0 for requests and the process, [`OF_CPU_TIMES`].
-    sequences: HashMap<u64, Sequence, KeyedState>,
-    /// By address.
-    callsites: HashMap<usize, Rc<Callsite>, KeyedState>,
-    names: FieldNumbers,
+    sequences: Vec<Sequence>,
+    /// The indices of the sequences, by the number of the thread; 0 for requests and the process,
+    /// [`OF_CPU_TIMES`].
+    indices: HashMap<u64, usize, KeyedState>,
+    /// The thread and the index of the sequence that was asked for last.
+    last: (u64, usize),
+    pub(super) names: FieldNumbers,
+    /// The number of values so far that were cut.
+    pub(super) cut_values: u64,
     /// The numbers of counters' tracks, by name.
     counters: HashMap<Box<str>, u64>,
     /// The numbers of the tracks of the threads' CPU times, by the number of the thread.
@@ -65,13 +64,33 @@ enum TrackKind {
 
 /// A thread's packets, or those of requests.
 struct Sequence {
-    id: u64,
+    head: SequenceHead,
     /// The time of the last packet.
     last_ns: u64,
     /// The callsites and the names of fields that the sequence has.
     callsites: Seen,
     names: Seen,
 }
+
+impl Sequence {
+    /// Begins a packet with an event. Returns the packet and the event.
+    #[inline]
+    fn begin_event(&mut self, bytes: &mut Bytes, ns: u64, event: &EventHead) -> [Begun; 2] {
+        match ns.checked_sub(self.last_ns) {
+            Some(since_ns) => {
+                self.last_ns = ns;
+                bytes.begin_event(since_ns, &self.head, event)
+            }
+            None => bytes.begin_earlier_event(ns, &self.head, event),
+        }
+    }
+}
+
+// The heads of events without a callsite.
+const BEGIN: EventHead = EventHead::of_type(event::SLICE_BEGIN);
+const END: EventHead = EventHead::of_type(event::SLICE_END);
+const INSTANT: EventHead = EventHead::of_type(event::INSTANT);
+const COUNTER: EventHead = EventHead::of_type(event::COUNTER);
 
 /// An event of a sequence.
 struct TrackEvent<'a> {
@@ -84,14 +103,37 @@ struct TrackEvent<'a> {
 }
 
 impl<'a> TrackEvent<'a> {
-    /// The name of a field, and its number if it is one of the callsite's. A file may lack the name.
-    fn name(&self, field: &Field<'a>) -> (&'a str, Option<u64>) {
+    /// An end has the name of its beginning.
+    #[inline]
+    fn head(&self) -> &'a EventHead {
+        match (self.kind, self.callsite) {
+            (event::SLICE_END, _) => &END,
+            (event::SLICE_BEGIN, None) => &BEGIN,
+            (event::SLICE_BEGIN, Some(callsite)) => &callsite.begin,
+            (_, None) => &INSTANT,
+            (_, Some(callsite)) => &callsite.instant,
+        }
+    }
+
+    /// Whether the callsite's names are among these.
+    #[inline]
+    fn has_names(&self, seen: &Seen) -> bool {
+        let has = |callsite: &Callsite| seen.has(callsite.number());
+        self.kind == event::SLICE_END || self.callsite.is_none_or(has)
+    }
+
+    /// The name of a field, its number if it is one of the callsite's, and its role in an event of
+    /// `tracing`. A file may lack the name.
+    #[inline]
+    fn name(&self, field: &Field<'a>) -> (&'a str, Option<u64>, Role) {
         match field.name {
-            FieldName::Text(name) => (name, None),
+            FieldName::Text(name) => (name, None, Role::of(name)),
             FieldName::Index(index) => self
                 .callsite
                 .and_then(|callsite| callsite.fields.get(usize::from(index)))
-                .map_or(("?", None), |field| (&field.name, Some(field.number))),
+                .map_or(("?", None, Role::Argument), |field| {
+                    (&field.name, Some(field.number), field.role)
+                }),
         }
     }
 }
@@ -103,9 +145,11 @@ impl Encoder {
             bytes: Bytes::default(),
             process,
             salt: hasher.hash_one((process, name, &readings.0)) % (1 << 16),
-            sequences: HashMap::default(),
-            callsites: HashMap::default(),
+            sequences: Vec::new(),
+            indices: HashMap::default(),
+            last: (0, 0),
             names: FieldNumbers::default(),
+            cut_values: 0,
             counters: HashMap::new(),
             cpu_times: HashMap::default(),
             tracks: SpanTracks::default(),
@@ -132,15 +176,25 @@ impl Encoder {
         (number << 2 | kind as u64) << 16 | self.salt | u64::from(number == 0)
     }
 
-    /// Adds the sequence of this thread, if it is new: its clock and its default track.
-    fn sequence(&mut self, thread: u64) {
-        let id = self.sequences.len() as u64 + 1;
+    /// The index of this thread's sequence. Most records are of the same thread as the one before.
+    #[inline]
+    fn sequence(&mut self, thread: u64) -> usize {
+        if self.last.0 != thread || self.sequences.is_empty() {
+            let index = self.indices.get(&thread).copied();
+            self.last = (thread, index.unwrap_or_else(|| self.add_sequence(thread)));
+        }
+        self.last.1
+    }
+
+    /// Adds the sequence of this thread: its clock and its default track. Returns its index.
+    #[cold]
+    fn add_sequence(&mut self, thread: u64) -> usize {
+        let index = self.sequences.len();
+        let id = index as u64 + 1;
         let default_track = self.track(TrackKind::Thread, id);
-        let Entry::Vacant(entry) = self.sequences.entry(thread) else {
-            return;
-        };
-        entry.insert(Sequence {
-            id,
+        self.indices.insert(thread, index);
+        self.sequences.push(Sequence {
+            head: SequenceHead::new(id),
             last_ns: FIRST_NS,
             callsites: Seen::default(),
             names: Seen::default(),
@@ -170,11 +224,11 @@ impl Encoder {
         }
         bytes.end(snapshot);
         bytes.end(packet);
+        index
     }
 
     pub(super) fn name_thread(&mut self, thread: u64, name: &str) {
-        self.sequence(thread);
-        let id = self.sequences[&thread].id;
+        let id = self.sequence(thread) as u64 + 1;
         let uuid = self.track(TrackKind::Thread, id);
         let bytes = &mut self.bytes;
         let packet = bytes.begin(trace::PACKET);
@@ -193,11 +247,7 @@ impl Encoder {
     /// Adds a track below another: for a counter, if it has a `unit`.
     fn add_track(&mut self, uuid: u64, above: u64, name: &str, unit: Option<u64>) {
         let bytes = &mut self.bytes;
-        let packet = bytes.begin(trace::PACKET);
-        bytes.number(packet::SEQUENCE_ID, 1);
-        let descriptor = bytes.begin(packet::TRACK_DESCRIPTOR);
-        bytes.number(track::UUID, uuid);
-        bytes.number(track::PARENT_UUID, above);
+        let [packet, descriptor] = bytes.begin_track(uuid, above);
         bytes.text(track::NAME, &[name]);
         if let Some(unit) = unit {
             let counter = bytes.begin(track::COUNTER);
@@ -211,27 +261,8 @@ impl Encoder {
     }
 
     /// Adds a record. Returns false for the end of a span that must wait for another record.
+    #[inline]
     pub(super) fn record(
-        &mut self,
-        thread: u64,
-        record: &Record<'_>,
-        names: impl FnOnce(usize) -> Option<Arc<str>>,
-        attempt: Attempt,
-    ) -> bool {
-        let new = self.callsites.len() as u64 + 1;
-        // The callsite is shared, so that the methods can borrow the rest.
-        let callsite = (record.callsite != 0).then(|| {
-            let callsite = self.callsites.entry(record.callsite).or_insert_with(|| {
-                let names = names(record.callsite);
-                let names = names.as_deref().unwrap_or("?\0?");
-                Rc::new(Callsite::new(new, names, &mut self.names))
-            });
-            Rc::clone(callsite)
-        });
-        self.record_of(thread, record, callsite.as_deref(), attempt)
-    }
-
-    fn record_of(
         &mut self,
         thread: u64,
         record: &Record<'_>,
@@ -287,100 +318,100 @@ impl Encoder {
                 let place = self.tracks.get(record.id);
                 event.track = place.map(|place| self.track(TrackKind::Span, place.track));
                 let sequence = if place.is_some() { 0 } else { thread };
-                self.instant(sequence, &event);
+                self.event(sequence, &event);
+                if callsite.is_some_and(|callsite| callsite.is_utc_snapshot) {
+                    self.utc(&event);
+                }
             }
             Kind::Follows => self.flow(record.id, record.parent, record.ns),
         }
         true
     }
 
-    /// Adds an event, without its counters, and the names that its sequence does not have yet.
-    fn event(&mut self, sequence: u64, event: &TrackEvent<'_>) {
-        self.sequence(sequence);
+    /// Adds an event.
+    #[inline]
+    fn event(&mut self, thread: u64, event: &TrackEvent<'_>) {
+        let index = self.sequence(thread);
+        let Self {
+            sequences, bytes, ..
+        } = self;
+        let sequence = &mut sequences[index];
+        // Most events are the beginning or the end of a span without fields.
+        if event.kind != event::INSTANT
+            && event.fields.bytes.is_empty()
+            && event.has_names(&sequence.callsites)
+            && let Some(since_ns) = event.ns.checked_sub(sequence.last_ns)
+        {
+            sequence.last_ns = event.ns;
+            bytes.event(since_ns, &sequence.head, event.head(), event.track);
+        } else {
+            self.event_of(index, thread, event);
+        }
+    }
+
+    /// Adds an event, the names that its sequence does not have yet, and the values of the counters
+    /// of an event of `tracing`. An event that has only counters is not shown itself.
+    fn event_of(&mut self, index: usize, thread: u64, event: &TrackEvent<'_>) {
         let Self {
             bytes,
             sequences,
             names,
+            cut_values,
             ..
         } = self;
-        let Some(sequence) = sequences.get_mut(&sequence) else {
-            return;
-        };
-        let packet = begin_packet(bytes, sequence, event.ns);
-        let mut new_names = Vec::new();
-        let begun = bytes.begin(packet::TRACK_EVENT);
-        bytes.number(event::TYPE, event.kind);
+        let sequence = &mut sequences[index];
+        let before = (bytes.0.len(), sequence.last_ns);
+        let [packet, begun] = sequence.begin_event(bytes, event.ns, event.head());
         if let Some(track) = event.track {
             bytes.number(event::TRACK_UUID, track);
         }
         let is_instant = event.kind == event::INSTANT;
-        let is_message = |name: &str| is_instant && name == MESSAGE;
-        // An end has the name of its beginning, and an event that of its message.
-        let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
-        if let Some(callsite) = callsite {
-            let mut fields = event.fields.clone();
-            if !fields.any(|field| is_message(event.name(&field).0)) {
-                bytes.number(event::NAME_IID, callsite.number());
-            }
-            bytes.number(event::CATEGORY_IIDS, callsite.number());
-            if callsite.has_location() {
-                bytes.number(event::SOURCE_LOCATION_IID, callsite.number());
-            }
-        }
+        let (mut has_message, mut has_arguments) = (false, false);
+        let (mut counters, mut new_names) = (Vec::new(), Vec::new());
         for field in event.fields.clone() {
-            let (name, number) = event.name(&field);
-            if is_message(name) {
+            let (name, number, role) = event.name(&field);
+            if is_instant && role == Role::Message {
+                *cut_values += u64::from(field.value.is_cut());
                 push_event_name(bytes, field.value);
+                has_message = true;
                 continue;
             }
-            if is_instant && counter(name, field.value).is_some() {
+            if is_instant
+                && role == Role::Counter
+                && let Some(name) = counter(name, field.value)
+            {
+                counters.push((name, field.value));
                 continue;
             }
+            has_arguments = true;
             let number = number.unwrap_or_else(|| names.number(name));
             if sequence.names.add(number) {
                 new_names.push((number, name));
             }
-            let annotation = bytes.begin(event::DEBUG_ANNOTATIONS);
-            bytes.number(annotation::NAME_IID, number);
-            push_value(bytes, field.value);
-            bytes.end(annotation);
+            *cut_values += u64::from(field.value.is_cut());
+            push_annotation(bytes, number, field.value);
         }
-        bytes.end(begun);
-        let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
-        if callsite.is_some() || !new_names.is_empty() {
-            let data = bytes.begin(packet::INTERNED_DATA);
-            if let Some(callsite) = callsite {
-                callsite.push(bytes);
+        if !counters.is_empty() && !has_message && !has_arguments {
+            (_, sequence.last_ns) = before;
+            bytes.0.truncate(before.0);
+        } else {
+            if let Some(callsite) = event.callsite
+                && is_instant
+                && !has_message
+            {
+                bytes.number(event::NAME_IID, callsite.number());
             }
-            for (number, name) in new_names {
-                push_name(bytes, interned::ANNOTATION_NAMES, number, name);
+            bytes.end(begun);
+            // An end refers to no callsite.
+            let callsite = event.callsite.filter(|_| event.kind != event::SLICE_END);
+            let callsite = callsite.filter(|callsite| sequence.callsites.add(callsite.number()));
+            if callsite.is_some() || !new_names.is_empty() {
+                push_names(bytes, callsite, &new_names);
             }
-            bytes.end(data);
+            bytes.end(packet);
         }
-        bytes.end(packet);
-    }
-
-    /// Adds an event of `tracing`, and the values of its counters. An event that has only counters
-    /// is not shown itself.
-    fn instant(&mut self, sequence: u64, event: &TrackEvent<'_>) {
-        let (mut has_counters, mut has_others) = (false, false);
-        for field in event.fields.clone() {
-            match counter(event.name(&field).0, field.value) {
-                Some(name) => {
-                    self.counter(sequence, event.ns, name, field.value);
-                    has_counters = true;
-                }
-                None => has_others = true,
-            }
-        }
-        if has_others || !has_counters {
-            self.event(sequence, event);
-        }
-        if event
-            .callsite
-            .is_some_and(|callsite| *callsite.name == *UTC_SNAPSHOT)
-        {
-            self.utc(event);
+        for (name, value) in counters {
+            self.counter(thread, event.ns, name, value);
         }
     }
 
@@ -404,8 +435,8 @@ impl Encoder {
         let number = match self.cpu_times.get(&thread) {
             Some(number) => *number,
             None => {
-                self.sequence(thread);
-                let above = self.track(TrackKind::Thread, self.sequences[&thread].id);
+                let id = self.sequence(thread) as u64 + 1;
+                let above = self.track(TrackKind::Thread, id);
                 let number = self.add_counter(above, CPU_TIME, track::NANOSECONDS);
                 self.cpu_times.insert(thread, number);
                 number
@@ -428,14 +459,10 @@ impl Encoder {
 
     fn counter_value(&mut self, sequence: u64, ns: u64, number: u64, value: Value<'_>) {
         let track = self.track(TrackKind::Counter, number);
-        self.sequence(sequence);
-        let Some(sequence) = self.sequences.get_mut(&sequence) else {
-            return;
-        };
+        let index = self.sequence(sequence);
+        let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
-        let packet = begin_packet(bytes, sequence, ns);
-        let begun = bytes.begin(packet::TRACK_EVENT);
-        bytes.number(event::TYPE, event::COUNTER);
+        let [packet, begun] = sequence.begin_event(bytes, ns, &COUNTER);
         bytes.number(event::TRACK_UUID, track);
         match value {
             Value::I64(value) => bytes.signed(event::COUNTER_VALUE, value),
@@ -482,7 +509,7 @@ impl Encoder {
     fn flow(&mut self, span: u64, follows_from: u64, ns: u64) {
         let places = self.tracks.get(follows_from).zip(self.tracks.get(span));
         let Some((from, to)) = places else { return };
-        self.sequence(0);
+        let index = self.sequence(0);
         self.flows += 1;
         let flow = self.flows << 16 | self.salt;
         let ends = [
@@ -491,13 +518,9 @@ impl Encoder {
         ];
         for (place, field, name) in ends {
             let uuid = self.track(TrackKind::Span, place);
-            let Some(sequence) = self.sequences.get_mut(&0) else {
-                return;
-            };
+            let sequence = &mut self.sequences[index];
             let bytes = &mut self.bytes;
-            let packet = begin_packet(bytes, sequence, ns);
-            let begun = bytes.begin(packet::TRACK_EVENT);
-            bytes.number(event::TYPE, event::INSTANT);
+            let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT);
             bytes.number(event::TRACK_UUID, uuid);
             bytes.text(event::NAME, &[name]);
             bytes.fixed(field, flow);
@@ -509,15 +532,11 @@ impl Encoder {
     /// Adds a mark with a count, to the track of a thread, or of the process if the thread is 0.
     pub(super) fn mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) {
         let [label, key] = text;
-        self.sequence(thread);
+        let index = self.sequence(thread);
         let process = self.track(TrackKind::Process, 0);
-        let Some(sequence) = self.sequences.get_mut(&thread) else {
-            return;
-        };
+        let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
-        let packet = begin_packet(bytes, sequence, ns);
-        let begun = bytes.begin(packet::TRACK_EVENT);
-        bytes.number(event::TYPE, event::INSTANT);
+        let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT);
         if thread == 0 {
             bytes.number(event::TRACK_UUID, process);
         }
@@ -531,54 +550,17 @@ impl Encoder {
     }
 }
 
-/// Begins a packet of a sequence, with its time.
-fn begin_packet(bytes: &mut Bytes, sequence: &mut Sequence, ns: u64) -> Begun {
-    let packet = bytes.begin(trace::PACKET);
-    match ns.checked_sub(sequence.last_ns) {
-        Some(since_ns) => {
-            bytes.number(packet::TIMESTAMP, since_ns);
-            sequence.last_ns = ns;
-        }
-        // The clock of the sequence has no negative differences. A record is rarely from before the
-        // last one: a mark, or a span that another layer has closed.
-        None => {
-            bytes.number(packet::TIMESTAMP, ns);
-            bytes.number(packet::TIMESTAMP_CLOCK_ID, clock::MONOTONIC);
-        }
+/// Adds the names that a sequence does not have yet.
+#[cold]
+fn push_names(bytes: &mut Bytes, callsite: Option<&Callsite>, fields: &[(u64, &str)]) {
+    let data = bytes.begin(packet::INTERNED_DATA);
+    if let Some(callsite) = callsite {
+        callsite.push(bytes);
     }
-    bytes.number(packet::SEQUENCE_ID, sequence.id);
-    bytes.number(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
-    packet
-}
-
-/// Adds an event's name: the value of its message.
-fn push_event_name(bytes: &mut Bytes, message: Value<'_>) {
-    match message {
-        Value::Text(text) => bytes.text(event::NAME, &[text]),
-        Value::CutText(text) => bytes.text(event::NAME, &[text, CUT_MARK]),
-        Value::Bool(value) => bytes.text(event::NAME, &[&value.to_string()]),
-        Value::I64(value) => bytes.text(event::NAME, &[&value.to_string()]),
-        Value::U64(value) => bytes.text(event::NAME, &[&value.to_string()]),
-        Value::F64(value) => bytes.text(event::NAME, &[&value.to_string()]),
+    for (number, name) in fields {
+        push_name(bytes, interned::ANNOTATION_NAMES, *number, name);
     }
-}
-
-/// The nearest number that the format has for a counter above `i64::MAX`.
-#[expect(clippy::cast_precision_loss, reason = "it is the nearest")]
-const fn nearest(value: u64) -> f64 {
-    value as f64
-}
-
-/// Adds the value of an annotation.
-fn push_value(bytes: &mut Bytes, value: Value<'_>) {
-    match value {
-        Value::Bool(value) => bytes.number(annotation::BOOL, value.into()),
-        Value::I64(value) => bytes.signed(annotation::INT, value),
-        Value::U64(value) => bytes.number(annotation::UINT, value),
-        Value::F64(value) => bytes.double(annotation::DOUBLE, value),
-        Value::Text(text) => bytes.text(annotation::STRING, &[text]),
-        Value::CutText(text) => bytes.text(annotation::STRING, &[text, CUT_MARK]),
-    }
+    bytes.end(data);
 }
 
 #[cfg(test)]
@@ -596,7 +578,7 @@ mod tests {
                 ..Record::new(kind, 1)
             };
             encoder.bytes.0.clear();
-            assert!(encoder.record(1, &record, |_| None, Attempt::Last));
+            assert!(encoder.record(1, &record, None, Attempt::Last));
             encoder.bytes.0.clone()
         };
         packets(Kind::AsyncBegin, 1, 0);

@@ -1,9 +1,15 @@
 //! The names in a trace. A sequence has each name once, and packets refer to it by number.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::proto::{Bytes, interned};
+use super::proto::{Bytes, EventHead, event, interned};
+use crate::trace::encoding::{Value, counter};
+use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::index;
+
+/// The name of the events of the module `utc`.
+const UTC_SNAPSHOT: &str = "clock snapshot";
 
 /// The names of a callsite. Its number is that of its name, of its target and of its location.
 #[derive(Debug)]
@@ -14,6 +20,31 @@ pub(super) struct Callsite {
     /// File and line, if the trace has them.
     location: Option<(Box<str>, u64)>,
     pub(super) fields: Vec<FieldNames>,
+    /// The heads of its spans' beginnings and of its events.
+    pub(super) begin: EventHead,
+    pub(super) instant: EventHead,
+    /// Whether its events are those of the module `utc`.
+    pub(super) is_utc_snapshot: bool,
+}
+
+/// What a field of an event of `tracing` is by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its value is the name of the event.
+    Message,
+    /// A counter, if its value is a number.
+    Counter,
+    Argument,
+}
+
+impl Role {
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "message" => Self::Message,
+            _ if counter(name, Value::U64(0)).is_some() => Self::Counter,
+            _ => Self::Argument,
+        }
+    }
 }
 
 /// The name of a field of a callsite.
@@ -21,6 +52,7 @@ pub(super) struct Callsite {
 pub(super) struct FieldNames {
     pub(super) name: Box<str>,
     pub(super) number: u64,
+    pub(super) role: Role,
 }
 
 impl Callsite {
@@ -29,8 +61,17 @@ impl Callsite {
         let mut names = names.split('\0');
         let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
         let location = location.rsplit_once(':');
+        let mut head = vec![(event::CATEGORY_IIDS, number)];
+        if location.is_some() {
+            head.push((event::SOURCE_LOCATION_IID, number));
+        }
+        let with = |fields: &[(u32, u64)]| EventHead::new(&[&head, fields].concat());
         Self {
             number,
+            begin: with(&[(event::TYPE, event::SLICE_BEGIN), (event::NAME_IID, number)]),
+            // An event has the name of its message, if it has one.
+            instant: with(&[(event::TYPE, event::INSTANT)]),
+            is_utc_snapshot: name == UTC_SNAPSHOT,
             name: name.into(),
             target: target.into(),
             location: location.map(|(file, line)| (file.into(), line.parse().unwrap_or(0))),
@@ -38,6 +79,7 @@ impl Callsite {
                 .map(|name| FieldNames {
                     name: name.into(),
                     number: fields.number(name),
+                    role: Role::of(name),
                 })
                 .collect(),
         }
@@ -45,10 +87,6 @@ impl Callsite {
 
     pub(super) fn number(&self) -> u64 {
         self.number
-    }
-
-    pub(super) fn has_location(&self) -> bool {
-        self.location.is_some()
     }
 
     /// Adds the names to a message of interned data.
@@ -62,6 +100,67 @@ impl Callsite {
             bytes.number(interned::LINE, *line);
             bytes.end(entry);
         }
+    }
+}
+
+/// The callsites so far.
+#[derive(Debug, Default)]
+pub(super) struct Callsites {
+    callsites: Vec<Callsite>,
+    /// The index of each callsite, by address.
+    indices: HashMap<usize, usize, KeyedState>,
+    /// The address and the index that were asked for last, by [`line_of`].
+    cache: Cache,
+}
+
+/// A cache of a map from addresses to indices.
+#[derive(Debug)]
+struct Cache(Box<[(usize, usize); 64]>);
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self(Box::new([(0, 0); 64]))
+    }
+}
+
+/// The metadata of the callsites are in one section of the program, about 100 bytes each, so
+/// different callsites rarely share a line.
+const fn line_of(address: usize) -> usize {
+    address / 32 % 64
+}
+
+impl Callsites {
+    /// The callsite at this address; `None` for the address 0. `names` finds the names of a new one.
+    #[inline]
+    pub(super) fn get(
+        &mut self,
+        address: usize,
+        names: impl FnOnce(usize) -> Option<Arc<str>>,
+        fields: &mut FieldNumbers,
+    ) -> Option<&Callsite> {
+        if address == 0 {
+            return None;
+        }
+        let line = line_of(address);
+        let (known, mut index) = self.cache.0[line];
+        if known != address {
+            index = match self.indices.get(&address) {
+                Some(index) => *index,
+                None => self.add(address, names(address).as_deref(), fields),
+            };
+            self.cache.0[line] = (address, index);
+        }
+        self.callsites.get(index)
+    }
+
+    #[cold]
+    fn add(&mut self, address: usize, names: Option<&str>, fields: &mut FieldNumbers) -> usize {
+        let index = self.callsites.len();
+        let names = names.unwrap_or("?\0?");
+        let callsite = Callsite::new(index as u64 + 1, names, fields);
+        self.callsites.push(callsite);
+        self.indices.insert(address, index);
+        index
     }
 }
 
@@ -93,7 +192,14 @@ impl FieldNumbers {
 pub(super) struct Seen(Vec<u64>);
 
 impl Seen {
+    #[inline]
+    pub(super) fn has(&self, number: u64) -> bool {
+        let word = self.0.get(index(number / 64));
+        word.is_some_and(|word| word & 1 << (number % 64) != 0)
+    }
+
     /// Returns whether the number is new.
+    #[inline]
     pub(super) fn add(&mut self, number: u64) -> bool {
         let (word, bit) = (index(number / 64), 1 << (number % 64));
         if word >= self.0.len() {

@@ -21,24 +21,246 @@ const LENGTH_AND_BYTES: u64 = 2;
 /// The limit of a length that takes one byte.
 const SHORT: u8 = 0x80;
 
-impl Bytes {
-    fn varint(&mut self, mut value: u64) {
-        while value >= u64::from(SHORT) {
-            // The low seven bits, and the mark that more follow.
-            self.0.push((value & 0x7F) as u8 | SHORT);
-            value >>= 7;
-        }
-        self.0.push((value & 0x7F) as u8);
+/// The largest length of a number.
+const MAX_VARINT: usize = 10;
+
+/// Writes a number to the first bytes of `to`, and returns its length.
+#[inline]
+fn write_varint(to: &mut [u8], mut value: u64) -> usize {
+    let to: &mut [u8; MAX_VARINT] = to.first_chunk_mut().expect("room for any number");
+    let mut len = 0;
+    // BOUND: ten times seven bits are more than 64.
+    while value >= u64::from(SHORT) && len < MAX_VARINT - 1 {
+        // The low seven bits, and the mark that more follow.
+        to[len] = (value & 0x7F) as u8 | SHORT;
+        value >>= 7;
+        len += 1;
+    }
+    to[len] = (value & 0x7F) as u8;
+    len + 1
+}
+
+/// The part of a packet that is the same in all packets of a sequence. It follows the time.
+#[derive(Debug)]
+pub(super) struct SequenceHead(Head<16>);
+
+impl SequenceHead {
+    pub(super) fn new(sequence: u64) -> Self {
+        let mut bytes = Bytes::default();
+        bytes.number(packet::SEQUENCE_ID, sequence);
+        bytes.number(packet::SEQUENCE_FLAGS, packet::NEEDS_STATE);
+        Self(Head::new(&bytes))
+    }
+}
+
+/// The beginning of an event: the fields that all events of one type and callsite have.
+#[derive(Debug)]
+pub(super) struct EventHead(Head<32>);
+
+impl EventHead {
+    /// An event without a callsite.
+    pub(super) const fn of_type(kind: u64) -> Self {
+        let mut bytes = [0; 32];
+        [bytes[0], bytes[2], bytes[3]] = [TAG_OF_EVENT, TAG_OF_TYPE, (kind & 0x7F) as u8];
+        Self(Head { bytes, len: 4 })
     }
 
+    /// The fields are numbers. Those that may take more than a byte count callsites.
+    pub(super) fn new(fields: &[(u32, u64)]) -> Self {
+        let mut bytes = Bytes::default();
+        // The length follows later.
+        _ = bytes.begin(packet::TRACK_EVENT);
+        for (field, value) in fields {
+            bytes.number(*field, *value);
+        }
+        Self(Head::new(&bytes))
+    }
+}
+
+/// At most `N` bytes, which are copied together with the rest, because this takes one instruction.
+#[derive(Debug)]
+struct Head<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Head<N> {
+    fn new(of: &Bytes) -> Self {
+        let (mut bytes, len) = ([0; N], of.0.len());
+        bytes[..len].copy_from_slice(&of.0);
+        Self { bytes, len }
+    }
+
+    /// Writes the bytes to `to`, and returns their number.
+    #[inline]
+    fn write(&self, to: &mut [u8]) -> usize {
+        to[..N].copy_from_slice(&self.bytes);
+        self.len
+    }
+}
+
+/// A length below [`SHORT`] as a byte.
+const fn low_bits(len: usize) -> u8 {
+    (len as u64 & 0x7F) as u8
+}
+
+/// The tag of a message, and its length, which follows later.
+const MESSAGE_HEAD: usize = 2;
+
+/// The index of a packet's time, after its tag.
+const TIME: usize = MESSAGE_HEAD + 1;
+
+/// The room for a packet with an event that has no fields but those of its head and its track.
+const EVENT_ROOM: usize = TIME + MAX_VARINT + 16 + 32 + 1 + MAX_VARINT;
+const _: () = assert!(EVENT_ROOM < SHORT as usize);
+
+impl Bytes {
+    /// Begins a packet with an event, `since_ns` after the packet before.
+    #[inline]
+    pub(super) fn begin_event(
+        &mut self,
+        since_ns: u64,
+        sequence: &SequenceHead,
+        event: &EventHead,
+    ) -> [Begun; 2] {
+        let start = self.0.len();
+        // All is written to its place at once: an addition to a `Vec` changes its length each time.
+        self.0.extend_from_slice(&[0; EVENT_ROOM]);
+        let room = &mut self.0[start..];
+        room[0] = TAG_OF_PACKET;
+        room[MESSAGE_HEAD] = TAG_OF_TIMESTAMP;
+        let mut len = TIME + write_varint(&mut room[TIME..], since_ns);
+        len += sequence.0.write(&mut room[len..]);
+        let begun = [Begun(start + 1), Begun(start + len + 1)];
+        len += event.0.write(&mut room[len..]);
+        self.0.truncate(start + len);
+        begun
+    }
+
+    /// Adds a packet with an event, `since_ns` after the packet before. The event has no fields but
+    /// those of its head and its track.
+    #[inline]
+    pub(super) fn event(
+        &mut self,
+        since_ns: u64,
+        sequence: &SequenceHead,
+        event: &EventHead,
+        track: Option<u64>,
+    ) {
+        let start = self.0.len();
+        self.0.extend_from_slice(&[0; EVENT_ROOM]);
+        let room = &mut self.0[start..];
+        room[MESSAGE_HEAD] = TAG_OF_TIMESTAMP;
+        let mut len = TIME + write_varint(&mut room[TIME..], since_ns);
+        len += sequence.0.write(&mut room[len..]);
+        let begun = len + 1;
+        len += event.0.write(&mut room[len..]);
+        if let Some(track) = track {
+            room[len] = TAG_OF_TRACK;
+            len += 1 + write_varint(&mut room[len + 1..], track);
+        }
+        // BOUND: both lengths < `EVENT_ROOM` < `SHORT`.
+        room[begun] = low_bits(len - begun - 1);
+        room[0] = TAG_OF_PACKET;
+        room[1] = low_bits(len - MESSAGE_HEAD);
+        self.0.truncate(start + len);
+    }
+
+    /// Begins the packet of a track below another, and its description.
+    #[inline]
+    pub(super) fn begin_track(&mut self, uuid: u64, above: u64) -> [Begun; 2] {
+        const HEAD: [u8; 7] = [
+            TAG_OF_PACKET,
+            0,
+            TAG_OF_SEQUENCE,
+            1,
+            TAG_OF_DESCRIPTOR[0],
+            TAG_OF_DESCRIPTOR[1],
+            0,
+        ];
+        let start = self.0.len();
+        self.0.extend_from_slice(&HEAD);
+        self.0.extend_from_slice(&[0; 2 * (1 + MAX_VARINT)]);
+        let room = &mut self.0[start + HEAD.len()..];
+        room[0] = TAG_OF_UUID;
+        let mut len = 1 + write_varint(&mut room[1..], uuid);
+        room[len] = TAG_OF_PARENT;
+        len += 1 + write_varint(&mut room[len + 1..], above);
+        let begun = [Begun(start + 1), Begun(start + HEAD.len() - 1)];
+        self.0.truncate(start + HEAD.len() + len);
+        begun
+    }
+
+    /// Adds an annotation with a number.
+    #[inline]
+    pub(super) fn annotation(&mut self, name: u64, field: u32, value: u64) {
+        let start = self.0.len();
+        self.0.extend_from_slice(&[0; 4 + 2 * MAX_VARINT]);
+        let room = &mut self.0[start..];
+        room[0] = TAG_OF_ANNOTATION;
+        room[2] = TAG_OF_NAME;
+        let mut len = 3 + write_varint(&mut room[3..], name);
+        // BOUND: an annotation's fields have small numbers.
+        room[len] = short_tag(field, VARINT);
+        len += 1 + write_varint(&mut room[len + 1..], value);
+        // BOUND: `MESSAGE_HEAD` + 2 * (1 + `MAX_VARINT`) < `SHORT`.
+        room[1] = low_bits(len - MESSAGE_HEAD);
+        self.0.truncate(start + len);
+    }
+
+    /// Begins a packet with an event at `ns`, before the packet before. The clock of a sequence has no
+    /// negative differences. A record is rarely from before the last one: a mark, or a span that
+    /// another layer has closed.
+    #[cold]
+    pub(super) fn begin_earlier_event(
+        &mut self,
+        ns: u64,
+        sequence: &SequenceHead,
+        event: &EventHead,
+    ) -> [Begun; 2] {
+        let packet = self.begin(trace::PACKET);
+        self.number(packet::TIMESTAMP, ns);
+        self.number(packet::TIMESTAMP_CLOCK_ID, clocks::MONOTONIC);
+        self.0
+            .extend_from_slice(&sequence.0.bytes[..sequence.0.len]);
+        let begun = Begun(self.0.len() + 1);
+        self.0.extend_from_slice(&event.0.bytes[..event.0.len]);
+        [packet, begun]
+    }
+
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        match u8::try_from(value) {
+            Ok(value) if value < SHORT => self.0.push(value),
+            _ => self.long_varint(value),
+        }
+    }
+
+    fn long_varint(&mut self, value: u64) {
+        let start = self.0.len();
+        self.0.extend_from_slice(&[0; MAX_VARINT]);
+        let len = write_varint(&mut self.0[start..], value);
+        self.0.truncate(start + len);
+    }
+
+    #[inline]
     fn tag(&mut self, field: u32, wire_type: u64) {
         self.varint(u64::from(field) << 3 | wire_type);
     }
 
     /// A field of type `uint32`, `uint64`, `bool` or an enumeration.
+    #[inline]
     pub(super) fn number(&mut self, field: u32, value: u64) {
-        self.tag(field, VARINT);
-        self.varint(value);
+        // Most take two bytes, which are added at once.
+        match (u8::try_from(field << 3), u8::try_from(value)) {
+            (Ok(tag), Ok(value)) if tag < SHORT && value < SHORT => {
+                self.0.extend_from_slice(&[tag, value]);
+            }
+            _ => {
+                self.tag(field, VARINT);
+                self.varint(value);
+            }
+        }
     }
 
     /// A field of type `int64`.
@@ -57,10 +279,13 @@ impl Bytes {
     }
 
     /// A field of type `string` or `bytes`, in parts.
+    #[inline]
     pub(super) fn text(&mut self, field: u32, parts: &[&str]) {
         self.tag(field, LENGTH_AND_BYTES);
         self.varint(parts.iter().map(|part| part.len() as u64).sum());
-        parts.iter().for_each(|part| self.0.extend(part.as_bytes()));
+        for part in parts {
+            self.0.extend_from_slice(part.as_bytes());
+        }
     }
 
     #[cfg(feature = "compression")]
@@ -72,6 +297,7 @@ impl Bytes {
 
     /// Begins a message in this message. The fields that are added until [`end`](Self::end) belong
     /// to it.
+    #[inline]
     pub(super) fn begin(&mut self, field: u32) -> Begun {
         self.tag(field, LENGTH_AND_BYTES);
         self.0.push(0);
@@ -80,18 +306,45 @@ impl Bytes {
 
     /// Ends the message, and puts its length before it. Most messages are short; the bytes of a long
     /// one are moved.
+    #[inline]
     pub(super) fn end(&mut self, begun: Begun) {
         let len = self.0.len() - begun.0 - 1;
         match u8::try_from(len) {
-            Ok(len) if len < SHORT => self.0[begun.0] = len,
-            _ => {
-                let mut length = Self::default();
-                length.varint(len as u64);
-                self.0.splice(begun.0..=begun.0, length.0);
-            }
+            Ok(short) if short < SHORT => self.0[begun.0] = short,
+            _ => self.end_long(begun, len as u64),
         }
     }
+
+    #[cold]
+    fn end_long(&mut self, begun: Begun, len: u64) {
+        let mut length = Self::default();
+        length.varint(len);
+        self.0.splice(begun.0..=begun.0, length.0);
+    }
 }
+
+/// A tag that takes one byte.
+const fn short_tag(field: u32, wire_type: u64) -> u8 {
+    let tag = (field as u64) << 3 | wire_type;
+    assert!(tag < SHORT as u64);
+    (tag & 0x7F) as u8
+}
+
+const TAG_OF_PACKET: u8 = short_tag(trace::PACKET, LENGTH_AND_BYTES);
+const TAG_OF_TIMESTAMP: u8 = short_tag(packet::TIMESTAMP, VARINT);
+const TAG_OF_EVENT: u8 = short_tag(packet::TRACK_EVENT, LENGTH_AND_BYTES);
+const TAG_OF_TYPE: u8 = short_tag(event::TYPE, VARINT);
+const TAG_OF_TRACK: u8 = short_tag(event::TRACK_UUID, VARINT);
+const TAG_OF_SEQUENCE: u8 = short_tag(packet::SEQUENCE_ID, VARINT);
+const TAG_OF_ANNOTATION: u8 = short_tag(event::DEBUG_ANNOTATIONS, LENGTH_AND_BYTES);
+const TAG_OF_NAME: u8 = short_tag(annotation::NAME_IID, VARINT);
+/// The tag of [`packet::TRACK_DESCRIPTOR`], which takes two bytes.
+const TAG_OF_DESCRIPTOR: [u8; 2] = {
+    let tag = (packet::TRACK_DESCRIPTOR as u64) << 3 | LENGTH_AND_BYTES;
+    [(tag & 0x7F) as u8 | SHORT, (tag >> 7 & 0x7F) as u8]
+};
+const TAG_OF_UUID: u8 = short_tag(track::UUID, VARINT);
+const TAG_OF_PARENT: u8 = short_tag(track::PARENT_UUID, VARINT);
 
 pub(super) mod trace {
     pub(crate) const PACKET: u32 = 1;

@@ -70,7 +70,7 @@ fn a_claim_holds_for_two_and_a_half_periods() {
                 marker: 0,
                 suspended_ns: Some(0),
             };
-            latch.by_raw(|| Some(now)).map(|bounds| bounds.source)
+            latch.read_by_raw(|| Some(now)).map(|bounds| bounds.source)
         };
         assert_eq!(
             [0, 1].map(|ms| by_raw(last_ms + ms)),

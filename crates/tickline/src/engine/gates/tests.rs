@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use tickline_core::cell::{StateCell, WindowedState};
+use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
-use tickline_core::gate::{Cost, CounterComparison};
+use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 
 use super::*;
-use crate::options::{Driver, Settings};
+use crate::settings::{Driver, Settings};
 use crate::status::{ClockState, Status};
 use crate::trust::facts::injected;
 
@@ -110,7 +111,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (40, 39, 300)) else {
         return;
     };
-    let warning = status.verdict(Gate::Cost).warning;
+    let warning = status.verdict(Gate::Cost).warning();
     assert_eq!(
         (status.state, status.unix_reason(), warning),
         (ClockState::Fast, None, SLOW)
@@ -143,7 +144,7 @@ fn a_trust_that_is_set_during_the_first_judgement_counts() {
             assume_invariant: true,
             ..Settings::DEFAULT
         });
-        let found = Conclusion {
+        let found = Judged {
             closed_by: None,
             unix_closed_by: None,
             clocksource: Clocksource::Unknown,

@@ -1,15 +1,9 @@
 //! Linux: the kernel's clocksource, by sysfs.
 
-use core::ffi::CStr;
-
+use tickline_core::clocksource::Clocksource;
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::Clocksource;
 
 use super::file::read;
-
-/// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
-const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
 const NAME_BYTES: usize = 64;
@@ -18,10 +12,11 @@ const LIST_BYTES: usize = 12 * 32;
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Clocksource {
-    Clocksource::from_name(read(CURRENT, &mut [0; NAME_BYTES]))
+    Clocksource::from_name(read(Clocksource::CURRENT_FILE, &mut [0; NAME_BYTES]))
 }
 
 /// Whether the kernel would keep time with this target's counter; `None` if it does not say.
 pub(crate) fn is_accepted() -> Option<bool> {
-    HardwareCounter::CLOCKSOURCE.is_accepted(read(AVAILABLE, &mut [0; LIST_BYTES]))
+    HardwareCounter::CLOCKSOURCE
+        .is_accepted(read(Clocksource::AVAILABLE_FILE, &mut [0; LIST_BYTES]))
 }

@@ -1,4 +1,4 @@
-//! Linux: the environment variable `TICKLINE` at the start, as the kernel shows it.
+//! Linux: an environment variable at the start of the process, as the kernel shows it.
 //!
 //! `/proc/self/environ` is the memory that `execve` filled (proc(5), `environ`). `setenv` and
 //! `set_var` don't write there. A program that writes a title for `ps` over that memory
@@ -15,7 +15,7 @@
 use core::ffi::CStr;
 
 use super::file::File;
-use crate::options::{EnvironmentSwitch, Probes};
+use crate::settings::Probes;
 
 const ENVIRON: &CStr = c"/proc/self/environ";
 
@@ -30,10 +30,16 @@ fn is_privileged() -> bool {
     secure != 0
 }
 
-/// The variable's value at the start; `None` if the kernel doesn't say, or may not be asked.
-pub(crate) fn environment_at_start(probes: Probes) -> Option<EnvironmentSwitch> {
+/// What `convert` makes of the value that the variable `name` had at the start, or of `None` if it
+/// was not set. A value gets to `convert` without what is beyond [`ENTRY_BYTES`]. Returns `None` if
+/// the kernel doesn't say, or may not be asked.
+pub(crate) fn variable_at_start<T>(
+    name: &str,
+    probes: Probes,
+    convert: impl FnOnce(Option<&[u8]>) -> T,
+) -> Option<T> {
     if is_privileged() {
-        return Some(EnvironmentSwitch::Unset);
+        return Some(convert(None));
     }
     if probes == Probes::Minimal {
         return None;
@@ -45,13 +51,13 @@ pub(crate) fn environment_at_start(probes: Probes) -> Option<EnvironmentSwitch> 
         let length = file.read(&mut chunk)?;
         let bytes = chunk.get(..length).filter(|bytes| !bytes.is_empty());
         let Some(bytes) = bytes else {
-            return Some(entry.value().unwrap_or(EnvironmentSwitch::Unset));
+            return Some(convert(entry.value_of(name)));
         };
         for byte in bytes {
             if *byte != 0 {
                 entry.push(*byte);
-            } else if let Some(found) = entry.value() {
-                return Some(found); // the first one counts, as for getenv
+            } else if let Some(value) = entry.value_of(name) {
+                return Some(convert(Some(value))); // the first one counts, as for getenv
             } else {
                 entry.length = 0;
             }
@@ -60,36 +66,30 @@ pub(crate) fn environment_at_start(probes: Probes) -> Option<EnvironmentSwitch> 
 }
 
 /// Room for the name, `=`, and more than any value that means something.
-const ENTRY_BYTES: usize = EnvironmentSwitch::NAME.len() + 8;
+const ENTRY_BYTES: usize = 24;
 
 /// The beginning of one entry, `NAME=value`.
 #[derive(Debug, Default)]
 struct Entry {
     bytes: [u8; ENTRY_BYTES],
-    /// The length of the whole entry, which may exceed `bytes`.
+    /// The number of bytes in use.
     length: usize,
 }
 
 impl Entry {
     fn push(&mut self, byte: u8) {
-        if let Some(slot) = self.bytes.get_mut(self.length) {
-            *slot = byte;
+        if let Some(free) = self.bytes.get_mut(self.length) {
+            *free = byte;
+            self.length += 1;
         }
-        self.length = self.length.saturating_add(1);
     }
 
-    /// The variable's value, if this is the variable's entry.
-    fn value(&self) -> Option<EnvironmentSwitch> {
-        let bytes = self.bytes.get(..self.length.min(ENTRY_BYTES))?;
-        let value = bytes
-            .strip_prefix(EnvironmentSwitch::NAME.as_bytes())?
-            .strip_prefix(b"=")?;
-        let is_whole = self.length <= ENTRY_BYTES;
-        Some(if is_whole {
-            EnvironmentSwitch::from_value(value)
-        } else {
-            EnvironmentSwitch::Unrecognised
-        })
+    /// The value of the variable `name`, if this is its entry.
+    fn value_of(&self, name: &str) -> Option<&[u8]> {
+        self.bytes
+            .get(..self.length)?
+            .strip_prefix(name.as_bytes())?
+            .strip_prefix(b"=")
     }
 }
 
@@ -97,23 +97,17 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn value(entry: &str) -> Option<EnvironmentSwitch> {
+    fn value(entry: &str) -> Option<String> {
         let mut read = Entry::default();
         entry.bytes().for_each(|byte| read.push(byte));
-        read.value()
+        let value = read.value_of("TICKLINE")?;
+        Some(String::from_utf8(value.to_vec()).expect("ASCII"))
     }
 
     #[test]
     fn an_entry_is_the_variables_by_its_whole_name() {
-        assert_eq!(value("TICKLINE=off"), Some(EnvironmentSwitch::Off));
-        assert_eq!(value("TICKLINE=on"), Some(EnvironmentSwitch::On));
-        for odd in [
-            "TICKLINE=",
-            "TICKLINE=offf",
-            "TICKLINE=off and much more than fits",
-        ] {
-            assert_eq!(value(odd), Some(EnvironmentSwitch::Unrecognised), "{odd}");
-        }
+        assert_eq!(value("TICKLINE=off").as_deref(), Some("off"));
+        assert_eq!(value("TICKLINE=").as_deref(), Some(""));
         for other in [
             "",
             "TICKLINE",
@@ -124,5 +118,11 @@ mod tests {
         ] {
             assert_eq!(value(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_stays_longer_than_off() {
+        let value = value("TICKLINE=off and much more than fits");
+        assert_eq!(value.as_deref(), Some("off and much mo"));
     }
 }

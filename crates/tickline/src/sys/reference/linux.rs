@@ -117,8 +117,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     reason = "long has 32 bits on some targets"
 )]
 fn steering_ppb(timex: &libc::timex) -> i64 {
-    // `freq` is in ppm with 16 binary places (adjtimex(2)).
-    let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
+    let frequency_ppb = reference::frequency_from_timex_ppb(timex.freq.into());
     reference::steering_from_timex_ppb(frequency_ppb, timex.tick.into())
 }
 

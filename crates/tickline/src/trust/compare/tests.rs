@@ -3,7 +3,8 @@
 use std::iter;
 use std::process::{Command, Stdio};
 
-use tickline_core::gate::{CounterDifference, Reason};
+use tickline_core::comparison::CounterDifference;
+use tickline_core::gate::Reason;
 
 use super::*;
 use crate::engine::Engine;

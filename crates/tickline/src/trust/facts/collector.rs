@@ -9,14 +9,16 @@
 //!
 //! The collector makes no decision, does not allocate, and may run in a signal handler.
 
+use tickline_core::clocksource::Clocksource;
+use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
+use tickline_core::gate::{Cost, Facts, Reason};
 use tickline_core::reference::Reference;
 
 use super::cost::measure_cost;
 use super::cpu::{is_counter_invariant, is_virtual};
-use super::environment::environment_switch;
-use crate::options::{EnvironmentSwitch, Probes};
+use crate::environment::{EnvironmentSwitch, environment_switch};
+use crate::settings::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
 
@@ -177,7 +179,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| may_measure && facts.may_read_counter);
         facts.has_counter = COUNTER.is_some();
-        facts.has_atomics = tickline_core::cell::has_atomics();
+        facts.has_atomics = tickline_core::state::has_atomics();
         facts.is_invariant = is_counter_invariant();
         facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;

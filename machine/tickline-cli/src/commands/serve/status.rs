@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline_page::HardwareCounter;
-use tickline_page::lease::FAST_RATE_PPB;
-use tickline_page::lease::LeasePhase;
-use tickline_page::lease::ProcessHighWater;
+use tickline_page::lease::{FAST_RATE_PPB, LeasePhase, ProcessHighWater};
 use tickline_page::page_file::{AttachedFile, writer_pid};
 
 use crate::machine::page::Reader;

@@ -7,9 +7,8 @@ use tickline_core::counter::Counter as _;
 
 use super::*;
 use crate::Publisher;
-use crate::lease::LeasePhase;
 use crate::lease::{
-    LeaseLine, LeaseMemory as _, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
+    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
 };
 use crate::page_file::LockedPageFile;
 

@@ -1,6 +1,7 @@
 //! A snapshot of a page, for programs that report its state.
 
-use tickline_core::counter::{Counter, ticks_between};
+use tickline_core::counter::Counter;
+use tickline_core::units::ticks_between;
 
 use crate::lease::{
     HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before,

@@ -113,7 +113,7 @@ fn retry_in_ns(reason: Reason) -> Option<std::ops::RangeInclusive<i64>> {
         interval: Duration::from_millis(7),
         ..Settings::DEFAULT
     });
-    let found = Conclusion {
+    let found = Judged {
         closed_by: Some(reason),
         unix_closed_by: None,
         clocksource: Clocksource::Tsc,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::Engine;
-use crate::options::Driver;
+use crate::settings::Driver;
 
 /// The facts that two collections have in common.
 fn lasting(mut facts: Facts) -> Facts {

@@ -35,13 +35,14 @@ pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Driver {
     /// The readers, without a thread. A call that finds the line's window passed recalibrates in
     /// place, if calls are frequent enough to pay for it. The global clock starts like this.
     Reader,
     /// A background thread. No reader recalibrates.
+    #[default]
     Thread,
     /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock with a
     /// [`Backend`](crate::Backend) has this driver, too. It has no control loop, so these calls do
@@ -62,10 +63,11 @@ pub enum Driver {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Probes {
     /// All that are of use: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
+    #[default]
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id. If a clock with full probes
     /// ran in the process before, then not even the process id. Minimal probes are for processes
@@ -169,57 +171,5 @@ impl Settings {
         let mut both = self.choices().into_iter().zip(wanted.choices());
         let ((setting, has), (_, wants)) = both.find(|(has, wants)| has != wants)?;
         Some(format!("{setting} is {has}, not {wants}"))
-    }
-}
-
-/// The value of the environment variable `TICKLINE` when the process started.
-///
-/// The clock reads it once. Later changes of the environment have no effect: a program switches the
-/// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process of Linux ignores
-/// the variable, and treats it as [`Unset`](Self::Unset).
-///
-/// On Linux the first reading reads `/proc/self/environ`. If that file can't be read, or with
-/// [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env` instead. The same
-/// holds on other Unix systems, where readings don't use the counter: readings alone leave the
-/// value `Unset` there.
-///
-/// ```
-/// use tickline::{Clock, EnvironmentSwitch};
-///
-/// if Clock::global().status().environment == EnvironmentSwitch::Unrecognised {
-///     eprintln!("TICKLINE should be on or off");
-/// }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum EnvironmentSwitch {
-    /// The variable is not set.
-    Unset,
-    /// `on`: nothing is changed.
-    On,
-    /// `off`: the counter is not used.
-    Off,
-    /// Any other value. The clock ignores it, and only shows it here.
-    Unrecognised,
-}
-
-impl EnvironmentSwitch {
-    /// The variable's name.
-    pub(crate) const NAME: &str = "TICKLINE";
-
-    /// The value by `std::env`, whose lock excludes a concurrent `set_var`.
-    pub(crate) fn through_std() -> Self {
-        match std::env::var_os(Self::NAME) {
-            None => Self::Unset,
-            Some(value) => Self::from_value(value.as_encoded_bytes()),
-        }
-    }
-
-    pub(crate) fn from_value(value: &[u8]) -> Self {
-        match value {
-            b"on" => Self::On,
-            b"off" => Self::Off,
-            _ => Self::Unrecognised,
-        }
     }
 }

@@ -1,0 +1,264 @@
+//! Reads what the kernel says about a thread before and after its samples.
+//!
+//! # Which pairs are measured
+//!
+//! criterion does not say whether a sample is one pair (`iter`), or many (`iter_batched`,
+//! `iter_custom`). A reading is three system calls, which is little beside a sample of
+//! milliseconds, but longer than many a batch. So the lengths of the last pairs decide, on each
+//! thread:
+//!
+//! - Usually the next pair is expected to be long ([`LONG_NS`]). The thread's times are read before
+//!   its start and after its end.
+//! - After some short pairs ([`SHORT_PAIRS`]), nothing is read before a start. After the end of a
+//!   pair, the times are read if the pair was long, or if the last reading is as old as a long pair.
+//!   What was taken from a long pair is then known except for the gap since that reading, and
+//!   `taken.rs` takes this into account.
+//!
+//! All of these readings are outside of the pair. Nothing is taken off a short pair: a loss of the
+//! CPU makes a pair long, unless the loss is short itself.
+//!
+//! A file of `/proc` is about the thread that opened it, so each thread has its own, and a forked
+//! child opens it anew. A pair that began on another thread or before a fork is not measured, nor is
+//! a pair around other pairs.
+
+use std::cell::RefCell;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickline::background::process_token;
+
+use crate::backend::readings::{PairClock, PairReads};
+use crate::backend::taken::{MeterScale, NotSubtracted, Reading, Taken, ThreadTimes};
+use crate::number::{as_f64, round};
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+use other as system;
+
+/// The shortest long pair. Two readings take about 4 us (AMD EPYC under KVM), 8 % of it, and are
+/// not in its time. A scheduler lets a thread wait for milliseconds.
+const LONG_NS: f64 = 50_000.0;
+
+/// After so many short pairs in a row, further ones are expected. The first samples of a short
+/// benchmark with `iter` may be short, although they are one pair each: criterion makes each sample
+/// longer than the one before by the length of the first.
+const SHORT_PAIRS: u32 = 3;
+
+/// The number of readings that calibrate the meter.
+const TRIALS: usize = 33;
+
+/// A CPU clock whose calls seem to take longer is not used: its steps are too long, or a tracer
+/// stops the thread at each call.
+const MAX_CALLS_NS: f64 = 25_000.0;
+
+thread_local! {
+    static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
+}
+
+/// Measures what the kernel takes from the calling thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadMeter {
+    clock: PairClock,
+    scale: MeterScale,
+    long_ticks: u64,
+}
+
+impl ThreadMeter {
+    /// Measures the cost of the calls.
+    pub(crate) fn calibrate(clock: PairClock, ns_per_tick: f64) -> Result<Self, NotSubtracted> {
+        let mut meter = Self {
+            clock,
+            scale: MeterScale {
+                ns_per_tick,
+                calls_ns: 0,
+            },
+            long_ticks: round(LONG_NS / ns_per_tick),
+        };
+        let mut costs_ns = [0.0; TRIALS];
+        for cost_ns in &mut costs_ns {
+            *cost_ns = with_thread(|thread| thread.calls_ns(&meter))
+                .flatten()
+                .ok_or(system::MISSING)?;
+        }
+        meter.scale.calls_ns = usual_calls_ns(costs_ns).ok_or(NotSubtracted::CpuClock)?;
+        Ok(meter)
+    }
+
+    /// Reads the thread's times before a pair that is about to start. `None` if they are unknown.
+    pub(crate) fn before(&self) -> Option<NonZeroU64> {
+        with_thread(|thread| {
+            let Thread { file, history, .. } = thread;
+            history.before(|| read_before(file.as_ref()?, self.clock))
+        })
+        .flatten()
+    }
+
+    /// What was taken from a pair that has ended, and for which [`before`](Self::before) returned
+    /// this.
+    pub(crate) fn after(&self, before: Option<NonZeroU64>, pair: &PairReads) -> Taken {
+        match self.readings(before, pair) {
+            _ if pair.ticks() < self.long_ticks => Taken::default(),
+            Some((before, after)) => Taken::between(&before, pair, &after.times, &self.scale),
+            None => Taken::unknown(self.scale.ns(pair.ticks())),
+        }
+    }
+
+    /// The readings before and after a long pair that has just ended; `None` if they are unknown.
+    fn readings(&self, before: Option<NonZeroU64>, pair: &PairReads) -> Option<(Reading, Reading)> {
+        with_thread(|thread| {
+            let Thread { file, history, .. } = thread;
+            let read = || read_after(file.as_ref()?, self.clock);
+            history.after(before, pair, self.long_ticks, read)
+        })
+        .flatten()
+    }
+}
+
+/// The median cost, if the CPU clock has steps that are short enough.
+fn usual_calls_ns(mut costs_ns: [f64; TRIALS]) -> Option<u64> {
+    costs_ns.sort_unstable_by(f64::total_cmp);
+    let usual_ns = crate::number::middle(&costs_ns);
+    // A clock with long steps shows no progress, so its calls seem to cost less than nothing.
+    (0.0..=MAX_CALLS_NS)
+        .contains(&usual_ns)
+        .then(|| round(usual_ns))
+}
+
+/// What is known about a thread.
+#[derive(Debug)]
+struct Thread {
+    /// The process in which the thread was met. A forked child inherits this value.
+    process: u64,
+    /// `None` if the file can't be read.
+    file: Option<system::ThreadFile>,
+    history: History,
+}
+
+impl Thread {
+    fn new(process: u64) -> Self {
+        Self {
+            process,
+            file: system::ThreadFile::open(system::SCHEDSTAT),
+            history: History::default(),
+        }
+    }
+
+    /// The progress of the CPU clock around an empty pair, less the window. It may be negative.
+    /// `None` if the times are unknown.
+    fn calls_ns(&self, meter: &ThreadMeter) -> Option<f64> {
+        let file = self.file.as_ref()?;
+        let before = read_before(file, meter.clock)?;
+        let pair = meter.clock.start().reads();
+        let after = read_after(file, meter.clock)?;
+        let window_ns = meter.scale.ns(pair.end_ticks.saturating_sub(before.ticks));
+        let progress_ns = after.times.cpu_ns.saturating_sub(before.times.cpu_ns);
+        Some(as_f64(progress_ns) - as_f64(window_ns))
+    }
+}
+
+/// Calls `action` with what is known about this thread; `None` if the thread is ending.
+fn with_thread<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
+    THREAD
+        .try_with(|slot| {
+            let mut slot = slot.try_borrow_mut().ok()?;
+            let process = process_token();
+            if slot.as_ref().is_none_or(|thread| thread.process != process) {
+                *slot = Some(Thread::new(process));
+            }
+            slot.as_mut().map(action)
+        })
+        .ok()
+        .flatten()
+}
+
+/// Reads this thread's times before a pair: the CPU clock last, so that the gap is short.
+fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+    let (run_delay_ns, blocked) = (file.run_delay_ns()?, system::blocked()?);
+    let cpu_ns = system::cpu_ns()?;
+    let times = ThreadTimes {
+        cpu_ns,
+        run_delay_ns,
+        blocked,
+    };
+    Some(reading(clock.ticks(), times))
+}
+
+/// Reads this thread's times after a pair: the CPU clock first.
+fn read_after(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
+    let cpu_ns = system::cpu_ns()?;
+    let ticks = clock.ticks();
+    let times = ThreadTimes {
+        cpu_ns,
+        run_delay_ns: file.run_delay_ns()?,
+        blocked: system::blocked()?,
+    };
+    Some(reading(ticks, times))
+}
+
+/// A reading with a number of its own.
+fn reading(ticks: u64, times: ThreadTimes) -> Reading {
+    static READINGS: AtomicU64 = AtomicU64::new(0);
+    // ORDERING: Relaxed, because only the number itself matters: each call gets another one. It
+    // pairs with no other access.
+    let readings = READINGS.fetch_add(1, Ordering::Relaxed);
+    Reading {
+        id: NonZeroU64::MIN.saturating_add(readings),
+        ticks,
+        times,
+    }
+}
+
+/// The last reading and the last pairs of a thread.
+#[derive(Debug, Default)]
+struct History {
+    last: Option<Reading>,
+    /// The number of short pairs since the last long one.
+    short_pairs: u32,
+}
+
+impl History {
+    fn expects_short(&self) -> bool {
+        self.short_pairs >= SHORT_PAIRS
+    }
+
+    /// The reading before a pair: made now, unless a short pair is expected.
+    fn before(&mut self, read: impl FnOnce() -> Option<Reading>) -> Option<NonZeroU64> {
+        if !self.expects_short() || self.last.is_none() {
+            self.last = read();
+        }
+        self.last.map(|last| last.id)
+    }
+
+    /// The readings before and after a long pair. `None` after a short one, or if the reading
+    /// `before` was not the last one: the pair began on another thread, or was around other pairs.
+    fn after(
+        &mut self,
+        before: Option<NonZeroU64>,
+        pair: &PairReads,
+        long_ticks: u64,
+        read: impl FnOnce() -> Option<Reading>,
+    ) -> Option<(Reading, Reading)> {
+        let last = self.last;
+        if pair.ticks() >= long_ticks {
+            self.short_pairs = 0;
+            self.last = read();
+            let before = last.filter(|last| Some(last.id) == before);
+            return before.zip(self.last);
+        }
+        self.short_pairs = self.short_pairs.saturating_add(1);
+        let is_old = |last: Reading| pair.end_ticks.saturating_sub(last.ticks) >= long_ticks;
+        if self.expects_short() && last.is_none_or(is_old) {
+            self.last = read();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

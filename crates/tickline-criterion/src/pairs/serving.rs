@@ -1,0 +1,120 @@
+//! The serving side of `--against`: a process that takes slices of one benchmark for another
+//! process, on request.
+//!
+//! The driving process (`builds.rs`) starts this process with the variables of [`Role::Serve`], and
+//! with criterion's arguments for a test of one benchmark, which criterion therefore calls once.
+//! The benchmark then takes a slice for each request, and returns when there are no more.
+//!
+//! | line | sent to | meaning |
+//! |---|---|---|
+//! | `[5000,64]` | the serving process | take a slice of at most 5,000 iterations, 64 in a pair; 0: choose |
+//! | `tickline-criterion: {"clock":"counter",..}` | the driving process | a [`ServedSlice`] |
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::{self, Role};
+use crate::backend::readings::PairClock;
+use crate::pairs::disturbance::Disturbances;
+use crate::pairs::placement::HeapShift;
+
+/// The beginning of a line for the driving process. criterion and the benchmark print other lines.
+pub(crate) const MARK: &str = "tickline-criterion: ";
+
+/// The largest number of compared pairs in a slice. Only slices of futures have more.
+const MAX_PAIRS: usize = 8_192;
+
+/// A request for a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) iterations: u64,
+    /// The number of iterations in a pair; 0 if the serving process chooses it.
+    pub(crate) iterations_per_pair: u64,
+}
+
+/// The reply to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServedSlice {
+    /// The name of the clock. Two builds are comparable only if they measure by the same clock.
+    pub(crate) clock: String,
+    pub(crate) iterations_per_pair: u64,
+    /// The number of disturbed pairs by disturbance.
+    pub(crate) disturbances: Disturbances,
+    /// The pairs that count, ticks.
+    pub(crate) ticks: Vec<u64>,
+}
+
+/// The state of a serving process.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    /// The duration of a tick, which the driving process knows.
+    pub(crate) ns_per_tick: f64,
+    heap: HeapShift,
+}
+
+impl Serving {
+    /// `None` if this process does not serve.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        (arguments::role() == Role::Serve)
+            .then(|| Self::new(arguments::counter_ns_per_tick().unwrap_or(1.0)))
+    }
+
+    pub(crate) fn new(ns_per_tick: f64) -> Self {
+        Self {
+            ns_per_tick,
+            heap: HeapShift::default(),
+        }
+    }
+
+    /// Waits for a request. `None` if the driving process has ended, or needs no more slices.
+    pub(crate) fn next_request(&mut self) -> Option<Request> {
+        let mut line = String::new();
+        _ = io::stdin().read_line(&mut line);
+        let (iterations, iterations_per_pair) = serde_json::from_str(&line).ok()?;
+        self.heap.shift();
+        Some(Request {
+            iterations,
+            iterations_per_pair,
+        })
+    }
+
+    /// Replies to the last request.
+    pub(crate) fn reply(&mut self, mut slice: ServedSlice) {
+        slice.ticks = evenly(&slice.ticks).collect();
+        send(&serde_json::to_string(&slice).unwrap_or_default());
+    }
+}
+
+/// The name of the clock.
+pub(crate) fn clock_name(clock: PairClock) -> &'static str {
+    match clock {
+        PairClock::WithCpu(_) | PairClock::Plain(_) => "counter",
+        PairClock::Wall => "OS clock",
+    }
+}
+
+/// All pairs, or an evenly spaced part of them.
+fn evenly(ticks: &[u64]) -> impl Iterator<Item = u64> {
+    let step = ticks.len().div_ceil(MAX_PAIRS).max(1);
+    ticks.iter().copied().step_by(step)
+}
+
+/// Sends a line to the driving process. It begins with a line break, because the benchmark may have
+/// printed an incomplete line.
+pub(crate) fn send(text: &str) {
+    _ = writeln!(io::stdout(), "\n{MARK}{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_8192_evenly_spaced_pairs_of_a_slice_are_compared() {
+        let compared = |pairs: u64| evenly(&(0..pairs).collect::<Vec<_>>()).collect::<Vec<_>>();
+        assert_eq!(compared(8_192).len(), 8_192);
+        assert_eq!(compared(8_193)[..3], [0, 2, 4]);
+        assert!(compared(0).is_empty());
+    }
+}

@@ -1,0 +1,371 @@
+//! The verdicts of a program's comparisons, and its exit code: `--max-regression`, `--max-noise`.
+//!
+//! | exit code | when |
+//! |---|---|
+//! | 0 | each benchmark passes |
+//! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
+//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline |
+//! | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not, the interval's half-width is above `--max-noise`, or its comparison failed |
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::{self, Options};
+
+/// The version of [`Verdicts`].
+const VERSION: u32 = 1;
+
+/// The exit codes of [`run`](crate::run).
+pub(crate) const SLOWER: u8 = 1;
+pub(crate) const ERROR: u8 = 2;
+pub(crate) const CANNOT_TELL: u8 = 3;
+
+/// A difference, in % of the time of the other build or of the baseline. Positive: this run takes
+/// longer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Percent {
+    /// The estimate.
+    pub estimate: f64,
+    /// The lower end: of the interval of 95 % for another build; for a baseline, of what the scatter
+    /// of both runs allows.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Percent {
+    /// Half of the interval's width.
+    fn noise(self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+}
+
+/// What a benchmark is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ComparedWith {
+    /// The other build of `--against`, in turns.
+    OtherBuild,
+    /// A stored run, `--baseline`.
+    Baseline,
+}
+
+/// The conclusion about a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Conclusion {
+    /// It is not slower than allowed.
+    Passes,
+    /// It is slower by more than `--max-regression`.
+    Slower,
+    /// The measurement can't tell.
+    CannotTell,
+    /// There is nothing to compare it with, because it is new.
+    New,
+}
+
+/// The verdict on a benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// criterion's name of the benchmark.
+    pub benchmark: String,
+    /// What it is compared with.
+    pub compared_with: ComparedWith,
+    /// The difference; `None` without a comparison.
+    pub difference_percent: Option<Percent>,
+    /// Whether there is a difference, of any size, that the measurement can tell from none.
+    pub is_different: bool,
+    /// The conclusion.
+    pub conclusion: Conclusion,
+    /// The reason for the conclusion; empty if the benchmark passes.
+    pub reason: String,
+}
+
+/// The verdicts of a program: the file of `--verdicts FILE`.
+///
+/// ```
+/// let text = r#"{"version":1,"against":"/tmp/main","baseline":null,"max_regression_percent":3.0,
+///     "max_noise_percent":null,"exit_code":1,"is_baseline_updated":false,"benchmarks":[
+///     {"benchmark":"parse/sum","compared_with":"other_build","is_different":true,
+///     "difference_percent":{"estimate":17.2,"low":16.4,"high":18.0},
+///     "conclusion":"slower","reason":"slower by more than 3 %"}]}"#;
+/// let verdicts: tickline_criterion::Verdicts = serde_json::from_str(text)?;
+/// assert_eq!(verdicts.benchmarks[0].conclusion, tickline_criterion::Conclusion::Slower);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Verdicts {
+    /// The version of this format: 1.
+    pub version: u32,
+    /// The program of `--against`, the first if there are several.
+    pub against: Option<String>,
+    /// The name of criterion's `--baseline`.
+    pub baseline: Option<String>,
+    /// The limit of `--max-regression`, %.
+    pub max_regression_percent: Option<f64>,
+    /// The limit of `--max-noise`, %.
+    pub max_noise_percent: Option<f64>,
+    /// The program's exit code.
+    pub exit_code: u8,
+    /// Whether `--update-on-pass` has replaced the baseline.
+    pub is_baseline_updated: bool,
+    /// The verdict on each benchmark, in order.
+    pub benchmarks: Vec<Verdict>,
+}
+
+impl Verdicts {
+    pub(crate) fn new(options: &Options, benchmarks: Vec<Verdict>) -> Self {
+        Self {
+            version: VERSION,
+            against: options
+                .against
+                .first()
+                .map(|path| path.display().to_string()),
+            baseline: arguments::baseline(),
+            max_regression_percent: options.max_regression_percent,
+            max_noise_percent: options.max_noise_percent,
+            exit_code: exit_code(&benchmarks),
+            is_baseline_updated: false,
+            benchmarks,
+        }
+    }
+}
+
+/// Lines for the standard error stream: the benchmarks that do not pass, and what that means.
+impl fmt::Display for Verdicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for verdict in &self.benchmarks {
+            let what = match verdict.conclusion {
+                Conclusion::Passes | Conclusion::New => continue,
+                Conclusion::Slower => "SLOWER",
+                Conclusion::CannotTell => "CAN'T TELL",
+            };
+            writeln!(f, "{what}: {}: {}", verdict.benchmark, verdict.reason)?;
+        }
+        let count = |conclusion| {
+            let has = |verdict: &&Verdict| verdict.conclusion == conclusion;
+            self.benchmarks.iter().filter(has).count()
+        };
+        write!(
+            f,
+            "{} pass, {} slower, {} can't be told: exit code {}",
+            count(Conclusion::Passes),
+            count(Conclusion::Slower),
+            count(Conclusion::CannotTell),
+            self.exit_code
+        )
+    }
+}
+
+/// The exit code of a program with these verdicts.
+fn exit_code(verdicts: &[Verdict]) -> u8 {
+    let has = |conclusion| {
+        verdicts
+            .iter()
+            .any(|verdict| verdict.conclusion == conclusion)
+    };
+    if has(Conclusion::Slower) {
+        SLOWER
+    } else if has(Conclusion::CannotTell) {
+        CANNOT_TELL
+    } else {
+        0
+    }
+}
+
+/// The limits of `--max-regression` and `--max-noise`, %.
+fn conclude(options: &Options, difference: Percent) -> (Conclusion, String) {
+    if let Some(limit) = options.max_regression_percent {
+        let Percent {
+            estimate,
+            low,
+            high,
+        } = difference;
+        let range = format!("{estimate:+.2} %, from {low:+.2} to {high:+.2} %");
+        if low > limit {
+            return (
+                Conclusion::Slower,
+                format!("slower by more than {limit} %: {range}"),
+            );
+        }
+        if estimate > limit {
+            let reason = format!("it may be slower by more than {limit} % or not: {range}");
+            return (Conclusion::CannotTell, reason);
+        }
+    }
+    if let Some(limit) = options.max_noise_percent
+        && difference.noise() > limit
+    {
+        let reason = format!(
+            "the noise of {:.2} % is above {limit} %; measure longer, or leave CPUs free",
+            difference.noise()
+        );
+        return (Conclusion::CannotTell, reason);
+    }
+    (Conclusion::Passes, String::new())
+}
+
+/// The findings of this process so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) verdicts: Vec<Verdict>,
+    /// criterion's folders of the benchmarks.
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+static FINDINGS: Mutex<Findings> = Mutex::new(Findings {
+    verdicts: Vec::new(),
+    folders: Vec::new(),
+});
+
+/// The findings of this process.
+pub(crate) fn findings() -> MutexGuard<'static, Findings> {
+    FINDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Findings {
+    /// Adds a difference.
+    pub(crate) fn add(
+        &mut self,
+        benchmark: &str,
+        compared_with: ComparedWith,
+        difference: Percent,
+        is_different: bool,
+    ) {
+        let (conclusion, reason) = conclude(&Options::of_this_process(), difference);
+        self.verdicts.push(Verdict {
+            benchmark: benchmark.to_owned(),
+            compared_with,
+            difference_percent: Some(difference),
+            is_different,
+            conclusion,
+            reason,
+        });
+    }
+
+    /// Adds a benchmark that was not compared.
+    pub(crate) fn add_without(
+        &mut self,
+        benchmark: &str,
+        compared_with: ComparedWith,
+        conclusion: Conclusion,
+        reason: &str,
+    ) {
+        self.verdicts.push(Verdict {
+            benchmark: benchmark.to_owned(),
+            compared_with,
+            difference_percent: None,
+            is_different: false,
+            conclusion,
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(max_regression: f64, max_noise: f64) -> Options {
+        Options {
+            max_regression_percent: Some(max_regression),
+            max_noise_percent: Some(max_noise),
+            ..Options::default()
+        }
+    }
+
+    fn percent(estimate: f64, noise: f64) -> Percent {
+        Percent {
+            estimate,
+            low: estimate - noise,
+            high: estimate + noise,
+        }
+    }
+
+    fn verdict(conclusion: Conclusion) -> Verdict {
+        Verdict {
+            benchmark: "a/b".to_owned(),
+            compared_with: ComparedWith::OtherBuild,
+            difference_percent: Some(percent(5.0, 1.0)),
+            is_different: true,
+            conclusion,
+            reason: "why".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_benchmark_is_slower_if_its_whole_interval_is_above_the_limit() {
+        for (estimate, noise, conclusion) in [
+            (4.5, 1.0, Conclusion::Slower),
+            (3.5, 1.0, Conclusion::CannotTell),
+            (2.9, 1.0, Conclusion::Passes),
+            (-9.0, 1.0, Conclusion::Passes),
+        ] {
+            let found = conclude(&options(3.0, 2.0), percent(estimate, noise)).0;
+            assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
+    #[test]
+    fn a_wide_interval_below_the_limit_cannot_tell() {
+        let (conclusion, reason) = conclude(&options(3.0, 2.0), percent(0.0, 2.5));
+        assert_eq!(conclusion, Conclusion::CannotTell);
+        assert!(
+            reason.starts_with("the noise of 2.50 % is above 2 %"),
+            "{reason}"
+        );
+        let slower = conclude(&options(3.0, 2.0), percent(30.0, 2.5)).0;
+        assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
+    }
+
+    #[test]
+    fn without_limits_all_pass() {
+        let found = conclude(&Options::default(), percent(50.0, 9.0));
+        assert_eq!(found, (Conclusion::Passes, String::new()));
+    }
+
+    #[test]
+    fn one_slower_benchmark_decides_the_exit_code_then_one_that_cannot_be_told() {
+        use Conclusion::{CannotTell, New, Passes, Slower};
+        for (conclusions, code) in [
+            (&[Passes, New][..], 0),
+            (&[Passes, CannotTell, New], 3),
+            (&[CannotTell, Slower, Passes], 1),
+            (&[], 0),
+        ] {
+            let verdicts: Vec<Verdict> = conclusions.iter().copied().map(verdict).collect();
+            assert_eq!(exit_code(&verdicts), code, "{conclusions:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_names_what_does_not_pass_and_the_exit_code() {
+        let benchmarks = vec![verdict(Conclusion::Passes), verdict(Conclusion::Slower)];
+        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        assert_eq!(
+            verdicts.to_string(),
+            "SLOWER: a/b: why\n1 pass, 1 slower, 0 can't be told: exit code 1"
+        );
+    }
+
+    #[test]
+    fn the_json_is_read_as_it_was_written() {
+        let benchmarks = vec![verdict(Conclusion::CannotTell)];
+        let verdicts = Verdicts::new(&options(3.0, 2.0), benchmarks);
+        let text = serde_json::to_string(&verdicts).expect("JSON");
+        assert!(text.contains(r#""compared_with":"other_build""#), "{text}");
+        assert!(text.contains(r#""conclusion":"cannot_tell""#), "{text}");
+        assert_eq!(
+            serde_json::from_str::<Verdicts>(&text).expect("JSON"),
+            verdicts
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! A benchmark program's `main`: this crate's options, the other build of `--against`, exit codes.
+
+use std::any::Any;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, ExitCode};
+
+use criterion::Criterion;
+
+use crate::arguments::{self, Options, Role};
+use crate::backend::time::CounterTime;
+use crate::message::Messages;
+use crate::pairs::builds::{self, Builds};
+use crate::pairs::placement;
+use crate::results::files;
+use crate::results::verdict::{self, Verdicts};
+
+/// Runs a program's benchmarks, with this crate's options, and returns the program's exit code: what
+/// `criterion_main!` does, and more. [`--against`](crate#a-pull-request-against-main),
+/// [`--max-regression`](crate#for-ci) and the other options need this call in `main`.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use criterion::{Criterion, criterion_group};
+/// use tickline_criterion::{BenchPairs, CounterTime};
+///
+/// fn parse(criterion: &mut Criterion<CounterTime>) {
+///     criterion.bench_pairs("parse", |bencher| bencher.iter(|| "1234567".parse::<u64>()));
+/// }
+///
+/// criterion_group!(
+///     name = benches;
+///     config = Criterion::default().with_measurement(CounterTime::or_wall_time());
+///     targets = parse
+/// );
+///
+/// fn main() -> ExitCode {
+///     tickline_criterion::run(|| benches()) // several groups: one after the other
+/// }
+/// ```
+///
+/// criterion refuses arguments that it does not know. If there are some of this crate's, `run`
+/// starts the program again without them, waits for it, and returns its exit code. With `--against`
+/// the program is also started to list its benchmarks, and again for each pair of processes: what
+/// `main` does before this call happens in each of these processes.
+///
+/// | exit code | when |
+/// |---|---|
+/// | 0 | each comparison passes; there is none |
+/// | 1 | a benchmark is slower by more than `--max-regression` |
+/// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline; the reason is printed |
+/// | 3 | none is slower, but the noise is above `--max-noise`, or the interval has the limit in it |
+#[must_use = "the exit code is for main"]
+pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
+    match arguments::role() {
+        Role::Measure => match measure(benchmarks) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => {
+                Messages::Shown.print(&error);
+                ExitCode::from(verdict::ERROR)
+            }
+        },
+        Role::List => {
+            builds::greet();
+            benchmarks();
+            ExitCode::SUCCESS
+        }
+        Role::Serve => {
+            placement::shift_heap_start();
+            benchmarks();
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Runs benchmarks with criterion's default settings, by the counter: the function for the short
+/// form `criterion_group!(benches, parse, sort)`, which is by `WallTime`.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use criterion::Criterion;
+/// use tickline_criterion::{CounterTime, group, run};
+///
+/// fn parse(criterion: &mut Criterion<CounterTime>) {
+///     criterion.bench_function("parse", |bencher| bencher.iter(|| "1234567".parse::<u64>()));
+/// }
+///
+/// fn main() -> ExitCode {
+///     run(|| group(&[parse]))
+/// }
+/// ```
+pub fn group(targets: &[fn(&mut Criterion<CounterTime>)]) {
+    let mut criterion = Criterion::default()
+        .with_measurement(CounterTime::or_wall_time())
+        .configure_from_args();
+    for target in targets {
+        target(&mut criterion);
+    }
+}
+
+/// Runs the benchmarks of a process that the user has started.
+fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
+    let (own, others) = Options::take(env::args_os().skip(1))?;
+    if own != Options::default() {
+        return run_again(&own, &others);
+    }
+    let options = Options::of_this_process();
+    if !options.against.is_empty() && !arguments::is_list() {
+        Builds::start(&options).map_err(|error| format!("--against: {error}"))?;
+    }
+    catch_missing_baseline(|| {
+        benchmarks();
+        Criterion::default().configure_from_args().final_summary();
+    })?;
+    conclude(&options)
+}
+
+/// Starts the program again, with this crate's own options in a variable. Returns its exit code.
+fn run_again(own: &Options, others: &[OsString]) -> Result<u8, String> {
+    let failed = |error| format!("the program can't be started again: {error}");
+    let mut again = Command::new(env::current_exe().map_err(failed)?);
+    own.pass_on(&mut again)?;
+    let status = again.args(others).status().map_err(failed)?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.ok_or_else(|| format!("the program has ended with {status}"))
+}
+
+/// criterion panics where a baseline of `--baseline` or `--load-baseline` is missing.
+///
+/// # Errors
+///
+/// If it did.
+fn catch_missing_baseline(body: impl FnOnce()) -> Result<(), String> {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if missing_baseline(panic.payload()).is_none() {
+            hook(panic);
+        }
+    }));
+    let result = panic::catch_unwind(AssertUnwindSafe(body));
+    _ = panic::take_hook();
+    result.or_else(|payload| match missing_baseline(&*payload) {
+        Some(text) => Err(text),
+        None => panic::resume_unwind(payload),
+    })
+}
+
+/// The text about a missing baseline, if criterion has panicked because of it.
+fn missing_baseline(payload: &(dyn Any + Send)) -> Option<String> {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied())?;
+    let (name, rest) = text.strip_prefix("Baseline '")?.split_once('\'')?;
+    rest.starts_with(" must exist").then(|| {
+        format!(
+            "there is no baseline {name} of this benchmark; `cargo bench -- --save-baseline {name}` saves one, and \
+             --baseline-lenient {name} measures benchmarks without one"
+        )
+    })
+}
+
+/// Judges the findings: stores the verdicts, updates the baseline. Returns the exit code.
+fn conclude(options: &Options) -> Result<u8, String> {
+    let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
+    let mut verdicts = Verdicts::new(options, verdicts);
+    let mut failed = None;
+    if options.update_on_pass && verdicts.exit_code == 0 {
+        let name = verdicts.baseline.clone().unwrap_or_default();
+        let updated = folders
+            .iter()
+            .try_for_each(|folder| files::update_baseline(folder, &name));
+        match updated {
+            Ok(()) => verdicts.is_baseline_updated = true,
+            Err(error) => failed = Some(format!("the baseline was not updated: {error}")),
+        }
+    }
+    if let Some(path) = &options.verdicts {
+        let text = serde_json::to_string_pretty(&verdicts).map_err(|error| error.to_string())?;
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if options.max_regression_percent.is_some() || options.max_noise_percent.is_some() {
+        verdicts
+            .to_string()
+            .lines()
+            .for_each(|line| Messages::Shown.print(&line));
+    }
+    if options.update_on_pass {
+        let what = if verdicts.is_baseline_updated {
+            "is now this run"
+        } else {
+            "stays as it was"
+        };
+        let name = verdicts.baseline.as_deref().unwrap_or_default();
+        Messages::Shown.print(&format_args!("the baseline {name} {what}"));
+    }
+    Ok(verdicts.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criterions_panic_about_a_missing_baseline_is_an_error() {
+        let error = catch_missing_baseline(|| {
+            panic!(
+                "Baseline '{}' must exist before comparison is allowed; try --save-baseline main",
+                "main"
+            );
+        });
+        let text = error.expect_err("no baseline");
+        assert!(
+            text.starts_with("there is no baseline main of this benchmark"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "a benchmark's own")]
+    fn other_panics_go_on() {
+        _ = catch_missing_baseline(|| panic!("a benchmark's own"));
+    }
+}

@@ -1,0 +1,195 @@
+//! How a program makes the writer of a trace write at once.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::cell::RefCell;
+use std::process;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+/// The longest time that a program waits for the writer when it ends.
+pub(super) const LAST_FLUSH: Duration = Duration::from_secs(2);
+
+/// Makes the writer write the records so far to the file. Clones share the writer.
+#[derive(Debug, Clone)]
+pub struct Flusher {
+    pub(super) requests: Arc<FlushRequests>,
+    /// The process in which the writer runs.
+    pub(super) process: u32,
+}
+
+impl Flusher {
+    /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
+    /// they are written, or the writer has ended. [`ChromeGuard::finish`] says whether it ended by
+    /// an error.
+    #[must_use = "after false the trace is not complete"]
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let number = self.requests.request();
+        self.requests.wake_writer();
+        self.wait(number, timeout)
+    }
+
+    /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
+    /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
+    /// which may notice the request only after [`ChromeBuilder::flush_every`]. If the interrupted
+    /// thread holds a lock that the writer needs, such as the allocator's, the call fails after
+    /// `timeout`.
+    #[must_use = "after false the trace is not complete"]
+    pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
+        self.wait(self.requests.request(), timeout)
+    }
+
+    fn wait(&self, number: u64, timeout: Duration) -> bool {
+        if process::id() != self.process {
+            return false;
+        }
+        let start = Instant::now();
+        while !self.requests.is_done(number) {
+            if start.elapsed() >= timeout {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+        true
+    }
+}
+
+/// Flushes the traces when the thread that made them ends. The main thread ends with the program.
+struct AtEnd(Vec<Flusher>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // On other systems the writer's thread may have ended by now, and the wait would time out.
+        if cfg!(unix) {
+            self.0
+                .iter()
+                .for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
+        }
+    }
+}
+
+pub(super) fn flush_when_this_thread_ends(flusher: Flusher) {
+    thread_local! {
+        static AT_END: RefCell<AtEnd> = const { RefCell::new(AtEnd(Vec::new())) };
+    }
+    let add = |at_end: &RefCell<AtEnd>| {
+        let flushers = &mut at_end.borrow_mut().0;
+        flushers.retain(|flusher| !flusher.requests.is_done(ENDED));
+        flushers.push(flusher);
+    };
+    _ = AT_END.try_with(add);
+}
+
+/// The program's requests to the writer. They are atomics, so that a signal handler can make one.
+#[derive(Debug, Default)]
+pub(super) struct FlushRequests {
+    /// The number of requests so far. Each is a request to write all earlier records.
+    requested: AtomicU64,
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, also by an error
+    /// or a panic.
+    done: AtomicU64,
+    /// The writer; empty until it begins.
+    pub(super) writer: OnceLock<Thread>,
+}
+
+pub(super) const ENDED: u64 = u64::MAX;
+
+impl FlushRequests {
+    /// Makes a request, and returns its number.
+    fn request(&self) -> u64 {
+        // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
+        // earlier records of the requesting thread.
+        self.requested.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Wakes the writer. One that has not begun will see the request.
+    pub(super) fn wake_writer(&self) {
+        self.writer.get().into_iter().for_each(Thread::unpark);
+    }
+
+    fn is_done(&self, number: u64) -> bool {
+        // ORDERING: Acquire, pairs with the Release store in `set_done`: this thread sees that the
+        // records are written.
+        self.done.load(Ordering::Acquire) >= number
+    }
+
+    /// For the writer: the number of the last request.
+    pub(super) fn requested(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release change in `request`: the writer then takes all
+        // records from before the request.
+        self.requested.load(Ordering::Acquire)
+    }
+
+    /// For the writer: marks the requests up to this number as carried out.
+    pub(super) fn set_done(&self, number: u64) {
+        // ORDERING: Release, pairs with the Acquire load in `is_done`.
+        self.done.store(number, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::recorder::Recorder;
+
+    /// Symptom: a program that made one trace after another kept the flushers of all of them.
+    #[test]
+    fn a_thread_flushes_the_traces_that_have_not_ended_when_it_ends() {
+        let flusher = |done: u64| {
+            let requests = Arc::new(FlushRequests::default());
+            requests.set_done(done);
+            Flusher {
+                requests,
+                process: process::id(),
+            }
+        };
+        let (ended, goes_on) = (flusher(ENDED), flusher(0));
+        let requests = Arc::clone(&goes_on.requests);
+        let ended_requests = Arc::clone(&ended.requests);
+        let at_end = thread::spawn(|| {
+            flush_when_this_thread_ends(ended);
+            flush_when_this_thread_ends(goes_on);
+        });
+        let start = Instant::now();
+        while cfg!(unix) && requests.requested() == 0 {
+            assert!(start.elapsed() < Duration::from_secs(30), "no flush");
+            thread::yield_now();
+        }
+        requests.set_done(ENDED);
+        at_end.join().unwrap();
+        assert_eq!(ended_requests.requested(), 0);
+        assert_eq!(Arc::strong_count(&ended_requests), 1);
+    }
+
+    /// The writer sees the records from before a request, and the requesting thread sees that they
+    /// are written.
+    #[test]
+    fn ordering_a_request_comes_with_what_was_recorded() {
+        for finish in [false, true].repeat(8) {
+            let (requests, recorder) = (FlushRequests::default(), Recorder::default());
+            let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while requests.requested() == 0 && !recorder.has_ended() {
+                        thread::yield_now();
+                    }
+                    // ORDERING: Relaxed for all three: the requests order them.
+                    written.store(recorded.load(Ordering::Relaxed), Ordering::Relaxed);
+                    requests.set_done(ENDED);
+                });
+                recorded.store(7, Ordering::Relaxed);
+                if finish {
+                    recorder.end();
+                } else {
+                    assert_eq!(requests.request(), 1);
+                }
+                while !requests.is_done(1) {
+                    thread::yield_now();
+                }
+                // ORDERING: Relaxed: `is_done` must order this load after the writer's store.
+                assert_eq!(written.load(Ordering::Relaxed), 7);
+            });
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a sink keeps for each open span: the span's number in its request, and its fields.
+//!
+//! It is in a table of the sink, not in the registry's extensions: an extension takes an allocation,
+//! and its lookup costs more than the work with the fields.
+
+use tracing_core::Metadata;
+use tracing_core::span::Id;
+
+use super::fields::SpanFields;
+use crate::layer::open_spans::SpanTable;
+
+/// An open span.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedSpan {
+    /// The span's number in records; 0 if the recorder does not have its beginning in the request.
+    pub(crate) number: u64,
+    /// Whether the recorder is also a sink of other layers. [`SharedSpan`] then has the number.
+    pub(crate) is_shared: bool,
+    /// The fields for the tracks of threads, and those that were recorded after the span's creation;
+    /// `None` if there are none.
+    pub(crate) fields: Option<SpanFields>,
+}
+
+/// A span's extension: its numbers in the recorders that are sinks of several layers.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSpan(Vec<(u64, u64)>);
+
+impl SharedSpan {
+    pub(crate) fn add(&mut self, recorder: u64, number: u64) {
+        self.0.push((recorder, number));
+    }
+
+    /// The span's number, if this recorder has the span's beginning.
+    pub(crate) fn get(&self, recorder: u64) -> Option<u64> {
+        let found = self.0.iter().find(|(known, _)| *known == recorder)?;
+        Some(found.1)
+    }
+
+    /// Removes the span's number, so that one layer alone records the end.
+    pub(crate) fn take(&mut self, recorder: u64) -> Option<u64> {
+        let index = self.0.iter().position(|(known, _)| *known == recorder)?;
+        Some(self.0.swap_remove(index).1)
+    }
+}
+
+/// The open spans of a sink. Each layer has its own, because two subscribers may give two spans the
+/// same number.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedSpans(SpanTable<RecordedSpan>);
+
+impl RecordedSpans {
+    pub(crate) fn insert(&self, span: &Id, recorded: RecordedSpan) {
+        self.0.insert(span.into_u64(), recorded);
+    }
+
+    pub(crate) fn remove(&self, span: &Id) -> Option<RecordedSpan> {
+        self.0.remove(span.into_u64(), |recorded| recorded)
+    }
+
+    /// The number of an open span in records, if its beginning is among them.
+    pub(crate) fn number(&self, span: &Id) -> Option<u64> {
+        let number = self.0.change(span.into_u64(), |recorded| recorded.number)?;
+        (number != 0).then_some(number)
+    }
+
+    pub(crate) fn fields(&self, span: &Id) -> Option<SpanFields> {
+        let fields = |recorded: &mut RecordedSpan| recorded.fields.clone();
+        self.0.change(span.into_u64(), fields).flatten()
+    }
+
+    /// The fields of a span, if any thread has recorded values since they were `before`.
+    pub(crate) fn newer_fields(&self, span: &Id, before: &SpanFields) -> Option<SpanFields> {
+        let newer = |recorded: &mut RecordedSpan| {
+            let fields = recorded.fields.as_ref()?;
+            (!fields.are_the_same(before)).then(|| fields.clone())
+        };
+        self.0.change(span.into_u64(), newer).flatten()
+    }
+
+    /// Adds values that were recorded after the span was created.
+    pub(crate) fn add_values(&self, span: &Id, metadata: &Metadata<'_>, values: &[u8]) {
+        loop {
+            let before = self.fields(span);
+            // The slot is not locked here, because the allocator may create spans.
+            let with_values = match &before {
+                Some(before) => before.with(metadata, values),
+                None => SpanFields::new(&[]).with(metadata, values),
+            };
+            let mut fields = Some(with_values);
+            let is_added = self.0.change(span.into_u64(), |recorded| {
+                let is_same = match (&recorded.fields, &before) {
+                    (Some(present), Some(before)) => present.are_the_same(before),
+                    (present, before) => present.is_none() && before.is_none(),
+                };
+                if is_same {
+                    core::mem::swap(&mut recorded.fields, &mut fields);
+                }
+                is_same
+            });
+            // Otherwise another thread has recorded values meanwhile.
+            if is_added != Some(false) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::encoding::{self, Field, FieldName, Fields, Value};
+
+    #[test]
+    fn any_number_of_recorders_may_have_a_shared_span() {
+        let mut shared = SharedSpan::default();
+        (1..=4).for_each(|recorder| shared.add(recorder, recorder * 10));
+        assert!((1..=4).all(|recorder| shared.get(recorder) == Some(recorder * 10)));
+        assert_eq!(shared.get(5), None);
+        for recorder in 1..=4 {
+            assert_eq!(shared.take(recorder), Some(recorder * 10));
+            assert_eq!(shared.take(recorder), None, "once");
+        }
+    }
+
+    #[test]
+    fn values_that_two_threads_record_at_once_are_all_kept() {
+        let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+            let span = tracing::info_span!("span", first = 0, second = 0);
+            span.metadata().expect("a registry enables all")
+        });
+        let (spans, id) = (RecordedSpans::default(), Id::from_u64(1));
+        spans.insert(&id, RecordedSpan::default());
+        let record = |index| {
+            let values = if cfg!(miri) { 50 } else { 10_000 };
+            for number in 0..values {
+                let (name, value) = (FieldName::Index(index), Value::U64(number));
+                let (field, mut bytes) = (Field { name, value }, Vec::new());
+                encoding::push(&mut bytes, field);
+                spans.add_values(&id, metadata, &bytes);
+                let fields = spans.fields(&id).expect("fields");
+                let mut all = Fields {
+                    bytes: fields.bytes(),
+                };
+                assert!(all.any(|known| known == field), "{field:?}");
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| record(0));
+            scope.spawn(|| record(1));
+        });
+    }
+}

@@ -1,0 +1,142 @@
+//! The environment variable `TICKLINE` at the start of the process: its value, read once.
+//!
+//! The program may change its environment at any time, by `std::env::set_var` on one thread while
+//! another one reads the time. `getenv` then reads memory that is being moved. So the variable is
+//! read once, and never by a racing `getenv`:
+//!
+//! - Any reading may be the first one ([`environment_switch`]), perhaps in a signal handler. On
+//!   Linux it reads the environment of the start from the kernel (`sys/linux/environment.rs`).
+//! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
+//!   or else through std's lock, which waits for `set_var` ([`read_environment`]).
+//!   `engine/environment.rs` then tells the global clock.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::env;
+use std::ffi::OsStr;
+
+use crate::settings::Probes;
+use crate::sys::variable_at_start;
+
+/// The variable's name.
+const NAME: &str = "TICKLINE";
+
+/// The value of the environment variable `TICKLINE` when the process started.
+///
+/// The clock reads it once. Later changes of the environment have no effect: a program switches the
+/// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process of Linux ignores
+/// the variable, and treats it as [`Unset`](Self::Unset).
+///
+/// On Linux the first reading reads `/proc/self/environ`. If that file can't be read, or with
+/// [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env` instead. The same
+/// holds on other Unix systems, where readings don't use the counter: readings alone leave the
+/// value `Unset` there.
+///
+/// ```
+/// use tickline::{Clock, EnvironmentSwitch};
+///
+/// if Clock::global().status().environment == EnvironmentSwitch::Unrecognised {
+///     eprintln!("TICKLINE should be on or off");
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EnvironmentSwitch {
+    /// The variable is not set.
+    Unset,
+    /// `on`: nothing is changed.
+    On,
+    /// `off`: the counter is not used.
+    Off,
+    /// Any other value. The clock ignores it, and only shows it here.
+    Unrecognised,
+}
+
+impl EnvironmentSwitch {
+    /// The switch by the variable's value; `None` if it is not set.
+    fn from_value(value: Option<&[u8]>) -> Self {
+        match value {
+            None => Self::Unset,
+            Some(b"on") => Self::On,
+            Some(b"off") => Self::Off,
+            Some(_) => Self::Unrecognised,
+        }
+    }
+
+    /// The switch by `std::env`, whose lock excludes a concurrent `set_var`.
+    fn through_std() -> Self {
+        let value = env::var_os(NAME);
+        Self::from_value(value.as_deref().map(OsStr::as_encoded_bytes))
+    }
+
+    /// The switch by the variable's value at the start; `None` if the system doesn't say.
+    fn at_start_by_system(probes: Probes) -> Option<Self> {
+        variable_at_start(NAME, probes, Self::from_value)
+    }
+}
+
+/// The variable's value: its index in [`KINDS`] plus 1; [`NOT_READ`] before the first read.
+static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
+const NOT_READ: u8 = 0;
+
+/// The values of the variable, in the order of the variants.
+const KINDS: [EnvironmentSwitch; 4] = [
+    EnvironmentSwitch::Unset,
+    EnvironmentSwitch::On,
+    EnvironmentSwitch::Off,
+    EnvironmentSwitch::Unrecognised,
+];
+
+fn cached() -> Option<EnvironmentSwitch> {
+    // ORDERING: Relaxed, the number publishes no other memory.
+    let code = CACHED.load(Ordering::Relaxed);
+    KINDS.get(usize::from(code).checked_sub(1)?).copied()
+}
+
+/// Caches the variable's value, if none is cached yet. Returns the cached value.
+fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
+    // ORDERING: Relaxed, as in `cached`.
+    CACHED
+        .compare_exchange(
+            NOT_READ,
+            found as u8 + 1,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        )
+        .ok();
+    cached().unwrap_or(found)
+}
+
+/// The value of the environment variable `TICKLINE` when the process started. As long as it can't
+/// be read, it counts as not set. A signal handler may call this.
+pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
+    let read = || EnvironmentSwitch::at_start_by_system(probes).map(cache);
+    cached().or_else(read).unwrap_or(EnvironmentSwitch::Unset)
+}
+
+/// Reads the variable, unless a reading has. Returns whether it is `off`, and was not known before.
+/// Not for signal handlers.
+pub(crate) fn read_environment(probes: Probes) -> bool {
+    let find = || {
+        EnvironmentSwitch::at_start_by_system(probes).unwrap_or_else(EnvironmentSwitch::through_std)
+    };
+    cached().is_none() && cache(find()) == EnvironmentSwitch::Off
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_recognised_by_its_whole_value() {
+        for (value, expected) in [
+            ("on", EnvironmentSwitch::On),
+            ("off", EnvironmentSwitch::Off),
+            ("", EnvironmentSwitch::Unrecognised),
+            ("of", EnvironmentSwitch::Unrecognised),
+            ("offf", EnvironmentSwitch::Unrecognised),
+        ] {
+            let switch = EnvironmentSwitch::from_value(Some(value.as_bytes()));
+            assert_eq!(switch, expected, "{value:?}");
+        }
+    }
+}

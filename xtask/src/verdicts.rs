@@ -1,0 +1,330 @@
+//! `cargo xtask verdicts`: how often `--against` and `compare` of `tickline-criterion` say that two
+//! builds or closures differ, if they do and if they don't. The programs are copies of
+//! `crates/tickline-criterion/benches/equal_builds.rs`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::files::{root, table_head, target};
+use crate::step::{command, host_description, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The number of runs for each row
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    runs: u32,
+    /// criterion's measurement time of a benchmark; a comparison takes two to three times as long
+    #[arg(long, value_name = "S", default_value_t = 0.1)]
+    secs: f64,
+    /// Only the rows whose name has this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+/// A filter for the six routines that are benchmarks of pairs.
+const ROUTINES: &str = "^(chain|hash|walk|boxes|texts|lists)$";
+
+/// The number of orders in which a build is linked, for the row that needs it.
+const ORDERS: u32 = 8;
+
+/// What a row of the table measures.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    name: &'static str,
+    /// The program that runs, and the one that it is compared with; `None` for `compare`.
+    program: &'static str,
+    against: Option<&'static str>,
+    load: Load,
+    goal: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    None,
+    /// Two busy loops a CPU.
+    Busy,
+}
+
+const ROWS: [Row; 7] = [
+    Row {
+        name: "identical builds",
+        program: "equal-100",
+        against: Some("copy-100"),
+        load: Load::None,
+        goal: "at most 5 % different",
+    },
+    Row {
+        name: "identical builds, busy CPUs",
+        program: "equal-100",
+        against: Some("copy-100"),
+        load: Load::Busy,
+        goal: "at most 5 % different",
+    },
+    Row {
+        name: "a build with an unrelated function",
+        program: "unrelated-100",
+        against: Some("copy-100"),
+        load: Load::None,
+        goal: "at most 5 % different by 2 % or more",
+    },
+    Row {
+        name: "the same, both linked in 8 orders",
+        program: "unrelated-order1-100",
+        against: Some("copy-order1-100"),
+        load: Load::None,
+        goal: "at most 5 % different by 2 % or more",
+    },
+    Row {
+        name: "+3 % of work",
+        program: "equal-103",
+        against: Some("copy-100"),
+        load: Load::None,
+        goal: "90 % slower",
+    },
+    Row {
+        name: "+10 % of work",
+        program: "equal-110",
+        against: Some("copy-100"),
+        load: Load::None,
+        goal: "100 % slower",
+    },
+    Row {
+        name: "two closures of equal text",
+        program: "equal-100",
+        against: None,
+        load: Load::None,
+        goal: "at most 5 % different",
+    },
+];
+
+/// The difference that a comparison found, and whether it counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Found {
+    percent: f64,
+    is_different: bool,
+}
+
+/// Measures all rows, and prints a table.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
+    let folder = target().join("verdicts");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    if ROWS[3].name.contains(&arguments.only) {
+        for (flags, name) in [("", "copy"), ("--cfg tickline_unrelated", "unrelated")] {
+            for order in 1..=ORDERS {
+                let flags = format!("{flags} -C link-arg=-Wl,--shuffle-sections=.text*={order}");
+                build(&folder, &flags, &[&format!("{name}-order{order}-100")])?;
+            }
+        }
+    }
+    build(&folder, "--cfg tickline_unrelated", &["unrelated-100"])?;
+    build(
+        &folder,
+        "",
+        &["equal-100", "copy-100", "equal-103", "equal-110"],
+    )?;
+    println!(
+        "{}; {} runs of {} s for each row\n",
+        host_description(),
+        arguments.runs,
+        arguments.secs
+    );
+    print!("{}", table_head(&TITLES));
+    for row in ROWS.iter().filter(|row| row.name.contains(&arguments.only)) {
+        let begin = Instant::now();
+        let mut found = Vec::new();
+        with_load(row.load, || {
+            for _ in 0..arguments.runs {
+                found.extend(row.measure(&folder, arguments.secs)?);
+            }
+            Ok(())
+        })?;
+        println!("{}", row.line(&found, begin.elapsed().as_secs()));
+    }
+    Ok(0)
+}
+
+const TITLES: [&str; 8] = [
+    "",
+    "comparisons",
+    "different",
+    "by 2 % or more",
+    "slower",
+    "largest, %",
+    "goal",
+    "took, s",
+];
+
+/// Builds the program with these flags for the compiler, and copies it under these names.
+fn build(folder: &Path, flags: &str, names: &[&str]) -> Result<(), String> {
+    let line = format!(
+        "cargo rustc --release -q -p tickline-criterion --bench equal_builds --message-format=json -- {flags}"
+    );
+    let messages = output(&mut command(&line))?;
+    let executable = |line: &str| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    };
+    let program = messages.lines().find_map(executable);
+    let program = program.ok_or("cargo names no program")?;
+    for name in names {
+        let copy = folder.join(name);
+        fs::copy(&program, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
+    }
+    Ok(())
+}
+
+/// Calls `body` while the load runs.
+fn with_load(load: Load, body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let loops = match load {
+        Load::None => 0,
+        Load::Busy => 2 * cpus,
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..loops {
+            scope.spawn(|| {
+                // ORDERING: Relaxed, pairs with the store below. The loops share no other data, so
+                // nothing can be seen too early.
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::black_box(0);
+                }
+            });
+        }
+        let result = body();
+        // ORDERING: Relaxed, pairs with the load above.
+        is_over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+impl Row {
+    /// Runs the program once. Returns what its comparisons found.
+    fn measure(&self, folder: &Path, secs: f64) -> Result<Vec<Found>, String> {
+        let mut program = command(&folder.join(self.program).to_string_lossy());
+        let files = folder.join("criterion");
+        _ = fs::remove_dir_all(&files);
+        program
+            .env("CRITERION_HOME", &files)
+            .args(["--bench", "--noplot"]);
+        program.args([
+            "--warm-up-time",
+            "0.05",
+            "--sample-size",
+            "10",
+            "--nresamples",
+            "1000",
+        ]);
+        program.args(["--measurement-time", &secs.to_string()]);
+        let Some(other) = self.against else {
+            output(program.arg("^pair/"))?;
+            return (0..8)
+                .map(|pair| compared(&files.join(format!("pair_{pair}/new/comparison.json"))))
+                .collect();
+        };
+        let verdicts = folder.join("verdicts.json");
+        program.arg("--verdicts").arg(&verdicts);
+        program.arg("--against").arg(folder.join(other));
+        if other.contains("order1") {
+            for order in (2..=ORDERS).map(|order| format!("order{order}")) {
+                let copy = |name: &str| folder.join(name.replace("order1", &order));
+                program.arg("--against").arg(copy(other));
+                program.arg("--layout").arg(copy(self.program));
+            }
+        }
+        output(program.arg(ROUTINES))?;
+        let verdicts = read(&verdicts)?;
+        let benchmarks = verdicts["benchmarks"].as_array().ok_or("no benchmarks")?;
+        benchmarks
+            .iter()
+            .map(|verdict| {
+                let percent = verdict["difference_percent"]["estimate"].as_f64();
+                Ok(Found {
+                    percent: percent.ok_or_else(|| format!("not compared: {verdict}"))?,
+                    is_different: verdict["is_different"] == true,
+                })
+            })
+            .collect()
+    }
+
+    /// The line of the table.
+    fn line(&self, found: &[Found], took_s: u64) -> String {
+        let percent = |is: &dyn Fn(&Found) -> bool| {
+            let count = found.iter().filter(|found| is(found)).count();
+            format!("{count} ({} %)", (100 * count).div_ceil(found.len().max(1)))
+        };
+        let largest = found.iter().map(|found| found.percent);
+        let largest = largest.fold(
+            0.0_f64,
+            |one, other| {
+                if other.abs() > one.abs() { other } else { one }
+            },
+        );
+        format!(
+            "| {} | {} | {} | {} | {} | {largest:+.2} | {} | {took_s} |",
+            self.name,
+            found.len(),
+            percent(&|found| found.is_different),
+            percent(&|found| found.is_different && found.percent.abs() >= 2.0),
+            percent(&|found| found.is_different && found.percent > 0.0),
+            self.goal
+        )
+    }
+}
+
+/// The result of `compare` in a file.
+fn compared(file: &Path) -> Result<Found, String> {
+    let json = read(file)?;
+    let ns = |name: &str| {
+        json[name]
+            .as_f64()
+            .ok_or_else(|| format!("no {name}: {json}"))
+    };
+    Ok(Found {
+        percent: ns("difference_ns")? / ns("median_a_ns")? * 100.0,
+        is_different: json["is_different"] == true,
+    })
+}
+
+fn read(file: &Path) -> Result<Value, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = fs::read(root().join(file)).map_err(|error| failed(&error))?;
+    serde_json::from_slice(&text).map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_counts_what_is_different_and_rounds_up() {
+        let found = |percent: f64, is_different| Found {
+            percent,
+            is_different,
+        };
+        let all = [
+            found(0.1, false),
+            found(-0.7, true),
+            found(2.5, true),
+            found(-9.0, false),
+        ];
+        let line = ROWS[0].line(&[all[..3].to_vec(), all.to_vec()].concat(), 12);
+        assert_eq!(
+            line,
+            "| identical builds | 7 | 4 (58 %) | 2 (29 %) | 2 (29 %) | -9.00 | at most 5 % different | 12 |"
+        );
+    }
+
+    #[test]
+    fn the_load_ends_with_the_measurement() {
+        assert_eq!(with_load(Load::Busy, || Ok(())), Ok(()));
+        let failed = || Err("no program".to_owned());
+        assert_eq!(with_load(Load::Busy, failed), failed());
+    }
+}
