@@ -146,6 +146,9 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
     if facts.lacks_tsc_frequency() {
         return state_frequency(facts);
     }
+    if facts.has_parameter("tsc=reliable") {
+        return Fix::none("the kernel's command line has tsc=reliable already");
+    }
     // Older kernels compare the counters in spite of the parameter (`unsynchronized_tsc` in
     // `arch/x86/kernel/tsc.c`).
     let kernel = match facts.machine.kernel.as_deref() {
@@ -166,6 +169,9 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return trust_tsc(facts);
     }
+    if facts.has_parameter("tsc=nowatchdog") {
+        return Fix::none("the kernel's command line has tsc=nowatchdog already");
+    }
     let newer = "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which leaves the \
         kernel's comparison of the CPUs' counters at boot in force";
     match facts.is_kernel_at_least(5, 2) {
@@ -184,6 +190,9 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
 /// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
 /// bd35c77e32e4).
 fn state_frequency(facts: &Document) -> Fix {
+    if let Some(word) = facts.parameter_of("tsc_early_khz=") {
+        return Fix::none(&format!("the kernel's command line has {word} already"));
+    }
     let khz = match facts.clock.frequency_hz {
         Some(hz) => format!("tsc_early_khz={}", hz / 1_000),
         None => "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
@@ -198,6 +207,7 @@ fn state_frequency(facts: &Document) -> Fix {
     let fix = Fix::from(format!(
         "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
     ));
+    let fix = after_decision(fix, facts);
     if facts.is_guest() != Some(true) {
         return fix;
     }
@@ -232,7 +242,7 @@ pub(super) fn check_tsc(facts: &Document) -> Fix {
          changing frequency (chronyc tracking). The rates do not show a single jump"
     ))
     .then_fix("if the kernel is right: ", host_or_firmware_fix(facts))
-    .or_fix("only if the rate is steady: ", &no_watchdog(facts))
+    .or_unless_none("only if the rate is steady: ", &no_watchdog(facts))
 }
 
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors of
@@ -325,7 +335,7 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix {
     match host_fix(facts) {
         Some(host) if facts.invariant() == Some(false) => host,
-        Some(host) => host.or_fix("or ", &kernel(facts)),
+        Some(host) => host.or_unless_none("or ", &kernel(facts)),
         None => kernel(facts),
     }
 }

@@ -124,7 +124,9 @@ mod tests {
     use crate::document::kernel_log::rejection;
 
     /// One message of each kind.
-    const REJECTIONS: [&str; 14] = [
+    const REJECTIONS: [&str; 16] = [
+        "TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.",
+        "clocksource: Override clocksource tsc is unstable and not HRT compatible - cannot switch while in HRT/NOHZ mode",
         "clocksource: Marking clocksource tsc unstable due to inter CPU skew",
         "clocksource: Marking clocksource tsc-early unstable due to frequency skew",
         "clocksource: CPU0       2188104120031 < CPU17       2188104121999 (cycles)",

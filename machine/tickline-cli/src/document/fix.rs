@@ -97,6 +97,15 @@ impl Fix {
         self
     }
 
+    /// As [`Fix::or_fix`], unless the other states that there is no fix.
+    pub(crate) fn or_unless_none(self, introduction: &str, other: &Self) -> Self {
+        if other.is_none {
+            self
+        } else {
+            self.or_fix(introduction, other)
+        }
+    }
+
     /// Puts a part before the text, which `introduction` then joins to it.
     pub(crate) fn after(self, first: String, introduction: &str) -> Self {
         let mut fix = self.introduced_by(introduction);

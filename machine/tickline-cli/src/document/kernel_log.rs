@@ -11,6 +11,8 @@
 //! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the four above |
 //! | `Marking clocksource tsc unstable due to inter CPU skew`, then `CPUn TICKS < CPUm TICKS (cycles)` | `kernel/time/clocksource.c` since the watchdog was rewritten (Linux 7.1, commit 763aacf86f1b) |
 //! | `Marking clocksource tsc unstable due to frequency skew`, then `Watchdog hpet interval: N ns` and `Clocksource tsc interval: N ns` | the same |
+//! | `TSC found unstable after boot` | `kernel/sched/clock.c` |
+//! | `Override clocksource tsc is unstable and not HRT compatible` | `kernel/time/clocksource.c` |
 //! | `Marking TSC unstable due to KVM discovered backwards TSC` | `arch/x86/kvm/x86.c`, on a host |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `arch/x86/kernel/tsc_sync.c` |
 
@@ -40,7 +42,7 @@ pub(crate) enum Cause {
 }
 
 /// Two parts of each message that states a cause by itself, without "Marking TSC unstable".
-const MESSAGES: [(Cause, [&str; 2]); 13] = [
+const MESSAGES: [(Cause, [&str; 2]); 15] = [
     (Cause::Warp, ["cycles TSC warp", "between CPUs"]),
     (
         Cause::Warp,
@@ -67,6 +69,9 @@ const MESSAGES: [(Cause, [&str; 2]); 13] = [
     // The kernel also logs delays that it tolerates, without these words.
     (Cause::Delay, ["read-back delay of", "marking unstable"]),
     (Cause::Delay, ["read-back delay of", "marking tsc"]),
+    // Both messages follow from a rejection, and give no reason.
+    (Cause::Watchdog, ["TSC found unstable", "after boot"]),
+    (Cause::Watchdog, ["Override clocksource tsc", "is unstable"]),
 ];
 
 /// An extended regular expression, for `grep -i`, that finds each message about a rejection of the
@@ -95,7 +100,7 @@ pub(crate) fn rejection(log: &[String]) -> Option<Rejection> {
     let has_message = |cause| !messages(log, cause).is_empty();
     // Unsynchronised counters say more than a skew, which they can cause. A measured skew says more
     // than a failed measurement.
-    let by_watchdog = [Cause::Warp, Cause::Skew, Cause::Delay]
+    let by_watchdog = [Cause::Warp, Cause::Skew, Cause::Delay, Cause::Watchdog]
         .into_iter()
         .find(|cause| has_message(*cause));
     let cause = match reason {

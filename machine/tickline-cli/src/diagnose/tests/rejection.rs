@@ -530,3 +530,32 @@ fn another_hpet_is_not_blamed() {
     let forced = whiskey_lake.kernel("6.1.0").command_line("hpet=force");
     forced.first("tsc_skew").fix_has("take `hpet=force` off");
 }
+
+/// The messages before have been lost. Symptom: the TSC was missing, and `tsc=reliable` the fix.
+#[test]
+fn a_rejection_is_known_by_a_message_that_follows_from_it() {
+    for message in [
+        "TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.",
+        "clocksource: Override clocksource tsc is unstable and not HRT compatible - \
+         cannot switch while in HRT/NOHZ mode",
+    ] {
+        assert_found(message, "tsc_watchdog");
+    }
+}
+
+#[test]
+fn a_parameter_that_is_there_already_is_no_advice() {
+    let missing = machine_on_hpet_without_tsc().log(&[]);
+    let finding = missing.command_line("tsc=reliable").first("tsc_missing");
+    finding.has_no_fix();
+    let delayed = machine_on_hpet_without_tsc().log(&[READ_DELAY]);
+    let finding = delayed
+        .command_line("tsc=nowatchdog")
+        .first("tsc_watchdog_delay");
+    finding.has_no_fix();
+    let skewed = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let finding = skewed.command_line("tsc=nowatchdog").first("tsc_skew");
+    finding
+        .fix_begins("run `tickline warp`")
+        .fix_lacks("nowatchdog");
+}
