@@ -23,11 +23,11 @@ use tickline_core::reference::Reference;
 
 use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use crate::history::History;
+use crate::kernel::KernelClock;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
 use crate::source::{self, Answer, Answers, KernelSource, Report};
-use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
 /// The period at which the sources are asked, ns, unless the clock's interval is longer.

@@ -131,7 +131,7 @@ mod utc;
 mod vmclock;
 
 pub use reading::{UtcReading, UtcSource, UtcUnknown};
-pub use source::chronyd;
+pub use source::{chronyd, kernel};
 pub use utc::Utc;
 
 /// The example of the README is a test.

@@ -4,14 +4,14 @@
 use tickline_core::reference::Reference;
 
 use crate::moment::Moment;
-use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
 mod clock_bound;
-mod kernel;
+pub mod kernel;
 mod phc;
 
+use kernel::KernelClock;
 pub(crate) use kernel::KernelSource;
 
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).

@@ -12,9 +12,11 @@
 
 use core::num::NonZeroU16;
 
+use tickline_core::reference::steering_from_timex_ppb;
+
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
-use crate::sys::KernelClock;
+use crate::sys;
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
@@ -22,7 +24,78 @@ const GROWTH_US: i64 = 500;
 
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
-const UNSET_ERROR_US: i64 = 16_000_000;
+pub const UNSET_ERROR_US: i64 = 16_000_000;
+
+// Bits of the status, and two states (`include/uapi/linux/timex.h`).
+const STA_INS: i32 = 0x10;
+const STA_DEL: i32 = 0x20;
+const STA_UNSYNC: i32 = 0x40;
+const TIME_WAIT: i32 = 4;
+const TIME_ERROR: i32 = 5;
+
+/// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelClock {
+    /// The correction of the clock's rate, ppb, without the correction by the tick.
+    pub frequency_ppb: i64,
+    /// The length of a hundredth of a second, us.
+    pub tick_us: i64,
+    /// The offset that is left to slew away, ns.
+    pub offset_ns: i64,
+    /// The time constant of that slew.
+    pub time_constant: i64,
+    /// The maximum error, us.
+    pub maxerror_us: i64,
+    /// The estimated error, us; [`UNSET_ERROR_US`] until a daemon sets it.
+    pub esterror_us: i64,
+    /// The bits of the status (`STA_PLL` and others).
+    pub status: i32,
+    /// The state that the call has returned (`TIME_OK` and others).
+    pub state: i32,
+    /// TAI minus UTC, s; 0 if the kernel does not know.
+    pub tai_offset_s: i64,
+}
+
+impl KernelClock {
+    /// What the kernel says at present; `None` if it may not be asked, or is not Linux.
+    #[must_use]
+    pub fn read() -> Option<Self> {
+        sys::kernel_clock()
+    }
+
+    /// The correction of the clock's rate, ppb, without a slew of the offset.
+    pub(crate) fn steering_ppb(&self) -> i64 {
+        steering_from_timex_ppb(self.frequency_ppb, self.tick_us)
+    }
+
+    /// Whether the kernel says that its clock is synchronised.
+    #[must_use]
+    pub fn is_synchronised(&self) -> bool {
+        self.state != TIME_ERROR && self.status & STA_UNSYNC == 0
+    }
+
+    /// Whether the UTC day ends with a leap second.
+    #[must_use]
+    pub fn leap_second_today(&self) -> bool {
+        self.state != TIME_WAIT && self.status & (STA_INS | STA_DEL) != 0
+    }
+
+    /// The estimated error, us; `None` if no daemon has set it. phc2sys and OpenNTPD set the
+    /// maximum error only (`sysclk_set_sync` in linuxptp's `clockadj.c`).
+    #[must_use]
+    pub fn set_esterror_us(&self) -> Option<i64> {
+        set_esterror_us(self.esterror_us)
+    }
+}
+
+/// An estimated error, us; `None` if it is the one with which the kernel starts.
+#[must_use]
+pub fn set_esterror_us(esterror_us: i64) -> Option<i64> {
+    if esterror_us == UNSET_ERROR_US {
+        return None;
+    }
+    Some(esterror_us)
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelSource {
@@ -37,16 +110,12 @@ pub(crate) struct KernelSource {
 
 impl KernelSource {
     pub(super) fn report(&mut self, clock: &KernelClock) -> Option<Answer> {
-        let KernelClock {
-            steering_ppb,
-            maxerror_us,
-            esterror_us,
-            ..
-        } = *clock;
+        let maxerror_us = clock.maxerror_us;
+        let steering_ppb = clock.steering_ppb();
         self.tai_offset_s = u16::try_from(clock.tai_offset_s)
             .ok()
             .and_then(NonZeroU16::new);
-        self.leap_second_today = clock.leap_second_today;
+        self.leap_second_today = clock.leap_second_today();
         if maxerror_us < self.maxerror_us
             || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0
         {
@@ -54,16 +123,13 @@ impl KernelSource {
         }
         self.maxerror_us = maxerror_us;
         // If a daemon dies during a slew, it leaves a clock that runs away.
-        if !clock.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
+        if !clock.is_synchronised() || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return Some(Err(UtcUnknown::Unsynchronised));
         }
         if maxerror_us % GROWTH_US == 0 {
             return None;
         }
-        let estimated_us = Some(esterror_us)
-            .filter(|us| *us < UNSET_ERROR_US)
-            .unwrap_or(0)
-            .max(0);
+        let estimated_us = clock.set_esterror_us().unwrap_or(0).max(0);
         let error_us = maxerror_us
             .saturating_add(estimated_us)
             .saturating_add(GROWTH_US);
@@ -88,12 +154,14 @@ impl KernelSource {
 /// A clock with an error of 1,234 us. Its daemon does not set the estimated error.
 #[cfg(test)]
 pub(super) const USUAL: KernelClock = KernelClock {
-    steering_ppb: 0,
+    frequency_ppb: 0,
+    tick_us: 10_000,
     offset_ns: -700,
+    time_constant: 0,
     maxerror_us: 1_234,
     esterror_us: UNSET_ERROR_US,
-    is_synchronised: true,
-    leap_second_today: false,
+    status: 0,
+    state: 0,
     tai_offset_s: 37,
 };
 
@@ -107,7 +175,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
         ([-1_734_700, 1_734_700], 700)
     );
     let steered = answer(KernelClock {
-        steering_ppb: -100_000,
+        frequency_ppb: -100_000,
         ..USUAL
     })
     .unwrap()
@@ -116,7 +184,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     assert!(!claim.leap_second_today);
     assert!(
         answer(KernelClock {
-            leap_second_today: true,
+            status: STA_INS,
             ..USUAL
         })
         .unwrap()
@@ -131,6 +199,15 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     .unwrap()
     .unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
+    // Kernels before 6.11 take any estimate.
+    let beyond_the_limit = answer(KernelClock {
+        esterror_us: UNSET_ERROR_US + 1,
+        ..USUAL
+    });
+    assert_eq!(
+        beyond_the_limit.unwrap().unwrap().offset_ns,
+        [-16_001_735_700, 16_001_735_700]
+    );
     // A daemon has updated it: it is less than before, or has not grown as by itself.
     let mut measurement = |maxerror_us| {
         answer(KernelClock {
@@ -146,11 +223,11 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     // Slewed by a twelfth, and left so.
     for wrong in [
         KernelClock {
-            is_synchronised: false,
+            status: STA_UNSYNC,
             ..USUAL
         },
         KernelClock {
-            steering_ppb: 83_300_000,
+            frequency_ppb: 83_300_000,
             ..USUAL
         },
     ] {

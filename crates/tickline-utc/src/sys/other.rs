@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use std::path::Path;
 
-use crate::sys::KernelClock;
+use crate::kernel::KernelClock;
 
 /// Unknown.
 pub(crate) fn kernel_clock() -> Option<KernelClock> {

@@ -476,6 +476,8 @@ mod tests {
                 maximum_error_us: 100,
                 estimated_error_us: 1,
                 flags: None,
+                leap: None,
+                tai_offset_s: None,
             });
             document
         };

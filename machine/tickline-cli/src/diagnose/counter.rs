@@ -150,7 +150,7 @@ const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
 pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
-    let nominal_hz = facts.clock.nominal_frequency_hz?;
+    let nominal_hz = facts.nominal_hz()?;
     let measured_hz = facts.clock.frequency_hz?;
     // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its own.
     let rate_ppb = facts.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);

@@ -76,7 +76,7 @@ fn machine_with_hpet(root: &Path) -> PathBuf {
         ),
         (
             "chronyc",
-            "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.0,0.001,0.002,16.0,Normal",
+            "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.25,0.001,0.002,16.0,Normal",
         ),
     ] {
         program(&programs, name, prints);
@@ -121,10 +121,12 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     );
     assert_eq!(machine["kernel_log"][0], "[ 1.0] clocksource: \"hpet\"\\");
     let ntp = json!({ "synchronised": false, "frequency_ppb": -10_000, "tick_us": 10_834,
-        "offset_ns": -480_000_000, "time_constant": 7, "maximum_error_us": 510_000, "estimated_error_us": 7 });
+        "offset_ns": -480_000_000, "time_constant": 7, "maximum_error_us": 510_000, "estimated_error_us": 7,
+        "flags": ["UNSYNC"] });
     assert_eq!(machine["ntp"], ntp);
     let daemon = json!({ "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
-        "offset_ns": -250_000_000, "bound_ns": 252_500_000 });
+        "offset_ns": -250_000_000, "bound_ns": 252_500_000, "frequency_ppb": -7_500, "skew_ppb": 250,
+        "root_delay_ns": 1_000_000, "root_dispersion_ns": 2_000_000 });
     assert_eq!(
         (&machine["ntp_daemon"], &machine["systemd"]),
         (&daemon, &false.into())

@@ -64,7 +64,7 @@ const fn found(
     }
 }
 
-const MACHINES: [Recorded; 51] = [
+const MACHINES: [Recorded; 68] = [
     found(
         "an-hour-off",
         &["ntp_unsynchronised"],
@@ -80,10 +80,16 @@ const MACHINES: [Recorded; 51] = [
         &["tsc_skew"],
         "the kernel may be right",
     ),
+    found("behind-a-local-clock", &["utc_unproven"], "chronyc sources"),
     found(
         "bhyve-acpi-pm",
         &["tsc_skew"],
         "on the host: compare its counters",
+    ),
+    found(
+        "busybox-ntpd",
+        &["ntp_unsynchronised"],
+        "start no second one",
     ),
     found(
         "calibration-failed-jiffies",
@@ -93,8 +99,12 @@ const MACHINES: [Recorded; 51] = [
     found("chrony-plain", &["ntp_flag"], "chronyc tracking"),
     well("chrony-rtcsync"),
     found("chrony-slewing", &["ntp_slewing", "ntp_flag"], "makestep"),
+    found("chronyd-7-percent", &["clock_rate_wrong"], "restart"),
     found("chronyd-alone", &["ntp_unsynchronised"], "chronyc sources"),
+    found("chronyd-bad-server", &["clock_rate_wrong"], "other servers"),
     well("chronyd-phc"),
+    found("chronyd-x", &["ntp_flag"], "chronyc tracking"),
+    well("cloudrun-leaf15"),
     found("coffee-lake-hpet-broken", &["tsc_skew"], "hpet=disable"),
     found(
         "container-masked",
@@ -121,6 +131,7 @@ const MACHINES: [Recorded; 51] = [
         &["paravirtual_clock_dearer"],
         "decide first whether the host ever suspends",
     ),
+    well("firecracker-scaled"),
     found("guest-hpet", &["tsc_not_chosen"], "echo tsc | sudo tee"),
     found("guest-warp-kvm", &["tsc_warp"], "on the host: start QEMU"),
     found(
@@ -147,6 +158,9 @@ const MACHINES: [Recorded; 51] = [
         &["tsc_warp"],
         "update the firmware (BIOS)",
     ),
+    well("leap-over"),
+    found("leap-pending", &["leap_second"], "Bulletin C"),
+    found("leap-slewed", &["leap_second"], "Bulletin C"),
     found(
         "linux71-first-line-only",
         &["tsc_warp"],
@@ -165,17 +179,27 @@ const MACHINES: [Recorded; 51] = [
         &["frequency_implausible"],
         "restart the guest",
     ),
+    found("ntpd-at-its-limit", &["clock_rate_wrong"], "restart"),
     found(
         "numa-watchdog",
         &["tsc_watchdog_delay"],
         "tsc=nowatchdog clocksource=tsc",
     ),
+    found("offset-at-the-limit", &["ntp_slewing"], "ntpq -p"),
+    well("openntpd"),
     found(
         "parallels-warp",
         &["tsc_warp"],
         "on the host: compare its counters",
     ),
-    found("pll-480-ms", &["ntp_slewing"], "chronyc tracking"),
+    found(
+        "phc2sys-1",
+        &["ntp_unsynchronised"],
+        "see whether a program steers the clock",
+    ),
+    well("phc2sys"),
+    found("pll-480-ms", &["ntp_slewing"], "ntpq -p"),
+    found("ptpd", &["utc_unproven"], "phc2sys"),
     found(
         "qubes-xen",
         &["xen_clocksource"],
@@ -222,6 +246,11 @@ const MACHINES: [Recorded; 51] = [
         "vmware-synology",
         &["tsc_skew"],
         "boot with tsc=reliable clocksource=tsc (kernel 3.3 or later)",
+    ),
+    found(
+        "wsl2-fast-steps",
+        &["clock_rate_wrong", "unix_stepped"],
+        "three or more servers",
     ),
     found("wsl2", &["ntp_unsynchronised"], "sudo hwclock -s"),
     found(

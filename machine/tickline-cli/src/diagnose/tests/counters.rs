@@ -203,6 +203,23 @@ fn a_measured_frequency_far_from_the_nominal_one_is_implausible() {
     }
 }
 
+/// Symptom: "restart the guest", on a guest whose processor states the host's frequency.
+#[test]
+fn the_frequency_that_the_processor_states_to_a_guest_is_that_of_the_host() {
+    let host_hz = 5_600_000_000;
+    let machine = good_machine().with(|facts| {
+        facts.clock.nominal_frequency_hz = Some(host_hz);
+        facts.machine.cpuid.as_mut().unwrap().leaf_15h_hz = Some(host_hz);
+    });
+    machine.clone().only("frequency_implausible");
+    let guest = machine.hypervisor("kvm");
+    assert_eq!(guest.clone().codes(), [""; 0]);
+    let stated = guest.with(|facts| {
+        facts.machine.cpuid.as_mut().unwrap().hypervisor_khz = Some(5_600_000);
+    });
+    stated.only("frequency_implausible");
+}
+
 #[test]
 fn writes_by_the_firmware_are_counted() {
     let message = "[Firmware Bug]: TSC ADJUST: CPU0: -149457080076105 force to 0";

@@ -46,6 +46,8 @@ pub(super) fn good_machine() -> Given {
             maximum_error_us: 0,
             estimated_error_us: 0,
             flags: None,
+            leap: None,
+            tai_offset_s: None,
         }),
         ..Machine::default()
     };

@@ -10,9 +10,9 @@ use crate::claim::Claim;
 use crate::claim_maker::tests::{bounds_ns, moment};
 use crate::claim_maker::{ClaimMaker, valid_ns};
 use crate::moment::Moment;
+use crate::source::kernel::KernelClock;
 use crate::source::kernel::USUAL;
 use crate::source::{Answers, KernelSource, best, widen};
-use crate::sys::KernelClock;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -198,7 +198,7 @@ impl World {
         let grown_us = ((self.realtime - self.error_since) / SECOND_NS) as i64 * 500;
         let maxerror_us = (self.error / 1e3) as i64 + 1 + grown_us;
         KernelClock {
-            steering_ppb: ((slew - self.frequency) * 1e9) as i64,
+            frequency_ppb: ((slew - self.frequency) * 1e9) as i64,
             maxerror_us,
             offset_ns: 0,
             ..USUAL
