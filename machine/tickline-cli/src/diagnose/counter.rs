@@ -183,7 +183,7 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
 pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let messages = facts.firmware_writes()?;
     let first = *messages.first()?;
-    let writer = match facts.is_guest() {
+    let writer = match facts.machine.is_guest() {
         Some(true) => "the host",
         Some(false) => "the firmware",
         None => "the firmware or the host",

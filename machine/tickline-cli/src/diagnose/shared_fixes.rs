@@ -48,7 +48,7 @@ const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this gue
 
 /// Puts before a fix that leads to the TSC what the host may do to a guest.
 fn after_decision(fix: Fix, facts: &Document) -> Fix {
-    if facts.is_guest() != Some(true) && facts.host_clock().is_none() {
+    if facts.machine.is_guest() != Some(true) && !facts.machine.has_host_clock() {
         return fix;
     }
     let mut fix = fix.after(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
@@ -79,7 +79,7 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
         _ => {}
     }
     let mut fix = checked_switch_to_tsc(facts);
-    if facts.host_clock().is_some() && recommended != Some("tsc") {
+    if facts.machine.has_host_clock() && recommended != Some("tsc") {
         fix.steps = None;
     }
     fix
@@ -129,7 +129,7 @@ pub(super) fn invariant_tsc(facts: &Document) -> Fix {
     if let Some(host) = host_fix(facts) {
         return host;
     }
-    if facts.is_guest() == Some(true) {
+    if facts.machine.is_guest() == Some(true) {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }
@@ -208,7 +208,7 @@ fn state_frequency(facts: &Document) -> Fix {
         "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
     ));
     let fix = after_decision(fix, facts);
-    if facts.is_guest() != Some(true) {
+    if facts.machine.is_guest() != Some(true) {
         return fix;
     }
     let fix = fix.or(
@@ -253,7 +253,7 @@ pub(super) fn has_stopping_hpet(facts: &Document) -> bool {
     const GEMINI_LAKE: [&str; 6] = ["J4005", "J4105", "J5005", "N4000", "N4100", "N5000"];
     let is_used =
         facts.has_parameter("hpet=force") || facts.is_kernel_at_least(5, 16) == Some(false);
-    if facts.is_guest() == Some(true) || !is_used {
+    if facts.machine.is_guest() == Some(true) || !is_used {
         return false;
     }
     let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
@@ -345,7 +345,7 @@ pub(super) fn host_or_firmware_fix(facts: &Document) -> Fix {
     if let Some(host) = host_fix(facts) {
         return host;
     }
-    match facts.is_guest() {
+    match facts.machine.is_guest() {
         Some(true) => hosts::synchronised_tsc(facts.hypervisor()),
         Some(false) => FIRMWARE.into(),
         None => Fix::from(format!("on bare metal: {FIRMWARE}")).or(format!(

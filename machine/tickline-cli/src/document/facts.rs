@@ -209,41 +209,6 @@ impl Document {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }
 
-    /// Whether the machine is the guest of a hypervisor, known or not; `None` if that is unknown.
-    pub(crate) fn is_guest(&self) -> Option<bool> {
-        /// Words in the vendor and product that the firmware of hypervisors names, some of which hide
-        /// from CPUID.
-        const PRODUCTS: [&str; 7] = [
-            "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
-        ];
-        let machine = &self.machine;
-        let product = machine.product.as_deref().unwrap_or_default();
-        if PRODUCTS.iter().any(|word| product.contains(word)) {
-            return Some(true);
-        }
-        let by_cpuid = machine.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
-        match machine.hypervisor.as_deref() {
-            Some("none") => return Some(by_cpuid == Some(true)),
-            Some(_) => return Some(true),
-            None => {}
-        }
-        let log = machine.kernel_log.as_deref().unwrap_or_default();
-        let by_log = log
-            .iter()
-            .any(|line| line.to_lowercase().contains("hypervisor detected"));
-        if by_log || self.host_clock().is_some() {
-            return Some(true);
-        }
-        by_cpuid
-    }
-
-    /// The clocksource, if the host states its rate to the guest.
-    pub(crate) fn host_clock(&self) -> Option<&str> {
-        self.clocksource().filter(|name| {
-            self.paravirtual_clock().is_some() || name.starts_with("hyperv_clocksource")
-        })
-    }
-
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
     /// hpet and acpi_pm exist only on x86.
     pub(crate) fn is_x86(&self) -> bool {
@@ -281,7 +246,7 @@ impl Document {
     /// of the program recorded it all the same.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
         if let Some(cpuid) = &self.machine.cpuid
-            && self.machine.is_guest()
+            && self.machine.is_guest() == Some(true)
             && cpuid.hypervisor_khz.is_none()
             && cpuid.leaf_15h_hz.is_some()
         {
