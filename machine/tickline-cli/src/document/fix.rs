@@ -181,6 +181,9 @@ pub(crate) struct Steps {
     pub(crate) place: Place,
     /// The command that must succeed first; null if no check is necessary.
     pub(crate) check: Option<String>,
+    /// What must be decided first, because the commands can break it; null if they break nothing.
+    /// `doctor --fix` says it before it asks.
+    pub(crate) caution: Option<String>,
     /// The command that mends the fault until the next restart; null if only a restart mends it.
     pub(crate) now: Option<String>,
     /// The command that mends the fault from the next restart on; null if the kernel's command line
@@ -193,9 +196,6 @@ pub(crate) struct Steps {
     /// The clocksource to which `now` switches. `doctor --fix` makes this switch itself.
     #[serde(skip)]
     pub(crate) clocksource: Option<String>,
-    /// What the commands can break, which `doctor --fix` says before it asks.
-    #[serde(skip)]
-    pub(crate) caution: Option<String>,
 }
 
 impl Steps {
