@@ -65,7 +65,7 @@ log=$(dmesg 2>/dev/null)
 # The kernel's messages about clocks, as the elements of a JSON array.
 messages() {
     printf '%s\n' "$log" |
-        grep -i -E 'clocksource|tsc|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor' |
+        grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor' |
         head -n 200 | escape | sed -e 's/.*/      "&",/' -e '$s/,$//'
 }
 
@@ -181,12 +181,13 @@ if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" 
     printf '      "flags": [%s]\n    },\n' "$(status_flags)"
 fi
 # chronyc's fields, with times in seconds: reference, its name, stratum, time of the update, offset,
-# ..., frequency and skew in ppm, root delay, root dispersion, interval, leap status.
+# ..., frequency and skew in ppm, root delay, root dispersion, interval, leap status. In busybox's
+# awk, a comparison in the arguments of printf needs parentheses.
 chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
     printf "    \"ntp_daemon\": {\n      \"name\": \"chronyd\",\n"
-    printf "      \"synchronised\": %s,\n", $14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true"
-    printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", $2 == "" ? "none" : $2, $3
-    offset = $5 < 0 ? -$5 : $5
+    printf "      \"synchronised\": %s,\n", ($14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true")
+    printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", ($2 == "" ? "none" : $2), $3
+    offset = ($5 < 0 ? -$5 : $5)
     printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f,\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
     leap = "null"
     if ($14 == "Normal") leap = "\"none\""

@@ -340,17 +340,45 @@ impl Machine {
             return Some(u64::from(khz) * 1_000);
         }
         // A hypervisor hands the host's leaf on, and may scale the guest's counter to another rate.
-        if self.is_guest() {
+        if self.is_guest() == Some(true) {
             return None;
         }
         cpuid.leaf_15h_hz
     }
 
-    /// Whether the machine is known to be a guest of a hypervisor, or a sandbox.
-    pub(crate) fn is_guest(&self) -> bool {
+    /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that is
+    /// unknown.
+    pub(crate) fn is_guest(&self) -> Option<bool> {
+        /// Words in the vendor and product that the firmware of hypervisors names, some of which hide
+        /// from CPUID.
+        const PRODUCTS: [&str; 7] = [
+            "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
+        ];
+        let product = self.product.as_deref().unwrap_or_default();
+        if PRODUCTS.iter().any(|word| product.contains(word)) {
+            return Some(true);
+        }
         let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
-        let by_name = self.hypervisor.as_deref();
-        by_cpuid == Some(true) || by_name.is_some_and(|name| !matches!(name, "none" | "unknown"))
+        match self.hypervisor.as_deref() {
+            Some("none") => return Some(by_cpuid == Some(true)),
+            Some("unknown") | None => {}
+            Some(_) => return Some(true),
+        }
+        let log = self.kernel_log.as_deref().unwrap_or_default();
+        let by_log = log
+            .iter()
+            .any(|line| line.to_lowercase().contains("hypervisor detected"));
+        if by_log || self.has_host_clock() {
+            return Some(true);
+        }
+        by_cpuid
+    }
+
+    /// Whether the clocksource is a clock that the host keeps for its guest.
+    pub(crate) fn has_host_clock(&self) -> bool {
+        self.clocksource.as_deref().is_some_and(|name| {
+            matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource")
+        })
     }
 }
 

@@ -293,7 +293,7 @@ pub(super) fn unix_stepped(facts: &Document) -> Option<Finding> {
     let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
     let fix = if kernel.contains("microsoft") {
         "let one program alone set the clock: Windows (hv_utils), or an NTP daemon in the guest"
-    } else if facts.machine.is_guest() {
+    } else if facts.machine.is_guest() == Some(true) {
         "find out what sets the clock (journalctl | grep -iE 'time.*(step|chang|jump)'); where the \
          hypervisor's tools and an NTP daemon both do, switch one off"
     } else {

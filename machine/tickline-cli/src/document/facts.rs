@@ -45,6 +45,12 @@ pub(crate) fn is_counter(name: &str) -> bool {
         )
 }
 
+/// Whether this clocksource has the counter's differences between CPUs: the counter itself, or a
+/// hypervisor's clock, which is computed from it.
+pub(crate) fn is_computed_from_counter(name: &str) -> bool {
+    is_counter(name) || matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen)
+}
+
 /// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
 /// the timer tick.
 pub(crate) fn is_slow(name: &str) -> bool {
@@ -240,7 +246,7 @@ impl Document {
     /// of the program recorded it all the same.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
         if let Some(cpuid) = &self.machine.cpuid
-            && self.machine.is_guest()
+            && self.machine.is_guest() == Some(true)
             && cpuid.hypervisor_khz.is_none()
             && cpuid.leaf_15h_hz.is_some()
         {
