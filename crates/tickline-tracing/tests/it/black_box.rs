@@ -12,12 +12,13 @@ use proptest::test_runner::Config;
 use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder, TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::{TraceFormat, TraceSummary, Tracks};
 use tracing::{info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
-    let summary = flight::convert(bytes, &mut trace)?;
+    let summary = flight::convert(bytes, &mut trace, TraceFormat::Json)?;
     Ok((
         summary,
         serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is"),
@@ -259,7 +260,14 @@ fn a_truncated_or_foreign_file_is_an_error() {
             "{len}: {error}"
         );
     }
-    assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
+    assert!(
+        flight::convert(
+            File::open("/dev/zero").unwrap(),
+            io::sink(),
+            TraceFormat::Json
+        )
+        .is_err()
+    );
 }
 
 /// The sample, whose ring of names has one record, with a name of `length` bytes.
@@ -307,7 +315,7 @@ proptest! {
         if let Ok((summary, events)) = converted(&bytes) {
             prop_assert!(summary.intervals + summary.events <= words as u64 && !events.is_empty());
             let mut trace = Vec::new();
-            let in_perfetto = flight::convert_to(&bytes[..], &mut trace, TraceFormat::Perfetto);
+            let in_perfetto = flight::convert(&bytes[..], &mut trace, TraceFormat::Perfetto);
             prop_assert!(in_perfetto.unwrap() == summary);
             prop_assert!(trace.len() < 8 * bytes.len());
         }
