@@ -125,7 +125,7 @@ use super::settings::{Settings, Tracks, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
-use super::temporary::with_temporary;
+use super::temporary::{with_path, with_temporary};
 use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::trace_sink::TraceSink;
 use super::writer_thread::WriterThread;
@@ -208,19 +208,22 @@ impl FlightRecorderBuilder {
     /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
     /// box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of its
     /// [threads](Self::threads_in_file), and one more ring for names. Each ring has
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes.
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. The file has at most 64 GiB.
     ///
     /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
     /// replaces an older file of that name.
     ///
     /// # Errors
     ///
-    /// - If the file cannot be created with all its blocks, for example on a full disk.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
+    ///   than the address space.
+    /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space.
+    /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the address space is too small for the
-    ///   rings of so many threads.
     /// - If the process has no memory to prepare for a `fork`.
     /// - On a system other than Unix.
+    ///
+    /// No new file is then left.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
         let Self {
             settings,
@@ -301,6 +304,7 @@ impl FlightRecorder {
             fs::rename(temporary, &path)?;
             Ok(summary)
         })
+        .map_err(|error| with_path(path.as_ref(), &error))
     }
 
     /// Starts a thread that does [`write_last`](Self::write_last), for callbacks that must not

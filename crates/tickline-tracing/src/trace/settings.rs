@@ -131,7 +131,8 @@ impl Settings {
         if style.is_compressed && style.format != TraceFormat::Perfetto {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "only a trace in Perfetto's format can be compressed",
+                "a JSON trace can't be compressed: choose TraceFormat::Perfetto, or a file name that \
+                 ends with .pftrace",
             ));
         }
         Ok(style)

@@ -100,6 +100,7 @@ use super::settings::{Settings, Tracks, WhenFull, settings};
 use super::snapshot::program_name;
 use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
+use super::temporary::with_path;
 use super::thread_recorder;
 use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::trace_sink::TraceSink;
@@ -226,7 +227,8 @@ impl TraceFileBuilder {
     /// If the file cannot be created, the thread cannot be started, or JSON were to be compressed.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
         let style = self.settings.style(Some(path.as_ref()))?;
-        self.write_in(style, File::create(path)?)
+        let file = File::create(&path).map_err(|error| with_path(path.as_ref(), &error))?;
+        self.write_in(style, file)
     }
 
     /// Starts the thread that writes to `output`.

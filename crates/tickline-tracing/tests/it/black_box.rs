@@ -68,13 +68,21 @@ fn a_file_that_another_recorder_uses_stays() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.
 #[test]
-fn rings_for_which_no_address_space_is_left_are_an_error() {
+fn rings_of_more_than_the_largest_file_are_an_error() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    for threads in [usize::MAX / (1 << 17), usize::MAX] {
-        let error = create(&path, threads).unwrap_err();
+    for (threads, bytes) in [(1_000_000, 1 << 40), (usize::MAX, 1), (1, usize::MAX)] {
+        let builder = FlightRecorder::builder().bytes_per_thread(bytes);
+        let error = builder.threads_in_file(threads).create(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        let text = format!(
+            "{}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
+             GiB), the limit of a recorder's file",
+            path.display()
+        );
+        assert_eq!(error.to_string(), text);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

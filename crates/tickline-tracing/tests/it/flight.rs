@@ -390,3 +390,15 @@ fn a_write_that_fails_leaves_no_file() {
     assert!(recorder.write(&in_the_way).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+/// Symptom: the error was "No such file or directory", without a name.
+#[test]
+fn a_file_that_cannot_be_written_is_named_by_the_error() {
+    let recorder = FlightRecorder::builder().build();
+    let error = recorder.write("no-folder/x.json").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert!(
+        error.to_string().starts_with("no-folder/x.json: "),
+        "{error}"
+    );
+}

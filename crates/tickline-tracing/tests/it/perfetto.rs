@@ -449,8 +449,11 @@ fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
 #[test]
 #[cfg(feature = "compression")]
 fn json_is_not_compressed() {
-    let error = TraceFile::builder().compressed().write_to(std::io::sink());
-    assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    let builder = TraceFile::builder().compressed();
+    let error = builder.write_to(std::io::sink()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    let choices = "choose TraceFormat::Perfetto, or a file name that ends with .pftrace";
+    assert!(error.to_string().ends_with(choices), "{error}");
 }
 
 /// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span with

@@ -322,6 +322,17 @@ fn each_recorder_has_the_ends_of_its_own_requests() {
     assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
 }
 
+/// Symptom: the error was "No such file or directory", without a name.
+#[test]
+fn a_file_that_cannot_be_created_is_named_by_the_error() {
+    let error = TraceFile::builder().create("no-folder/x.json").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(
+        error.to_string().starts_with("no-folder/x.json: "),
+        "{error}"
+    );
+}
+
 /// Symptom: after the output had panicked, threads waited for the writer for ever.
 #[test]
 fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
