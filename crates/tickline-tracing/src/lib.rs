@@ -135,7 +135,7 @@ pub use trace::{
     flight, settings::Tracks, summary::TraceSummary, trace_file, trace_output::TraceFormat,
 };
 
-/// Makes the README's examples doctests. One of them writes a trace.
-#[cfg(all(doctest, feature = "trace-file"))]
+/// Makes the README's examples doctests.
+#[cfg(all(doctest, feature = "trace-file", feature = "histogram"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
