@@ -348,9 +348,9 @@ pub(crate) const FLIGHT: &[Section] = &[
     Section::new(
         "What is in the trace",
         "  The trace has the last moments of the process, up to its end: events, and spans, even those that
-  had not ended. The format is that of Chrome; https://ui.perfetto.dev opens it. A mark on each
-  thread says how far back its records reach. The trace leaves out a request that began before the
-  mark, if that request may have ended.",
+  had not ended. https://ui.perfetto.dev opens it in either format. A mark on each thread says
+  how far back its records reach. The trace leaves out a request that began before the mark, if that
+  request may have ended.",
     ),
     Section::new(
         "Examples",

@@ -13,8 +13,8 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
 
 /// A receiver of the spans of a [`SpanTimingLayer`](crate::SpanTimingLayer). Only this crate
 /// implements the trait: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents),
-/// and the sinks of the modules `chrome`, `flight`, `histogram` and `cpu_time`. The layer holds no
-/// lock of its own while it calls a sink.
+/// and the sinks of the modules `trace_file`, `flight`, `histogram` and `cpu_time`. The layer holds
+/// no lock of its own while it calls a sink.
 ///
 /// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
 /// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread

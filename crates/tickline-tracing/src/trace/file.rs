@@ -15,6 +15,7 @@ use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
 use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
 use super::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
+use super::temporary::with_path;
 
 /// `ticklfr4`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");
@@ -41,6 +42,10 @@ fn within_limits(names: &str) -> Option<&str> {
     }
     names.rsplit_once('\0').map(|(whole, _)| whole)
 }
+
+/// The limit of bytes for a file: 1,024 rings of 64 MiB. The file gets all its blocks at once, so a
+/// wrong number would otherwise fill the disk for minutes.
+const MAX_FILE_BYTES: u64 = 64 << 30;
 
 /// The length of the file's head, in words.
 const FILE_HEAD: usize = 4_096 / 8;
@@ -69,24 +74,28 @@ impl RingFile {
     pub(crate) fn create(path: &Path, threads: usize, bytes: usize) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = CONTROL_WORDS + capacity;
-        let rings = threads
-            .checked_add(1)
-            .and_then(|rings| rings.checked_mul(words));
+        let named = |error: io::Error| with_path(path, &error);
         // A mapping has less than `isize::MAX` bytes.
+        let limit = MAX_FILE_BYTES.min(isize::MAX as u64);
         let too_many = || {
-            io::Error::new(
+            named(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("no file has {threads} rings"),
-            )
+                format!(
+                    "rings of {bytes} bytes for {threads} threads take more than {limit} bytes ({} \
+                     GiB), the limit of a recorder's file",
+                    limit.div_ceil(1 << 30)
+                ),
+            ))
         };
-        let rings = rings
-            .filter(|rings| *rings < usize::MAX / 64)
+        let file_words = threads
+            .checked_add(1)
+            .and_then(|rings| rings.checked_mul(words))
+            .and_then(|rings| rings.checked_add(FILE_HEAD))
+            .filter(|words| *words as u64 <= limit / 8)
             .ok_or_else(too_many)?;
         // The words 0, `CAPACITY` and `THREADS`.
         let head = [MAGIC, capacity as u64, threads as u64];
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
+        let mapping = Mapping::create(path, file_words, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
         names.claim(std::process::id().into(), &program_name());
