@@ -507,8 +507,8 @@ mod tests {
     #[test]
     fn processes_that_may_not_be_read_are_counted() {
         for (readers_unknown, expected) in [
-            (1, "readers 0; 1 process may not be read"),
-            (2, "readers 0; 2 processes may not be read"),
+            (1, "readers 0; 1 process is unknown"),
+            (2, "readers 0; 2 processes are unknown"),
         ] {
             let report = PageReport {
                 readers_unknown,
@@ -558,7 +558,7 @@ mod tests {
     fn the_meaning_of_a_phase_is_what_programs_do() {
         for (phase, serving, switched_off, expected) in [
             (LeasePhase::Off, false, true, "switched off, until"),
-            (LeasePhase::Off, false, false, "no server has published"),
+            (LeasePhase::Off, false, false, "no server publishes a line"),
             (LeasePhase::NoLine, false, false, "there is no line"),
             (
                 LeasePhase::FirstPublication,
