@@ -33,6 +33,8 @@ pub(crate) struct Mappings {
     pub(crate) library_only: Vec<u32>,
     /// The number of processes that this user may not examine.
     pub(crate) unreadable: usize,
+    /// Whether `/proc` hides processes from this user (proc(5), `hidepid`).
+    pub(crate) are_some_hidden: bool,
 }
 
 /// The paths of the default pages, where programs look for a page: the machine's, then the user's.
@@ -75,7 +77,8 @@ pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
         let found = mappings(&page, writer_pid(&page).ok().flatten()).ok()?;
-        (found.unreadable == 0 || !found.readers.is_empty()).then_some(found.readers.len())
+        let are_all_known = found.unreadable == 0 && !found.are_some_hidden;
+        (are_all_known || !found.readers.is_empty()).then_some(found.readers.len())
     });
     counts.reduce(|all, count| all + count)
 }
@@ -85,7 +88,11 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
     let file = fs::metadata(page)?;
     let device = format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev()));
     let inode = file.ino().to_string();
-    let mut found = Mappings::default();
+    let mut found = Mappings {
+        // Each PID namespace has a process 1, as long as it has any process.
+        are_some_hidden: !Path::new("/proc/1").exists(),
+        ..Mappings::default()
+    };
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?
             .file_name()

@@ -399,3 +399,57 @@ fn a_user_without_rights_serves_that_users_programs() {
     // Symptom: a user saw nothing of the page that root serves.
     assert_fails(&elsewhere(&["serve", "status"]), 2, "no page is served");
 }
+
+/// Runs a script with the program as `$0` in namespaces of its own, in which `/proc` shows a user
+/// only that user's processes. `None`, with a message, if this user may not make namespaces.
+fn with_hidden_processes(program: &Path, script: &str) -> Option<std::process::Output> {
+    let script = format!(
+        "mount -t proc -o hidepid=2 proc /proc && echo mounted && {}",
+        script.replace(
+            "AS_USER",
+            &format!("setpriv --reuid {USER} --regid {USER} --clear-groups")
+        )
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--mount", "--fork", "sh", "-c", &script])
+        .arg(program)
+        .env_remove("TICKLINE");
+    let output = command.output().ok()?;
+    if text(&output.stdout).starts_with("mounted\n") {
+        return Some(output);
+    }
+    eprintln!("SKIPPED: no such namespace: {}", text(&output.stderr));
+    None
+}
+
+/// Symptom: "mapped by no process", where the user does not see the processes of others.
+#[test]
+fn the_readers_are_unknown_to_a_user_who_does_not_see_all_processes() {
+    let (folder, program) = open_folder();
+    let runtime = folder.path().join("runtime");
+    let page = runtime.join("tickline/page.v1");
+    DirBuilder::new()
+        .mode(0o755)
+        .recursive(true)
+        .create(page.parent().unwrap())
+        .unwrap();
+    drop(LockedPageFile::create(&page).unwrap());
+    let script = format!(
+        "XDG_RUNTIME_DIR={} AS_USER \"$0\" doctor --secs 1 --openmetrics -",
+        runtime.display()
+    );
+    let Some(output) = with_hidden_processes(&program, &script) else {
+        return;
+    };
+    let metrics = text(&output.stdout);
+    assert!(metrics.contains("tickline_machine_info"), "{output:?}");
+    assert!(!metrics.contains("\ntickline_page_readers "), "{metrics}");
+    let script = format!("AS_USER \"$0\" serve status --page {}", page.display());
+    let output = with_hidden_processes(&program, &script).unwrap();
+    let words = text(&output.stdout);
+    assert!(
+        words.contains("readers 0; /proc hides other users' processes"),
+        "{output:?}"
+    );
+}
