@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 use serde::Serialize;
-use tickline_page::page_file::writer_pid;
+use tickline_page::HardwareCounter;
+use tickline_page::page_file::{AttachedFile, writer_pid};
 use tickline_page::program::{LIBRARY, PAGE};
 
 /// A process that has the page mapped.
@@ -43,14 +44,31 @@ fn default_pages() -> Vec<PathBuf> {
     iter::once(of_machine().to_owned()).chain(user).collect()
 }
 
-/// The page that programs find: the first of the default pages that exists.
+/// The page that this program finds: the first of the default pages that serves a line now, or else
+/// the first that has a server, or else the first that exists. A page without a server may be there
+/// from a service that has ended.
 ///
 /// # Errors
 ///
 /// If none exists.
 pub(crate) fn find() -> io::Result<PathBuf> {
-    let found = default_pages().into_iter().find(|page| page.exists());
+    let mut pages = default_pages();
+    pages.retain(|page| page.exists());
+    let first = |is_wanted: fn(&Path) -> bool| pages.iter().find(|page| is_wanted(page));
+    let found = first(serves).or_else(|| first(has_server));
+    let found = found.or(pages.first()).cloned();
     found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))
+}
+
+fn serves(page: &Path) -> bool {
+    super::may_read_counter() != Some(false)
+        && HardwareCounter::if_present()
+            .zip(AttachedFile::open(page).ok())
+            .is_some_and(|(counter, attached)| attached.file.snapshot(&counter).is_served)
+}
+
+fn has_server(page: &Path) -> bool {
+    matches!(writer_pid(page), Ok(Some(_)))
 }
 
 /// The path of the machine's page.

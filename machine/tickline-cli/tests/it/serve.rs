@@ -453,3 +453,34 @@ fn the_readers_are_unknown_to_a_user_who_does_not_see_all_processes() {
         "{output:?}"
     );
 }
+
+/// Symptom: `status` showed the page that root's server had left behind.
+#[test]
+fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
+    const SCRIPT: &str = "mount -t tmpfs none /run && echo mounted && mkdir -p /run/mine/tickline && chmod -R 755 /run/mine && {
+        \"$0\" serve & left=$!
+        until test -e /run/tickline/page.v1; do sleep 0.1; done
+        kill -9 $left; wait $left
+        # The leases run out.
+        sleep 2
+        \"$0\" serve --page /run/mine/tickline/page.v1 & own=$!
+        until \"$0\" serve status --page /run/mine/tickline/page.v1 | grep -q \"process $own\"; do sleep 0.1; done
+        \"$0\" serve status; kill -9 $own; } 2>&1";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .env("XDG_RUNTIME_DIR", "/run/mine")
+        .env_remove("TICKLINE");
+    let output = command.output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    if !shown.starts_with("mounted\n") {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    }
+    assert!(
+        shown.contains("page    /run/mine/tickline/page.v1"),
+        "{shown}"
+    );
+}
