@@ -484,3 +484,29 @@ fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
         "{shown}"
     );
 }
+
+/// Symptom: exit code 0 with "the page is switched off", which systemd takes for success.
+#[test]
+fn a_page_that_was_filled_with_ones_was_not_switched_off() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let original = fs::read(&page).unwrap();
+    // The header stays, so this is a page.
+    let mut ones = original[..64].to_vec();
+    ones.resize(original.len(), 0xff);
+    fs::write(&page, &ones).unwrap();
+    assert_fails(&run(&page, &[]), 2, "no server has written its word");
+    assert_eq!(status(&page).unwrap()["switched_off"], false);
+    assert!(fs::read(&page).unwrap() == ones, "the file stays as it is");
+    fs::write(&page, &original).unwrap();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    fs::File::options()
+        .write(true)
+        .open(&page)
+        .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; 4096], 0))
+        .unwrap();
+    let (code, messages) = server.ended();
+    assert_eq!(code, Some(2), "{messages}");
+    assert!(!messages.contains("switched off"), "{messages}");
+}

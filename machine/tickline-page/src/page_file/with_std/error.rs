@@ -66,6 +66,12 @@ pub enum PageErrorCause {
         /// The inode number of the time namespace.
         time_namespace: u64,
     },
+    /// Bits of the page's word are set which no writer sets: another process has written to the
+    /// page. The file stays as it is.
+    UnknownWord {
+        /// The word.
+        word: u64,
+    },
     /// Another process writes to the page against the rules, or has truncated its file.
     Changed(PageChanged),
     /// This process can't read the counter.
@@ -106,6 +112,10 @@ impl fmt::Display for PageErrorCause {
             Self::UnknownOffset { time_namespace } => write!(
                 f,
                 "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
+            ),
+            Self::UnknownWord { word } => write!(
+                f,
+                "no server has written its word {word:#x}, so another process has changed the page: move it away, and `tickline serve` makes a new one"
             ),
             Self::Changed(error) => error.fmt(f),
             Self::Counter(reason) => reason.fmt(f),
