@@ -510,3 +510,21 @@ fn a_page_that_was_filled_with_ones_was_not_switched_off() {
     assert_eq!(code, Some(2), "{messages}");
     assert!(!messages.contains("switched off"), "{messages}");
 }
+
+/// Symptom: "once no program reads it, delete it", of a file that is no page; and "a size of 4096
+/// to 4096".
+#[test]
+fn a_file_of_the_users_own_is_not_to_be_deleted() {
+    let (_folder, page) = folder();
+    for bytes in [0, 5, 4_096] {
+        fs::write(&page, vec![b'a'; bytes]).unwrap();
+        for action in [&[][..], &["status"], &["off"], &["on"]] {
+            let output = run(&page, action);
+            let message = text(&output.stderr);
+            assert_fails(&output, 2, "page");
+            assert!(!message.contains("delete"), "{message}");
+            assert!(!message.contains("4096 to"), "{message}");
+            assert_eq!(fs::read(&page).unwrap().len(), bytes);
+        }
+    }
+}

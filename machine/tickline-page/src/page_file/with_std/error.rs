@@ -86,10 +86,18 @@ impl fmt::Display for PageErrorCause {
             Self::OtherOwner { owner, user } => {
                 write!(f, "the page belongs to user {owner}, not to user {user}")
             }
-            Self::NotAPage { bytes } => write!(
-                f,
-                "this file of {bytes} bytes is not a page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {bytes}; name another file, or move this one away"
-            ),
+            Self::NotAPage { bytes } => {
+                write!(
+                    f,
+                    "this file of {bytes} bytes is not a page, and stays as it is: "
+                )?;
+                if *bytes < PAGE_BYTES as u64 {
+                    write!(f, "a page has {PAGE_BYTES} bytes or more")?;
+                } else {
+                    f.write_str("it does not begin with `tickline`, a version and its size")?;
+                }
+                f.write_str("; name another file, or move this one away")
+            }
             Self::Served { process: None } => {
                 f.write_str("another process serves this page; a page has one server")
             }

@@ -218,7 +218,10 @@ fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
 
 /// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
 fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
-    let (file, facts) = path.open(OFlags::RDWR)?;
+    let (file, facts) = path.open(OFlags::RDWR).map_err(|error| match error {
+        FileError::TooShort { bytes } => PageErrorCause::NotAPage { bytes },
+        error => error.into(),
+    })?;
     let mapping = WritableMapping::new(&file)?;
     let size = facts.size;
     // A page of any version has its size in this field. A text that begins with `tickline` has
