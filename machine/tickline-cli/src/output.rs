@@ -51,6 +51,17 @@ impl JsonOutput {
         Ok(second)
     }
 
+    /// Checks that the JSON does not replace a document which the command reads.
+    ///
+    /// # Errors
+    ///
+    /// If it would.
+    pub(crate) fn check_inputs(&self, inputs: &[&Path]) -> io::Result<()> {
+        self.0
+            .iter()
+            .try_for_each(|json| json.check_inputs("--json", inputs))
+    }
+
     /// Writes the document as JSON, if the user asks for it. Writes `text` to standard output,
     /// unless the JSON goes there.
     pub(crate) fn emit(self, document: &impl Serialize, text: &str) -> io::Result<()> {
@@ -119,6 +130,23 @@ impl Destination {
     /// Whether a write to the destination would change this file.
     pub(crate) fn is_at(&self, file: &Path) -> bool {
         self.resolved == resolve_links(file)
+    }
+
+    /// Checks that a write to the destination, which `option` of the command line names, does not
+    /// replace a document which the command reads.
+    ///
+    /// # Errors
+    ///
+    /// If it would.
+    pub(crate) fn check_inputs(&self, option: &str, inputs: &[&Path]) -> io::Result<()> {
+        let replaces = |input: &&Path| !self.is_stdout() && self.is_at(input);
+        match inputs.iter().copied().find(replaces) {
+            Some(input) => Err(io::Error::other(format!(
+                "{option} would replace {}, which this command reads: choose another file",
+                input.display()
+            ))),
+            None => Ok(()),
+        }
     }
 
     pub(crate) const fn is_stdout(&self) -> bool {

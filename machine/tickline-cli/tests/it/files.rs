@@ -271,3 +271,28 @@ fn flight_says_at_its_end_what_opens_the_trace() {
     );
     assert!(trace.exists());
 }
+
+/// Symptom: the comparison replaced one of the documents that it compares.
+#[test]
+fn a_document_that_a_command_reads_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    code(&sh(folder.path(), "\"$0\" $BENCH --json a"));
+    let original = fs::read(folder.path().join("a")).unwrap();
+    fs::write(folder.path().join("b"), &original).unwrap();
+    symlink("b", folder.path().join("link")).unwrap();
+    for command in [
+        "compare a b --json a",
+        "compare a b --json ./b",
+        "compare a b --json link",
+        "compare a link --json b",
+        "doctor --facts a --json a",
+        "doctor --facts a --openmetrics a",
+    ] {
+        let output = sh(folder.path(), &format!("\"$0\" {command}"));
+        assert_fails(&output, 2, "this command reads");
+        for name in ["a", "b"] {
+            let found = fs::read(folder.path().join(name)).unwrap();
+            assert!(found == original, "{command}: {name} has changed");
+        }
+    }
+}
