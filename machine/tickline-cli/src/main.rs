@@ -9,6 +9,8 @@
 mod args;
 mod commands;
 mod cpu_list;
+#[cfg(unix)]
+mod descriptor;
 mod diagnose;
 mod document;
 mod exit;

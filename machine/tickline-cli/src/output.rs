@@ -14,6 +14,8 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::Json;
+#[cfg(unix)]
+use crate::descriptor;
 use crate::words::plain_path;
 
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the
@@ -196,6 +198,14 @@ impl Destination {
 
 impl WriteMethod {
     fn for_path(path: &Path) -> io::Result<Self> {
+        // A write to the descriptor itself moves its offset, so that what others write there
+        // follows.
+        #[cfg(unix)]
+        if let Some(own) = own_descriptor(path)
+            && !is_stdout(path)
+        {
+            return descriptor::duplicate_for_writing(own).map(|file| Self::Stream(file.into()));
+        }
         match fs::metadata(path) {
             _ if is_stdout(path) => Ok(Self::Stdout),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -251,6 +261,19 @@ fn is_descriptor(path: &Path) -> bool {
     let folder = fs::canonicalize(folder(path)).unwrap_or_default();
     let is_of_process = folder.starts_with("/proc") && folder.ends_with("fd");
     is_of_process || folder == Path::new("/dev/fd") || path == Path::new("/dev/stderr")
+}
+
+/// The descriptor of this process that a path names.
+#[cfg(unix)]
+fn own_descriptor(path: &Path) -> Option<libc::c_int> {
+    if path == Path::new("/dev/stderr") {
+        return Some(libc::STDERR_FILENO);
+    }
+    let folder = folder(path);
+    let is_own = folder == Path::new("/dev/fd")
+        || fs::canonicalize(folder).ok()? == fs::canonicalize("/proc/self/fd").ok()?;
+    let number = path.file_name()?.to_str()?;
+    number.parse().ok().filter(|number| is_own && *number >= 0)
 }
 
 /// A temporary file in the folder of `name`, which only its owner may access if `name` exists.

@@ -296,3 +296,38 @@ fn a_document_that_a_command_reads_is_not_replaced() {
         }
     }
 }
+
+/// Symptom: what the shell wrote next to the descriptor overwrote the document.
+#[test]
+fn a_descriptor_is_written_to_where_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    for (script, log) in [
+        (
+            "(echo before; \"$0\" $BENCH --json /dev/fd/3 3>&1 >text; echo after) >log",
+            "log",
+        ),
+        (
+            "(echo before >&3; \"$0\" $BENCH --json /proc/self/fd/3 >text; echo after >&3) 3>log",
+            "log",
+        ),
+        (
+            "(echo before >&2; \"$0\" $BENCH --json /dev/stderr >text; echo after >&2) 2>log",
+            "log",
+        ),
+    ] {
+        code(&sh(folder.path(), script));
+        let found = fs::read_to_string(folder.path().join(log)).unwrap();
+        let json = found.strip_prefix("before\n").expect(&found);
+        let json = json.strip_suffix("after\n").expect(&found);
+        serde_json::from_str::<Value>(json).expect(&found);
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_open_for_reading_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log"), "before").unwrap();
+    let output = sh(folder.path(), "\"$0\" $BENCH --json /dev/fd/3 3<log");
+    assert_fails(&output, 2, "/dev/fd/3: ");
+    assert_eq!(fs::read(folder.path().join("log")).unwrap(), b"before");
+}
