@@ -7,6 +7,8 @@
 #![deny(unsafe_code)]
 
 mod args;
+#[cfg(target_os = "linux")]
+mod closed_stdout;
 mod commands;
 mod cpu_list;
 #[cfg(unix)]

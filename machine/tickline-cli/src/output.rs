@@ -14,6 +14,8 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::Json;
+#[cfg(target_os = "linux")]
+use crate::closed_stdout;
 #[cfg(unix)]
 use crate::descriptor;
 use crate::words::plain_path;
@@ -187,7 +189,10 @@ impl Destination {
     /// A writer for content that grows. A regular file is emptied, not replaced.
     pub(crate) fn stream(self) -> io::Result<Box<dyn Write>> {
         Ok(match self.method {
-            WriteMethod::Stdout => Box::new(io::stdout()),
+            WriteMethod::Stdout => {
+                check_stdout()?;
+                Box::new(io::stdout())
+            }
             WriteMethod::Stream(file) => Box::new(file),
             WriteMethod::Replace => Box::new(
                 File::create(&self.resolved).map_err(|error| with_path(&self.path, &error))?,
@@ -324,13 +329,26 @@ fn resolve_links(path: &Path) -> PathBuf {
 
 /// Writes to standard output. A reader that exits early is not an error.
 pub(crate) fn to_stdout(content: impl AsRef<[u8]>) -> io::Result<()> {
+    check_stdout()?;
     write_to(io::stdout().lock(), content.as_ref())
 }
 
 /// Writes text to standard output, as [`to_stdout`] does. Removes the colours if the output is not
 /// a terminal, if the terminal has none, or if `NO_COLOR` is set.
 pub(crate) fn text_to_stdout(text: &str) -> io::Result<()> {
+    check_stdout()?;
     write_to(anstream::stdout().lock(), text.as_bytes())
+}
+
+/// An error if standard output was closed when this process began: Rust's library has opened
+/// `/dev/null` in its place, so that each write would succeed.
+pub(crate) fn check_stdout() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if closed_stdout::was_stdout_closed() {
+        let error = io::Error::from_raw_os_error(libc::EBADF);
+        return Err(with_path(Path::new("standard output"), &error));
+    }
+    Ok(())
 }
 
 /// Writes a line to standard error. If that fails, the program has no way to report it.

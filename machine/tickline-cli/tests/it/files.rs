@@ -331,3 +331,34 @@ fn a_descriptor_that_is_open_for_reading_is_refused() {
     assert_fails(&output, 2, "/dev/fd/3: ");
     assert_eq!(fs::read(folder.path().join("log")).unwrap(), b"before");
 }
+
+/// Symptom: exit code 0, and nothing was printed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_output_that_is_closed_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in [
+        "$BENCH",
+        "$BENCH --json -",
+        "$BENCH --json a.json",
+        "--help",
+        "explain",
+        "completions bash",
+        "watch",
+        "watch --csv -",
+    ] {
+        let output = sh(folder.path(), &format!("\"$0\" {command} >&-"));
+        assert_fails(&output, 2, "standard output: Bad file descriptor");
+    }
+    let output = sh(folder.path(), "\"$0\" --check >&-");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_nobody_wants_may_go_to_dev_null() {
+    let folder = tempfile::tempdir().unwrap();
+    for output in [">/dev/null", "1<>/dev/null", ">/dev/null 2>&- <&-"] {
+        code(&sh(folder.path(), &format!("\"$0\" $BENCH {output}")));
+    }
+}
