@@ -143,7 +143,15 @@ impl Destination {
     ///
     /// If it would.
     pub(crate) fn check_inputs(&self, option: &str, inputs: &[&Path]) -> io::Result<()> {
-        let replaces = |input: &&Path| !self.is_stdout() && self.is_at(input);
+        let replaces = |input: &&Path| {
+            let is_stdin = *input == Path::new("-");
+            let file = if is_stdin {
+                Path::new("/dev/stdin")
+            } else {
+                *input
+            };
+            self.resolved.is_file() && self.is_at(file)
+        };
         match inputs.iter().copied().find(replaces) {
             Some(input) => Err(io::Error::other(format!(
                 "{option} would replace {}, which this command reads: choose another file",

@@ -285,7 +285,9 @@ fn a_document_that_a_command_reads_is_not_replaced() {
         "compare a b --json ./b",
         "compare a b --json link",
         "compare a link --json b",
+        "compare - b --json a <a",
         "doctor --facts a --json a",
+        "doctor --facts - --json a <a",
         "doctor --facts a --openmetrics a",
     ] {
         let output = sh(folder.path(), &format!("\"$0\" {command}"));
