@@ -37,6 +37,7 @@ pub(super) struct PageReport {
     rate_ppb: Option<i64>,
     readers: Vec<Reader>,
     readers_unknown: usize,
+    readers_hidden: bool,
     library_only: Vec<u32>,
     time_namespace: Option<u64>,
 }
@@ -93,6 +94,7 @@ impl PageReport {
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers: mappings.readers,
             readers_unknown: mappings.unreadable,
+            readers_hidden: mappings.are_some_hidden,
             library_only: mappings.library_only,
             time_namespace: attached
                 .file
@@ -167,7 +169,15 @@ impl PageReport {
             1 => format!("; 1 process is unknown: {UNREADABLE}"),
             unknown => format!("; {unknown} processes are unknown: {UNREADABLE}"),
         };
-        say("readers", &format!("{}{unknown}", self.readers.len()));
+        let hidden = if self.readers_hidden {
+            "; /proc hides other users' processes (hidepid)"
+        } else {
+            ""
+        };
+        say(
+            "readers",
+            &format!("{}{unknown}{hidden}", self.readers.len()),
+        );
         for Reader {
             pid,
             name,
@@ -395,6 +405,7 @@ mod tests {
             rate_ppb: Some(0),
             readers: Vec::new(),
             readers_unknown: 0,
+            readers_hidden: false,
             library_only: Vec::new(),
             time_namespace: None,
         }

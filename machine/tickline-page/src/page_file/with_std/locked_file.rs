@@ -80,6 +80,7 @@ impl LockedPageFile {
     /// - A process, possibly this one, holds the lock.
     /// - The file does not belong to this user, is not trusted, is not a page, or cannot be made.
     /// - The file was made in this boot for another time namespace, counter or layout.
+    /// - No writer has stored the page's word.
     /// - The offset of this process's namespace is not known.
     ///
     /// A failed call leaves no page or a complete one.
@@ -99,6 +100,11 @@ impl LockedPageFile {
             make_file(&page_path, header)?;
         }
         let (mapping, file) = find_page(&page_path, &header)?.ok_or(PageChanged)?;
+        let word = mapping.page().cell().word();
+        if !word.is_of_writer() {
+            let word = word.to_bits();
+            return Err(PageErrorCause::UnknownWord { word });
+        }
         let is_locked_in_memory = mapping.lock().is_ok();
         Ok(Self {
             mapping,
@@ -215,7 +221,10 @@ fn facts_of_new_file(folder: FileFacts) -> FileFacts {
 
 /// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
 fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
-    let (file, facts) = path.open(OFlags::RDWR)?;
+    let (file, facts) = path.open(OFlags::RDWR).map_err(|error| match error {
+        FileError::TooShort { bytes } => PageErrorCause::NotAPage { bytes },
+        error => error.into(),
+    })?;
     let mapping = WritableMapping::new(&file)?;
     let size = facts.size;
     // A page of any version has its size in this field. A text that begins with `tickline` has
