@@ -167,7 +167,7 @@ fn conclude(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
     let mut failed = None;
-    if options.update_on_pass && verdicts.exit_code == 0 {
+    if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
         let name = verdicts.baseline.clone().unwrap_or_default();
         let updated = folders
             .iter()

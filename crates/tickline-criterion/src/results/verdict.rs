@@ -42,6 +42,11 @@ impl Percent {
     fn noise(self) -> f64 {
         (self.high - self.low) / 2.0
     }
+
+    /// Whether there is such a percentage: there is none of a time of 0.
+    fn is_finite(self) -> bool {
+        self.estimate.is_finite() && self.low.is_finite() && self.high.is_finite()
+    }
 }
 
 /// What a benchmark is compared with.
@@ -183,6 +188,11 @@ fn exit_code(verdicts: &[Verdict]) -> u8 {
 
 /// The limits of `--max-regression` and `--max-noise`, %.
 fn conclude(options: &Options, difference: Percent) -> (Conclusion, String) {
+    let has_limit = options.max_regression_percent.is_some() || options.max_noise_percent.is_some();
+    if has_limit && !difference.is_finite() {
+        let reason = "it is compared with a time of 0, of which there is no percentage";
+        return (Conclusion::CannotTell, reason.to_owned());
+    }
     if let Some(limit) = options.max_regression_percent {
         let Percent {
             estimate,
@@ -244,7 +254,8 @@ impl Findings {
         self.verdicts.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
-            difference_percent: Some(difference),
+            // JSON has no other numbers.
+            difference_percent: difference.is_finite().then_some(difference),
             is_different,
             conclusion,
             reason,
@@ -311,6 +322,21 @@ mod tests {
         ] {
             let found = conclude(&options(3.0, 2.0), percent(estimate, noise)).0;
             assert_eq!(found, conclusion, "{estimate}");
+        }
+    }
+
+    /// Symptom: an empty routine passed whatever it took later, and `Verdicts` could not be read.
+    #[test]
+    fn a_percentage_of_no_time_cannot_tell() {
+        let (nothing, all) = (f64::NAN, f64::INFINITY);
+        for (estimate, low, high) in [(nothing, nothing, nothing), (all, nothing, all)] {
+            let difference = Percent {
+                estimate,
+                low,
+                high,
+            };
+            let found = conclude(&options(3.0, 2.0), difference).0;
+            assert_eq!(found, Conclusion::CannotTell, "{difference:?}");
         }
     }
 

@@ -2,6 +2,8 @@
 //! and the benchmark. A copy of it named `work-130` does 130 steps; the copy `work-100` represents
 //! the old build.
 
+mod baselines;
+
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::hint::black_box;
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 26] = [
+    let tests: [(&str, Test); 27] = [
         (
             "a_build_with_more_work_is_slower",
             a_build_with_more_work_is_slower,
@@ -104,39 +106,43 @@ fn main() -> ExitCode {
         ),
         (
             "a_saved_baseline_has_the_rounds_of_its_run",
-            a_saved_baseline_has_the_rounds_of_its_run,
+            baselines::a_saved_baseline_has_the_rounds_of_its_run,
         ),
         (
             "a_run_with_more_work_is_compared_with_its_baseline",
-            a_run_with_more_work_is_compared_with_its_baseline,
+            baselines::a_run_with_more_work_is_compared_with_its_baseline,
         ),
         (
             "a_comparison_with_a_baseline_does_not_replace_it",
-            a_comparison_with_a_baseline_does_not_replace_it,
+            baselines::a_comparison_with_a_baseline_does_not_replace_it,
         ),
         (
             "a_baseline_is_updated_only_by_a_run_that_passes",
-            a_baseline_is_updated_only_by_a_run_that_passes,
+            baselines::a_baseline_is_updated_only_by_a_run_that_passes,
+        ),
+        (
+            "a_run_that_measures_nothing_updates_no_baseline",
+            baselines::a_run_that_measures_nothing_updates_no_baseline,
         ),
         (
             "a_quick_run_has_too_few_rounds_for_a_baseline",
-            a_quick_run_has_too_few_rounds_for_a_baseline,
+            baselines::a_quick_run_has_too_few_rounds_for_a_baseline,
         ),
         (
             "a_baseline_that_cannot_be_written_is_named",
-            a_baseline_that_cannot_be_written_is_named,
+            baselines::a_baseline_that_cannot_be_written_is_named,
         ),
         (
             "a_baseline_that_criterion_lacks_is_named",
-            a_baseline_that_criterion_lacks_is_named,
+            baselines::a_baseline_that_criterion_lacks_is_named,
         ),
         (
             "a_missing_baseline_and_another_build_end_with_a_text",
-            a_missing_baseline_and_another_build_end_with_a_text,
+            baselines::a_missing_baseline_and_another_build_end_with_a_text,
         ),
         (
             "a_baseline_that_this_crate_lacks_is_named_with_its_folder",
-            a_baseline_that_this_crate_lacks_is_named_with_its_folder,
+            baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
         ),
     ];
     let filters: Vec<String> = std::env::args()
@@ -522,146 +528,4 @@ fn the_option_lets_disturbed_pairs_count(programs: &Programs) {
             are
         );
     }
-}
-
-/// Saves the baseline `main` of the build with 100 steps.
-fn save_main(programs: &Programs, filter: &str) {
-    assert!(programs.run(100, filter, &["-smain"]).status.success());
-}
-
-fn a_saved_baseline_has_the_rounds_of_its_run(programs: &Programs) {
-    save_main(programs, "work");
-    for stem in ["spin/main/pairs.json", "sides/main/comparison.json"] {
-        let rounds = programs.json(&format!("work/{stem}"))["rounds_ns"]
-            .as_array()
-            .map(Vec::len);
-        assert!(
-            rounds.is_some_and(|rounds| rounds >= 10),
-            "{stem}: {rounds:?}"
-        );
-    }
-}
-
-/// The second routine of `compare` does 400 steps in place of 200.
-fn a_run_with_more_work_is_compared_with_its_baseline(programs: &Programs) {
-    save_main(programs, "work");
-    let output = programs.run(300, "work", &["--baseline", "main"]);
-    let (out, err) = texts(&output);
-    assert!(output.status.success(), "{out}\n{err}");
-    for path in ["work/spin/new/pairs.json", "work/sides/new/comparison.json"] {
-        let found = programs.json(path)["baseline"].clone();
-        assert_eq!(found["name"], "main", "{found}");
-        assert_eq!(found["is_different"], true, "{path}: {found}\n{out}");
-        assert!(
-            found["percent"].as_f64().expect("a number") > 50.0,
-            "{found}"
-        );
-    }
-    for line in [
-        ": more now, by more than either run scatters",
-        "the two runs did not take turns: what else changed between them is unknown",
-    ] {
-        assert_eq!(out.matches(line).count(), 2, "{out}");
-    }
-    let plot = fs::read_to_string(programs.0.join("work/spin/report/pairs.svg")).expect("the plot");
-    assert!(plot.contains("main") && plot.contains("this run"), "{plot}");
-}
-
-fn a_comparison_with_a_baseline_does_not_replace_it(programs: &Programs) {
-    save_main(programs, "work/spin");
-    let saved = || programs.json("work/spin/main/pairs.json");
-    let before = saved();
-    let output = programs.run(300, "work/spin", &["--baseline", "main"]);
-    assert!(output.status.success());
-    assert_eq!(saved(), before);
-}
-
-/// Runs the build with 300 steps against the baseline `main`. Returns the exit code and the standard
-/// error stream.
-fn update(programs: &Programs, limit: &str) -> (Option<i32>, String) {
-    let arguments = ["--baseline=main", "--update-on-pass", limit];
-    let output = programs.run(300, "work/spin", &arguments);
-    (output.status.code(), texts(&output).1)
-}
-
-fn a_baseline_is_updated_only_by_a_run_that_passes(programs: &Programs) {
-    save_main(programs, "work/spin");
-    let file = |run: &str, name: &str| programs.json(&format!("work/spin/{run}/{name}.json"));
-    let before = ["pairs", "sample"].map(|name| file("main", name));
-    let (code, err) = update(programs, "--max-regression=10%");
-    assert_eq!(code, Some(1), "{err}");
-    assert!(err.contains("the baseline main stays as it was"), "{err}");
-    assert_eq!(["pairs", "sample"].map(|name| file("main", name)), before);
-    let (code, err) = update(programs, "--max-regression=5000%");
-    assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("the baseline main is now this run"), "{err}");
-    for name in ["pairs", "sample", "benchmark", "estimates"] {
-        assert_eq!(file("main", name), file("new", name), "{name}");
-    }
-    assert_ne!(file("main", "pairs"), before[0]);
-}
-
-/// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
-fn a_quick_run_has_too_few_rounds_for_a_baseline(programs: &Programs) {
-    save_main(programs, "work/spin");
-    let output = programs.run(
-        100,
-        "work/spin",
-        &["--quick", "--measurement-time=1e-6", "-bmain"],
-    );
-    let (out, err) = texts(&output);
-    assert!(
-        out.contains("pairs:  p50") && out.contains("1 pairs"),
-        "{out}\n{err}"
-    );
-    assert!(
-        err.contains("tickline: not compared with the baseline: a run has fewer than 10"),
-        "{err}"
-    );
-}
-
-fn a_baseline_that_cannot_be_written_is_named(programs: &Programs) {
-    save_main(programs, "work/spin");
-    let folder = programs.0.join("work/spin/main");
-    let file = folder.join("pairs.json");
-    fs::remove_file(&file).expect("it was there");
-    fs::create_dir_all(file.join("in the way")).expect("a folder");
-    let (_, err) = texts(&programs.run(100, "work/spin", &["--save-baseline", "main"]));
-    assert!(
-        err.contains("tickline: not stored: ") && err.contains("pairs.json"),
-        "{err}"
-    );
-}
-
-/// Symptom: the program ended by criterion's panic, with exit code 101.
-fn a_baseline_that_criterion_lacks_is_named(programs: &Programs) {
-    let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
-    refused(
-        &output,
-        "`cargo bench -- --save-baseline nowhere` saves one",
-    );
-}
-
-fn a_missing_baseline_and_another_build_end_with_a_text(programs: &Programs) {
-    let other = programs.path(100).to_string_lossy().into_owned();
-    let arguments = ["--baseline", "nowhere", "--against", &other];
-    let output = programs.run(130, "work/spin", &arguments);
-    refused(&output, "there is no baseline nowhere of this benchmark");
-}
-
-/// criterion has this baseline, but this crate's file is missing, as from an older version.
-fn a_baseline_that_this_crate_lacks_is_named_with_its_folder(programs: &Programs) {
-    save_main(programs, "work/spin");
-    fs::remove_file(programs.0.join("work/spin/main/pairs.json")).expect("it was there");
-    let (out, err) = texts(&programs.run(100, "work/spin", &["--baseline", "main"]));
-    assert!(!out.contains("baseline main: "), "{out}");
-    let folder = programs.0.join("work").join("spin");
-    let expected = format!(
-        "tickline: not compared: no baseline main in {}: ",
-        folder.display()
-    );
-    assert!(
-        err.contains(&expected) && err.contains("pairs.json"),
-        "{err}"
-    );
 }
