@@ -231,4 +231,16 @@ mod tests {
         assert_eq!(wait_ns(Some(7_000)), 7_000);
         assert_eq!(wait_ns(None), MIN_INTERVAL_NS);
     }
+
+    #[test]
+    fn a_thread_sleeps_for_the_interval_while_a_gate_is_closed() {
+        let engine = Engine::new(Driver::Reader);
+        engine.disable();
+        let mut reviews = Reviews::default();
+        let wait_ns = reviews.review_if_due(&engine, None);
+        // A comparison in the background has its result earlier.
+        if !reviews.comparison_thread.is_running() {
+            assert_eq!(wait_ns, Some(engine.interval_ns()));
+        }
+    }
 }

@@ -85,6 +85,32 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
     }
 }
 
+/// The CPUs of a clock that is fast by one line have one counter, so the thread may move.
+#[test]
+fn ordered_ticks_are_between_those_that_were_read_before_and_after() {
+    let builder = Clock::builder().driver(Driver::Reader);
+    let clock = builder.line_per_cpu(LinePerCpu::Off).start().unwrap();
+    let Some(counter) = HardwareCounter::if_present().filter(|_| until_fast(&clock).is_some())
+    else {
+        return;
+    };
+    // The line may end while this thread waits for a CPU. There are no ticks then.
+    let mut found = None;
+    until(&clock, || {
+        std::hint::black_box(clock.now()); // renews the line
+        let before = counter.now_ordered();
+        found = clock
+            .ticks_ordered()
+            .map(|ticks| (before, ticks, counter.now_ordered()));
+        found.is_some()
+    });
+    let (before, ticks, after) = found.unwrap();
+    assert!(
+        ticks.wrapping_sub(before) <= after.wrapping_sub(before),
+        "{before}, {ticks}, {after} ticks"
+    );
+}
+
 type Read = fn(&Clock) -> u64;
 
 /// Every way to read a clock, as nanoseconds; the names are for messages.

@@ -149,6 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no openat")]
     fn a_program_that_this_one_becomes_does_not_inherit_a_file() {
         // No file of /proc: QEMU's user-mode emulation makes up some of these, without the flag.
         let file = open(c"/dev/null");
