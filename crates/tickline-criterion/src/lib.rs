@@ -317,12 +317,10 @@
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
 //! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
-//! the loop that detects interrupts for 20 ms. With `--against`, each process that it starts runs this
-//! loop, too.
-//! With `--list` nothing is measured. A sample of 50 us
-//! or longer costs about 5 us more than with `WallTime`, outside of its time. As long as the
-//! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
-//! Xeon, family 6, model 207,
+//! the loop that detects interrupts for 20 ms. With `--against`, each process that it starts runs
+//! this loop, too. With `--list` nothing is measured. A sample of 50 us or longer costs about 5 us
+//! more than with `WallTime`, outside of its time. As long as the clock exists, a thread of
+//! tickline wakes up twice a second. It takes 0.04 % of a core (Intel Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
 //! sample needs the clock's status, and takes about 10 us after the measurement. Twice a second,
 //! between samples, the crate measures the cost of a pair, which takes 1 ms.
