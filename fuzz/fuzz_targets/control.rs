@@ -9,9 +9,9 @@ use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::line::Slope;
 use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
+use tickline_core::line::Slope;
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 use tickline_core::state::WRAP_MASK;

@@ -65,7 +65,7 @@ log=$(dmesg 2>/dev/null)
 # The kernel's messages about clocks, as the elements of a JSON array.
 messages() {
     printf '%s\n' "$log" |
-        grep -i -E 'clocksource|tsc|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor' |
+        grep -i -E 'clocksource|(^|[^a-z0-9_]|[^a-z0-9_]rd)tsc[sp]?([^a-z0-9]|$)|hpet|kvm-clock|pvclock|sched_clock|timekeeping|refined-jiffies|hypervisor detected|fireck|starting gvisor' |
         head -n 200 | escape | sed -e 's/.*/      "&",/' -e '$s/,$//'
 }
 
@@ -157,6 +157,18 @@ timex=$(adjtimex --print 2>/dev/null || busybox adjtimex 2>/dev/null)
 timex() {
     printf '%s\n' "$timex" | sed -n "s/^[-a-z ]*$1: *\(-\{0,1\}[0-9]\{1,\}\).*/\1/p" | head -n 1
 }
+# The names of the bits of the status, from the lowest (include/uapi/linux/timex.h).
+status_flags() {
+    bit=1
+    separator=
+    for name in PLL PPSFREQ PPSTIME FLL INS DEL UNSYNC FREQHOLD PPSSIGNAL PPSJITTER PPSWANDER PPSERROR CLOCKERR NANO MODE CLK; do
+        if [ $((status & bit)) -ne 0 ]; then
+            printf '%s"%s"' "$separator" "$name"
+            separator=', '
+        fi
+        bit=$((bit * 2))
+    done
+}
 offset=$(timex offset) frequency=$(timex 'freq[a-z.]*') error=$(timex maxerror) likely=$(timex esterror)
 status=$(timex status) tick=$(timex tick) constant=$(timex 'time_\{0,1\}constant')
 if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" ] && [ -n "$status" ] && [ -n "$tick" ]; then
@@ -165,16 +177,25 @@ if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" 
     if [ $((status & 64)) -eq 0 ]; then synchronised=true; else synchronised=false; fi
     printf '    "ntp": {\n      "synchronised": %s,\n      "frequency_ppb": %s,\n' "$synchronised" $((frequency * 1000 / 65536))
     printf '      "tick_us": %s,\n      "offset_ns": %s,\n      "time_constant": %s,\n' "$tick" "$offset" "${constant:-null}"
-    printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s\n    },\n' "$error" "$likely"
+    printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s,\n' "$error" "$likely"
+    printf '      "flags": [%s]\n    },\n' "$(status_flags)"
 fi
 # chronyc's fields, with times in seconds: reference, its name, stratum, time of the update, offset,
-# ..., root delay, root dispersion, interval, leap status.
+# ..., frequency and skew in ppm, root delay, root dispersion, interval, leap status. In busybox's
+# awk, a comparison in the arguments of printf needs parentheses.
 chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
     printf "    \"ntp_daemon\": {\n      \"name\": \"chronyd\",\n"
-    printf "      \"synchronised\": %s,\n", $14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true"
-    printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", $2 == "" ? "none" : $2, $3
-    offset = $5 < 0 ? -$5 : $5
-    printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f\n    },\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
+    printf "      \"synchronised\": %s,\n", ($14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true")
+    printf "      \"reference\": \"%s\",\n      \"stratum\": %d,\n", ($2 == "" ? "none" : $2), $3
+    offset = ($5 < 0 ? -$5 : $5)
+    printf "      \"offset_ns\": %.0f,\n      \"bound_ns\": %.0f,\n", $5 * 1e9, (offset + $11 / 2 + $12) * 1e9
+    leap = "null"
+    if ($14 == "Normal") leap = "\"none\""
+    if ($14 == "Insert second") leap = "\"insert\""
+    if ($14 == "Delete second") leap = "\"delete\""
+    printf "      \"leap\": %s,\n", leap
+    printf "      \"frequency_ppb\": %.0f,\n      \"skew_ppb\": %.0f,\n", $8 * 1e3, $10 * 1e3
+    printf "      \"root_delay_ns\": %.0f,\n      \"root_dispersion_ns\": %.0f\n    },\n", $11 * 1e9, $12 * 1e9
 }'
 if [ -d "$root/run/systemd/system" ]; then echo '    "systemd": true,'; else echo '    "systemd": false,'; fi
 printf '    "counters": "not compared by facts.sh"\n  }'

@@ -5,6 +5,9 @@
 //! share one folder. A warning of a package fails the command: cargo warns of files that the
 //! package lacks, and of missing descriptions.
 
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
 use crate::step::{SOME_SKIPPED, command, logged};
 
 /// The registry is named, so that a configuration that replaces crates.io by a mirror does not stop
@@ -23,6 +26,9 @@ const UNREACHABLE: [&str; 3] = [
 
 /// Packs and builds every published crate.
 pub(crate) fn run() -> Result<u8, String> {
+    if let Some(home) = cargo_home() {
+        forget_unpacked(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+    }
     let dry_run = logged(&mut command(DRY_RUN), "publish");
     let (status, output) = dry_run.map_err(|error| error.to_string())?;
     println!("{output}");
@@ -38,6 +44,39 @@ pub(crate) fn run() -> Result<u8, String> {
         }
         Verdict::Failed => Ok(1),
     }
+}
+
+/// cargo's folder; `None` if there is none.
+fn cargo_home() -> Option<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| Some(env::home_dir()?.join(".cargo")))
+}
+
+/// Removes what earlier dry runs have unpacked. Cargo unpacks a version of a package once, and would
+/// build a package with the other packages of an earlier run, which have the same version.
+///
+/// The registry of a dry run is a folder of this machine, so its name begins with `-`, where other
+/// registries have their host.
+fn forget_unpacked(home: &Path) -> io::Result<()> {
+    let registries = match fs::read_dir(home.join("registry/src")) {
+        Ok(registries) => registries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for registry in registries {
+        let registry = registry?;
+        if !registry.file_name().as_encoded_bytes().starts_with(b"-") {
+            continue;
+        }
+        for package in fs::read_dir(registry.path())? {
+            let package = package?;
+            let name = package.file_name();
+            if name.as_encoded_bytes().starts_with(b"tickline-") {
+                fs::remove_dir_all(package.path())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -79,6 +118,31 @@ fn verdict(is_success: bool, output: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Symptom: a package was built with the core of an earlier dry run, and failed.
+    #[test]
+    fn packages_of_earlier_dry_runs_are_removed_and_no_others() {
+        let home = env::temp_dir().join(format!("tickline-xtask-publish-{}", std::process::id()));
+        let unpacked = home.join("registry/src");
+        let others = [
+            "-1f2e/serde-1.0.0",
+            "index.crates.io-1949/tickline-core-0.1.0",
+        ];
+        for package in ["-1f2e/tickline-core-0.1.0", others[0], others[1]] {
+            fs::create_dir_all(unpacked.join(package)).expect("a folder");
+        }
+        forget_unpacked(&home).expect("a readable folder");
+        let is_left = |package: &str| unpacked.join(package).exists();
+        let left = (is_left("-1f2e/tickline-core-0.1.0"), others.map(is_left));
+        fs::remove_dir_all(&home).ok();
+        assert_eq!(left, (false, [true, true]));
+    }
+
+    #[test]
+    fn nothing_is_removed_where_cargo_has_unpacked_nothing() {
+        let home = env::temp_dir().join(format!("tickline-xtask-no-home-{}", std::process::id()));
+        forget_unpacked(&home).expect("no error");
+    }
 
     #[test]
     fn a_dry_run_passes_if_it_packs_and_warns_of_nothing() {

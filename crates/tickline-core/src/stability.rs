@@ -60,10 +60,8 @@ const NARROW_PPB: u64 = 10;
 
 /// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
 /// its fastest.
-const MAX_RATE_CHANGE_PPB: u64 = ((2 * MAX_KERNEL_SLEW_PPB * NS_PER_S.cast_signed())
-    .div_euclid(NS_PER_S.cast_signed() - MAX_KERNEL_SLEW_PPB)
-    + 1)
-.cast_unsigned();
+const MAX_RATE_CHANGE_PPB: u64 = (2 * MAX_KERNEL_SLEW_PPB.cast_unsigned() * NS_PER_S)
+    .div_ceil(NS_PER_S - MAX_KERNEL_SLEW_PPB.cast_unsigned());
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
 /// change of rate, ppb: twice the 500 ppm by which an NTP daemon or `adjtime` slews the clock
@@ -547,6 +545,19 @@ fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_change_leads_from_the_slowest_kernel_to_the_fastest() {
+        let [second, slew, change] = [
+            NS_PER_S,
+            MAX_KERNEL_SLEW_PPB.unsigned_abs(),
+            MAX_RATE_CHANGE_PPB,
+        ]
+        .map(u128::from);
+        let fastest = |change| (second - slew) * (second + change);
+        let wanted = (second + slew) * second;
+        assert!(fastest(change - 1) < wanted && wanted <= fastest(change));
+    }
 
     #[test]
     fn the_slope_is_as_uncertain_as_dither_may_make_it() {

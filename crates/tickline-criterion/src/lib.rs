@@ -69,21 +69,30 @@
 //!
 //! | taken from the thread | known by | subtracted |
 //! |---|---|---|
-//! | a wait for a CPU that others use | the run delay in `/proc/thread-self/schedstat` | yes |
+//! | a wait for a CPU that other programs use | the run delay in `/proc/thread-self/schedstat`, less the CPU time of the process's other threads | yes |
 //! | steal: the hypervisor ran other guests | the thread's CPU clock, if the kernel has `CONFIG_PARAVIRT_TIME_ACCOUNTING`, and the hypervisor reports it | yes |
 //! | interrupts | the thread's CPU clock, if the kernel has `CONFIG_IRQ_TIME_ACCOUNTING` | yes |
 //! | a CPU quota of the control group | both | yes |
 //! | a move to another CPU | the CPU's id, which comes with the counter | no; it is counted, and printed |
 //!
 //! - The kernel is asked before the start and after the end, outside of the measured interval. Both
-//!   together take about 4 us a sample.
+//!   together take about 5 us a sample. 1.2 us of them are the readings of the process's CPU clock,
+//!   which take 7 ns more for each further thread of the process (AMD EPYC under KVM, Linux 6.18).
 //! - The subtracted time is a difference of the counter and of the thread's CPU clock. If it is at
 //!   most 0.1 % of the sample and 1 us, the sample stays as the counter measured it. More than the
 //!   sample's interval is never subtracted.
-//! - **Waits of the routine itself count**: a sleep, a lock, I/O. If the thread blocked in a sample,
-//!   nothing is subtracted from that sample. If such a sample may have lost 1 % of its time or more
-//!   to others, it counts as [`Incidents::unmeasured`], and a printed line says how many there are.
-//!   So does a sample that began on another thread.
+//! - **Waits of the routine itself count**: a sleep, a lock, I/O; and yields to threads of the same
+//!   process (`yield_now`, as in spin locks). If the thread blocked in a sample, nothing is
+//!   subtracted from that sample. A thread that yields does not block, and the kernel does not say
+//!   who ran in its place. Of a wait, the CPU time of the process's other threads meanwhile, on any
+//!   CPU, may therefore be the routine's own, and only the rest is subtracted.
+//! - If such a sample may have lost 1 % of its time or more to others, it counts as
+//!   [`Incidents::unmeasured`], and a printed line says how many there are. So does a sample that
+//!   began on another thread. If the process has other threads that are always busy, most samples
+//!   that lost the CPU are unmeasured.
+//! - The kernel does not tell a routine's child processes from other programs. **If a routine yields
+//!   to a process, this wait is subtracted**; if it sleeps until the process answers, it is not. For
+//!   such a routine turn the subtraction off.
 //! - Batches shorter than 50 us are too short for a system call around each. If such a batch takes
 //!   longer than 50 us, the lost time is known except for the time since the last reading, which is
 //!   usually at most 50 us. [`BenchPairs`] excludes such iterations instead.
@@ -127,7 +136,7 @@
 //! |---|---|---|
 //! | `moved` | the CPU's id, which comes with the counter | the pair; after a move between two pairs, the second |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
-//! | `preempted` | `ru_nivcsw` of the thread (Linux) | 50 us of pairs |
+//! | `preempted` | `ru_nivcsw` of the thread (Linux). It counts yields to another thread as well, so a routine that yields is better measured with `iter` or `--include-disturbed` | 50 us of pairs |
 //! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is sometimes slow: these pairs count, and a printed line says so |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
@@ -306,17 +315,17 @@
 //! | The rate is the rate of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | The crate uses no counter that can't be trusted: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. [`BenchPairs`] and [`compare`] also notice a move between two pairs. | that it notices a move away and back; with criterion's own bencher, a move between two pairs |
-//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude such time if Linux reports it |
+//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that no sample contains other programs' time: with `iter` and the other methods of criterion's bencher it is subtracted where Linux reports it and it can be told from the routine's own ([busy CPUs](#busy-cpus)); on other systems it is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude iterations with such time where Linux reports it |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # Cost
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
 //! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
-//! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. A sample of 50 us
-//! or longer costs about 4 us more than with `WallTime`, outside of its time. As long as the
-//! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
-//! Xeon, family 6, model 207,
+//! the loop that detects interrupts for 20 ms. With `--against`, each process that it starts runs
+//! this loop, too. With `--list` nothing is measured. A sample of 50 us or longer costs about 5 us
+//! more than with `WallTime`, outside of its time. As long as the clock exists, a thread of
+//! tickline wakes up twice a second. It takes 0.04 % of a core (Intel Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
 //! sample needs the clock's status, and takes about 10 us after the measurement. Twice a second,
 //! between samples, the crate measures the cost of a pair, which takes 1 ms.

@@ -15,8 +15,8 @@ use std::sync::{Mutex, mpsc};
 use std::{env, fs, thread};
 
 use serde_json::Value;
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::flight::{self, FlightRecorder, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::{SpanTimingLayer, TraceFormat, Tracks};
 use tracing::{Span, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     server.kill()?; // SIGKILL: the server can't write anything more.
     server.wait()?;
     let mut bytes = Vec::new();
-    let left = flight::convert(fs::File::open(&file)?, &mut bytes)?;
+    let left = flight::convert(fs::File::open(&file)?, &mut bytes, TraceFormat::Json)?;
     fs::write(&trace, &bytes)?;
     fs::remove_file(file)?;
 

@@ -19,8 +19,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, Tracks};
+use tickline_tracing::trace_file::TraceFile;
+use tickline_tracing::{SpanTimingLayer, Tracks};
 use tokio::time::sleep;
 use tracing::{Instrument, Span, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
@@ -32,14 +32,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         || std::env::temp_dir().join("tickline-example.pftrace"),
         PathBuf::from,
     );
-    let (chrome, guard) = Chrome::builder()
+    let (trace, guard) = TraceFile::builder()
         .with_fields()
         .with_source_locations()
         .with_cpu_time()
         .tracks(Tracks::ThreadsAndRequests)
         .flush_every(Duration::from_millis(5))
         .create(&path)?;
-    let layer = SpanTimingLayer::new().with_sink(chrome);
+    let layer = SpanTimingLayer::new().with_sink(trace);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
 
     let mut requests = Vec::new();

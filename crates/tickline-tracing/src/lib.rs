@@ -3,17 +3,17 @@
 //!
 //! This example writes a trace file for <https://ui.perfetto.dev>, even if the program panics:
 //!
-#![cfg_attr(feature = "chrome", doc = "```")]
-#![cfg_attr(not(feature = "chrome"), doc = "```ignore")]
+#![cfg_attr(feature = "trace-file", doc = "```")]
+#![cfg_attr(not(feature = "trace-file"), doc = "```ignore")]
 //! use tickline_tracing::SpanTimingLayer;
-//! use tickline_tracing::chrome::Chrome;
+//! use tickline_tracing::trace_file::TraceFile;
 //! use tracing_subscriber::prelude::*;
 //!
 //! fn main() -> std::io::Result<()> {
 //! #   let folder = tempfile::tempdir()?;
 //! #   std::env::set_current_dir(&folder)?;
-//!     let (chrome, guard) = Chrome::builder().with_fields().flush_on_panic().create("trace.json")?;
-//!     let layer = SpanTimingLayer::new().with_sink(chrome);
+//!     let (trace, guard) = TraceFile::builder().with_fields().flush_on_panic().create("trace.json")?;
+//!     let layer = SpanTimingLayer::new().with_sink(trace);
 //!     tracing_subscriber::registry().with(layer).init();
 //!
 //!     tracing::info_span!("request", user = 7).in_scope(|| {
@@ -31,8 +31,8 @@
 //! |---|---|
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTimes`], in the span's extensions |
-//! | write all spans and events to a file, as JSON or in Perfetto's own format | [`chrome::Chrome`] |
-//! | see in that file how much CPU time each thread used | [`chrome::ChromeBuilder::with_cpu_time`] |
+//! | write all spans and events to a file, as JSON or in Perfetto's own format | [`trace_file::TraceFile`] |
+//! | see in that file how much CPU time each thread used | [`trace_file::TraceFileBuilder::with_cpu_time`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
@@ -85,7 +85,7 @@
 //!
 //! - `fmt` (default): the module `format`.
 //! - `histogram` (default): the module `histogram`.
-//! - `chrome` (default): the modules `chrome` and `flight`.
+//! - `trace-file` (default): the modules `trace_file` and `flight`.
 //! - `compression`: compressed traces in Perfetto's format, by flate2.
 //! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
@@ -112,7 +112,7 @@
 // | `trace` | trace files in JSON and in Perfetto's format, and the flight recorder with its black box |
 mod layer;
 mod output;
-#[cfg(feature = "chrome")]
+#[cfg(feature = "trace-file")]
 mod trace;
 #[cfg(feature = "utc")]
 pub mod utc;
@@ -130,10 +130,12 @@ pub use output::format;
 pub use output::histogram;
 #[cfg(feature = "opentelemetry-0-33")]
 pub use output::otel;
-#[cfg(feature = "chrome")]
-pub use trace::{chrome, flight};
+#[cfg(feature = "trace-file")]
+pub use trace::{
+    flight, settings::Tracks, summary::TraceSummary, trace_file, trace_output::TraceFormat,
+};
 
-/// Makes the README's examples doctests. One of them writes a trace.
-#[cfg(all(doctest, feature = "chrome"))]
+/// Makes the README's examples doctests.
+#[cfg(all(doctest, feature = "trace-file", feature = "histogram"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

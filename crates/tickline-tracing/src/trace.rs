@@ -2,7 +2,7 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | `chrome.rs` | a sink that takes records out of the rings while the program runs |
+//! | `trace_file.rs` | a sink that takes records out of the rings while the program runs |
 //! | `flight.rs` | a sink that keeps the last records in rings, and copies them on request; its black box keeps them in a file |
 //! | `recorder.rs`, `thread_recorder.rs` | the rings of all threads; the rest of a thread's state |
 //! | `trace_sink.rs`, `recorded_spans.rs` | the sink that fills a recorder; what it keeps for each open span |
@@ -11,12 +11,11 @@
 //! | `held.rs`, `span_tracks.rs` | requests' spans in order of time; a track for each of them |
 //! | `fields.rs`, `encoding.rs` | the fields of spans and events, and their format in records |
 //! | `cpu_clock.rs`, `cpu_times.rs` | the clock of a thread's CPU time; the times that a trace gets |
-//! | `trace_file.rs`, `summary.rs` | the file of a trace, and what it contains |
+//! | `trace_output.rs`, `summary.rs` | the file of a trace, and what it contains |
 //! | `json.rs`, `perfetto.rs` | its formats |
 //! | `flusher.rs` | how a program makes the writer of a trace write at once |
 //! | `settings.rs`, `temporary.rs`, `panic_hook.rs`, `writer_thread.rs` | what both sinks share |
 
-pub mod chrome;
 pub(crate) mod cpu_clock;
 pub(crate) mod cpu_times;
 pub(crate) mod encoding;
@@ -40,6 +39,7 @@ pub(crate) mod span_tracks;
 pub(crate) mod summary;
 pub(crate) mod temporary;
 pub(crate) mod thread_recorder;
-pub(crate) mod trace_file;
+pub mod trace_file;
+pub(crate) mod trace_output;
 pub(crate) mod trace_sink;
 pub(crate) mod writer_thread;

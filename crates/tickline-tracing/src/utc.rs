@@ -2,7 +2,7 @@
 //! traces of several machines can be merged, with a known error.
 //!
 //! Times in traces are `CLOCK_MONOTONIC`, which starts again at each boot of a machine.
-//! [`record_utc`] records an event for every layer and sink: a Chrome trace, a flight recorder, or
+//! [`record_utc`] records an event for every layer and sink: a trace file, a flight recorder, or
 //! `fmt`'s lines.
 //!
 //! | field | meaning |
@@ -65,7 +65,7 @@ fn record([before, after]: [Instant; 2], utc: &UtcReading) {
     );
 }
 
-#[cfg(all(test, feature = "chrome"))]
+#[cfg(all(test, feature = "trace-file"))]
 mod tests {
     use super::*;
     use crate::SpanTimingLayer;

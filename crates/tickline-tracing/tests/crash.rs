@@ -30,11 +30,9 @@ mod unix {
     use crate::perfetto_view::View;
     use serde_json::Value;
     use tempfile::TempDir;
-    use tickline_tracing::SpanTimingLayer;
-    use tickline_tracing::chrome::{
-        Chrome, ChromeBuilder, ChromeGuard, Flusher, TraceFormat, TraceSummary, Tracks,
-    };
     use tickline_tracing::flight::{self, FlightRecorder};
+    use tickline_tracing::trace_file::{Flusher, TraceFile, TraceFileBuilder, TraceFileGuard};
+    use tickline_tracing::{SpanTimingLayer, TraceFormat, TraceSummary, Tracks};
     use tracing::{info, info_span};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::registry;
@@ -64,7 +62,7 @@ mod unix {
     const CHILD: &str = "child.json";
 
     /// The builder of the compressed trace. Without the feature, the trace is a second one.
-    fn compressed(builder: ChromeBuilder) -> ChromeBuilder {
+    fn compressed(builder: TraceFileBuilder) -> TraceFileBuilder {
         #[cfg(feature = "compression")]
         let builder = builder.compressed();
         builder
@@ -160,7 +158,8 @@ mod unix {
     /// The trace from a recorder's file.
     fn converted(path: &Path) -> (TraceSummary, Vec<Value>) {
         let mut trace = Vec::new();
-        let summary = flight::convert(fs::File::open(path).unwrap(), &mut trace).unwrap();
+        let summary =
+            flight::convert(fs::File::open(path).unwrap(), &mut trace, TraceFormat::Json).unwrap();
         (summary, serde_json::from_slice(&trace).unwrap())
     }
 
@@ -194,7 +193,7 @@ mod unix {
         let (summary, events) = converted(path);
         check(way, &events, &[["B", "E"], ["b", "e"]], "n");
         let (mut trace, file) = (Vec::new(), fs::File::open(path).unwrap());
-        flight::convert_to(file, &mut trace, TraceFormat::Perfetto).unwrap();
+        flight::convert(file, &mut trace, TraceFormat::Perfetto).unwrap();
         check_perfetto(way, &View::of(&trace), 2);
         for begin in ["B", "b"] {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
@@ -292,7 +291,7 @@ mod unix {
             let is_written = || has(TRACE, round * 7_919) && has(COMPRESSED, round * 1_009);
             let recorded = || {
                 let file = fs::File::open(folder.join(BOX)).ok()?;
-                flight::convert(file, io::sink())
+                flight::convert(file, io::sink(), TraceFormat::Json)
                     .ok()
                     .map(|left| left.intervals + left.dropped_records / 2)
             };
@@ -367,7 +366,7 @@ mod unix {
             // Longer than any test waits, so only the end of the program can flush the file.
             _ => Duration::from_secs(3_600),
         };
-        let builder = Chrome::builder()
+        let builder = TraceFile::builder()
             .with_fields()
             .flush_on_panic()
             .flush_every(flush_every);
@@ -377,13 +376,13 @@ mod unix {
         } else {
             builder
         };
-        let (chrome, guard) = builder.create(folder.join(TRACE)).unwrap();
+        let (trace, guard) = builder.create(folder.join(TRACE)).unwrap();
         let (perfetto, perfetto_guard) = builder.create(folder.join(PERFETTO)).unwrap();
         let builder = compressed(builder);
         let (compressed, compressed_guard) = builder.create(folder.join(COMPRESSED)).unwrap();
         if by_signal {
             let guards = [&guard, &perfetto_guard, &compressed_guard];
-            FLUSHERS.set(guards.map(ChromeGuard::flusher)).unwrap();
+            FLUSHERS.set(guards.map(TraceFileGuard::flusher)).unwrap();
             for signal in [libc::SIGABRT, libc::SIGSEGV] {
                 let handler: extern "C" fn(libc::c_int) = flush;
                 // SAFETY: the handler makes only async-signal-safe calls.
@@ -405,7 +404,7 @@ mod unix {
         };
         let in_file = builder.threads_in_file(4).create(folder.join(BOX)).unwrap();
         let layer = SpanTimingLayer::new()
-            .with_sink(chrome)
+            .with_sink(trace)
             .with_sink(perfetto)
             .with_sink(compressed)
             .with_sink(in_memory)
@@ -469,7 +468,7 @@ mod unix {
     /// The child's spans are in none of its parent's files, and the child can't take over the
     /// recorder's file. Symptom: the child waited for ever once its ring was full, and panicked
     /// when it dropped the guard.
-    fn fork(guard: ChromeGuard, in_file: &FlightRecorder, folder: &Path) {
+    fn fork(guard: TraceFileGuard, in_file: &FlightRecorder, folder: &Path) {
         use_cpu(BEFORE_FORK);
         // After a flush, the writer waits, and holds no lock.
         assert!(guard.flusher().flush(Duration::from_secs(60)));
@@ -478,9 +477,9 @@ mod unix {
         if child == 0 {
             // SAFETY: no precondition. The signal ends a child that waits for ever.
             unsafe { libc::alarm(60) };
-            let own = Chrome::builder().with_cpu_time();
-            let (chrome, own_guard) = own.create(folder.join(CHILD)).unwrap();
-            let own_layer = SpanTimingLayer::new().with_sink(chrome);
+            let own = TraceFile::builder().with_cpu_time();
+            let (trace, own_guard) = own.create(folder.join(CHILD)).unwrap();
+            let own_layer = SpanTimingLayer::new().with_sink(trace);
             tracing::subscriber::with_default(registry().with(own_layer), || {
                 info_span!("child").in_scope(|| ());
             });

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::tempdir;
-use tickline_tracing::chrome::Chrome;
 use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::trace_file::TraceFile;
 
 /// Runs `body` in a thousand children, until it fails in one.
 fn in_forks_while_threads_begin(body: impl Fn() -> bool) {
@@ -42,7 +42,7 @@ fn in_forks_while_threads_begin(body: impl Fn() -> bool) {
 #[test]
 fn a_child_that_is_forked_while_a_thread_begins_can_write_a_trace() {
     in_forks_while_threads_begin(|| {
-        let (_chrome, guard) = Chrome::builder().write_to(io::sink()).unwrap();
+        let (_trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
         guard.finish().is_ok()
     });
 }

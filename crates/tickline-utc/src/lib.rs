@@ -130,6 +130,11 @@ mod utc;
 #[expect(unsafe_code, reason = "the memory of a device")]
 mod vmclock;
 
+/// What the kernel says of its clock (adjtimex(2)).
+pub mod kernel {
+    pub use crate::sys::{KernelClock, UNSET_ERROR_US, set_esterror_us};
+}
+
 pub use reading::{UtcReading, UtcSource, UtcUnknown};
 pub use source::chronyd;
 pub use utc::Utc;

@@ -32,3 +32,66 @@ impl Moment {
             || self.clocksource != before.clocksource && before.clocksource != Clocksource::Unknown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: Moment = Moment {
+        ticks: None,
+        raw_ns: 0,
+        realtime_ns: 0,
+        width_ns: 0,
+        suspended_ns: 1_000_000_000,
+        marker: 7,
+        clocksource: Clocksource::Tsc,
+    };
+
+    /// Whether the machine was disrupted before it was asleep for so much longer.
+    fn is_disrupted_by(asleep_ns: i64) -> bool {
+        let now = Moment {
+            suspended_ns: BEFORE.suspended_ns + asleep_ns,
+            ..BEFORE
+        };
+        now.is_disrupted_since(&BEFORE)
+    }
+
+    #[test]
+    fn readings_of_the_time_asleep_may_differ_by_their_bound() {
+        let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).expect("a small number");
+        assert!(!is_disrupted_by(bound_ns) && !is_disrupted_by(-bound_ns));
+    }
+
+    #[test]
+    fn a_machine_that_was_asleep_is_disrupted() {
+        let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).expect("a small number");
+        assert!(is_disrupted_by(bound_ns + 1));
+    }
+
+    #[test]
+    fn a_machine_that_was_moved_is_disrupted() {
+        let now = Moment {
+            marker: 8,
+            ..BEFORE
+        };
+        assert!(now.is_disrupted_since(&BEFORE));
+    }
+
+    #[test]
+    fn another_clocksource_disrupts() {
+        let now = Moment {
+            clocksource: Clocksource::Hpet,
+            ..BEFORE
+        };
+        assert!(now.is_disrupted_since(&BEFORE));
+    }
+
+    #[test]
+    fn a_clocksource_that_becomes_known_disrupts_nothing() {
+        let before = Moment {
+            clocksource: Clocksource::Unknown,
+            ..BEFORE
+        };
+        assert!(!BEFORE.is_disrupted_since(&before));
+    }
+}

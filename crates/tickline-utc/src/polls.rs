@@ -15,7 +15,7 @@ use crate::latch::{ClaimLatch, RawMoment};
 use crate::moment::Moment;
 use crate::reading::{UtcReading, UtcUnknown};
 use crate::shared::Shared;
-use crate::sys;
+use crate::sys::KernelClock;
 use crate::vmclock::VMCLOCK;
 
 /// The attempts to read the clocks. The one that took the least time counts.
@@ -126,7 +126,7 @@ impl Polls {
         self.clocksource = Some(clocksource);
         let resolution_ns = self.resolution_ns(shared, clocksource);
         let now = || read_moment(shared, clocksource, resolution_ns);
-        let mut ask = || self.claim_maker.ask(&OsClock, now, sys::kernel_clock);
+        let mut ask = || self.claim_maker.ask(&OsClock, now, KernelClock::read);
         let Some(answers) = (0..REQUESTS).find_map(|_| ask()) else {
             return WakeCause::Timeout;
         };

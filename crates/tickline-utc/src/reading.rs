@@ -161,3 +161,50 @@ pub(crate) fn time_left(now: &UtcReading, reading: &UtcReading) -> Duration {
     let after_ns = reading.latest.as_nanos().saturating_add(1);
     Duration::from_nanos(after_ns.saturating_sub(now.earliest.as_nanos()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading between these nanoseconds.
+    fn reading(earliest_ns: u64, latest_ns: u64) -> UtcReading {
+        let [earliest, latest] = [earliest_ns, latest_ns].map(UnixTime::from_nanos);
+        UtcReading::from_bounds(earliest, latest)
+    }
+
+    #[test]
+    fn a_reading_may_be_as_late_as_one_that_begins_at_its_end() {
+        assert!(!reading(3, 5).definitely_before(&reading(5, 9)));
+        assert!(reading(3, 5).definitely_before(&reading(6, 9)));
+    }
+
+    #[test]
+    fn a_reading_is_past_a_nanosecond_after_its_end() {
+        let left = |earliest_ns| time_left(&reading(earliest_ns, 99), &reading(3, 5));
+        assert_eq!(
+            [4, 5, 6, 7].map(left),
+            [2, 1, 0, 0].map(Duration::from_nanos)
+        );
+    }
+
+    #[test]
+    fn the_offset_of_tai_is_in_seconds() {
+        let known = UtcReading {
+            tai_offset_s: NonZeroU16::new(37),
+            ..reading(3, 5)
+        };
+        assert_eq!(known.tai_offset(), Some(Duration::from_secs(37)));
+    }
+
+    #[test]
+    fn the_offset_of_tai_in_a_message_is_unknown() {
+        assert_eq!(reading(3, 5).tai_offset(), None);
+    }
+
+    #[test]
+    fn a_source_is_better_than_those_after_it() {
+        let sources = [UtcSource::ClockBound, UtcSource::Chronyd, UtcSource::Kernel];
+        let better = |than: UtcSource| sources.map(|source| source.is_better_than(than));
+        assert_eq!(better(UtcSource::Chronyd), [true, false, false]);
+    }
+}

@@ -361,4 +361,12 @@ mod tests {
         let text = ClockState::Fallback(Reason::NoCounter).to_string();
         assert!(text.ends_with(&Reason::NoCounter.to_string()), "{text}");
     }
+
+    #[test]
+    fn counts_in_a_log_have_the_codes_of_their_events() {
+        let counts = EventCounts::from_fn(|event| u64::from(event == Event::Expiry) * 7);
+        let text = std::format!("{counts:?}");
+        assert!(text.contains("\"expiry\": 7"), "{text}");
+        assert_eq!(text.matches(": 0").count(), Event::ALL.len() - 1, "{text}");
+    }
 }

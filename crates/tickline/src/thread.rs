@@ -162,10 +162,10 @@ impl Reviews {
 /// runs one, which takes microseconds. But that caller may be stopped in the middle of it: so each
 /// wait is twice as long as the one before, up to the interval.
 fn wait_after_refusals_ns(refusals: u32, interval_ns: u64) -> u64 {
-    let doublings = refusals
-        .saturating_sub(1)
-        .min(MIN_INTERVAL_NS.leading_zeros() - 1);
-    (MIN_INTERVAL_NS << doublings).min(interval_ns)
+    let doublings = refusals.saturating_sub(1).min(u64::BITS - 1);
+    MIN_INTERVAL_NS
+        .saturating_mul(1 << doublings)
+        .min(interval_ns)
 }
 
 /// Sleeps for `wait_ns` in steps of `step`, and stores the coarse time before each step.
@@ -230,5 +230,17 @@ mod tests {
         (0..5).for_each(|_| _ = wait_ns(None));
         assert_eq!(wait_ns(Some(7_000)), 7_000);
         assert_eq!(wait_ns(None), MIN_INTERVAL_NS);
+    }
+
+    #[test]
+    fn a_thread_sleeps_for_the_interval_while_a_gate_is_closed() {
+        let engine = Engine::new(Driver::Reader);
+        engine.disable();
+        let mut reviews = Reviews::default();
+        let wait_ns = reviews.review_if_due(&engine, None);
+        // A comparison in the background has its result earlier.
+        if !reviews.comparison_thread.is_running() {
+            assert_eq!(wait_ns, Some(engine.interval_ns()));
+        }
     }
 }

@@ -29,9 +29,9 @@ use core::panic::PanicInfo;
 
 use clocks::{Hpet, TSC};
 use port::End;
-use tickline_core::counter::resolution_ticks;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Cadence, Config, Control};
+use tickline_core::counter::resolution_ticks;
 use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 

@@ -3,8 +3,8 @@
 
 use core::arch::x86_64::__cpuid;
 
-use tickline_core::comparison::CounterComparison;
 use tickline_core::clocksource::Clocksource;
+use tickline_core::comparison::CounterComparison;
 use tickline_core::gate::{self, Facts, Gate, Reason, Trust};
 
 use crate::say;

@@ -339,7 +339,7 @@ pub(crate) struct Serve {
     /// The page's file, in a folder that exists
     ///
     /// The default is /run/tickline/page.v1 for root, and $XDG_RUNTIME_DIR/tickline/page.v1 for others. The
-    /// action status takes the first of these that exists.
+    /// action status takes the first of these that serves a line, or else has a server, or else exists.
     #[arg(long, value_name = "PATH")]
     pub(crate) page: Option<PathBuf>,
 

@@ -42,7 +42,10 @@ pub(crate) fn chosen(list: Option<&BTreeSet<u32>>) -> io::Result<Vec<u32>> {
         return Ok(cpus.iter().copied().collect());
     };
     let usable = exchange::cpus();
-    let hint = if usable.is_empty() {
+    let hint = if usable.contains(missing) {
+        ", on which this process may run: is there a limit of its threads (ulimit -u, pids.max)?"
+            .to_owned()
+    } else if usable.is_empty() {
         String::new()
     } else {
         format!(": choose from {}", ranges(&usable))

@@ -6,8 +6,10 @@
 //!
 //! `machine/CONTRIBUTING.md` says how to add a finding or a fact.
 
+mod clock_rate;
 mod clocksource;
 mod counter;
+mod daemons;
 mod hosts;
 mod judge_health;
 mod process;
@@ -26,7 +28,7 @@ use crate::document::{Document, Explained, Explanation, Finding, Health};
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 21] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -48,11 +50,16 @@ const RULES: [Rule; 17] = [
     counter::firmware_writes_tsc,
     process::switched_off,
     process::environment_unrecognised,
+    unix_time::leap_second,
+    clock_rate::clock_rate_wrong,
+    unix_time::unix_stepped,
+    unix_time::utc_unproven,
 ];
 
 /// What each code means, by code.
 pub(crate) fn explanations() -> Vec<Explanation> {
     let mut explanations = Vec::new();
+    explanations.extend(explanations_of::<clock_rate::Code>());
     explanations.extend(explanations_of::<clocksource::Code>());
     explanations.extend(explanations_of::<counter::Code>());
     explanations.extend(explanations_of::<process::Code>());

@@ -143,8 +143,7 @@ pub(crate) struct ClockStatus {
     /// The value of TICKLINE that is ignored; null if the variable is on, off or not set.
     pub(crate) environment_value: Option<String>,
     /// The count of each event.
-    #[serde(skip_deserializing)]
-    pub(crate) events: BTreeMap<&'static str, u64>,
+    pub(crate) events: BTreeMap<String, u64>,
     /// The line of each CPU, if each CPU has a line of its own.
     #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub(crate) per_cpu: Vec<CpuRow>,
@@ -335,7 +334,7 @@ impl ClockStatus {
             events: status
                 .events
                 .iter()
-                .map(|(event, count)| (event.code(), count))
+                .map(|(event, count)| (event.code().to_owned(), count))
                 .collect(),
             per_cpu: status.per_cpu.iter().map(cpu_row).collect(),
         }

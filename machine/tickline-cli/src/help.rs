@@ -263,7 +263,7 @@ pub(crate) const SERVE: &[Section] = &[
   unix_lead_ns (in the phase doubted both leads are null), ahead_ns (the line is now at least this
   far above the OS clock), rate_ppb (the correction of its rate by the kernel), readers (processes
   that have the page mapped: pid, name, by_library), readers_unknown (processes that may not be
-  examined), library_only (the pids of processes that have the library of run, and not this page:
+  examined), readers_hidden (/proc hides the processes of other users), library_only (the pids of processes that have the library of run, and not this page:
   they use another page, or none, or another library replaces their calls), time_namespace. A value
   that is not known is null.",
     ),
@@ -348,9 +348,9 @@ pub(crate) const FLIGHT: &[Section] = &[
     Section::new(
         "What is in the trace",
         "  The trace has the last moments of the process, up to its end: events, and spans, even those that
-  had not ended. The format is that of Chrome; https://ui.perfetto.dev opens it. A mark on each
-  thread says how far back its records reach. The trace leaves out a request that began before the
-  mark, if that request may have ended.",
+  had not ended. https://ui.perfetto.dev opens it in either format. A mark on each thread says
+  how far back its records reach. The trace leaves out a request that began before the mark, if that
+  request may have ended.",
     ),
     Section::new(
         "Examples",

@@ -20,6 +20,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Status};
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
+use tickline_utc::kernel::set_esterror_us;
 
 pub(crate) use cpuid::Cpuid;
 use platform::Text;
@@ -144,19 +145,112 @@ pub(crate) struct Ntp {
     /// The kernel's maximum error against UTC, us: what the NTP daemon has set, plus 500 ppm of the
     /// time since.
     pub(crate) maximum_error_us: i64,
-    /// The likely error against UTC that the NTP daemon claims, us.
+    /// The likely error against UTC that the NTP daemon claims, us; 16,000,000, the kernel's value
+    /// at its start, if no daemon has set it.
     pub(crate) estimated_error_us: i64,
     /// The names of the status bits that are set, such as `PLL` (the kernel steers the clock),
     /// `UNSYNC`, `INS` (a leap second is due).
     pub(crate) flags: Option<Vec<String>>,
+    /// The kernel's leap second; null if it is unknown.
+    pub(crate) leap: Option<Leap>,
+    /// TAI minus UTC, s; null if no daemon has told the kernel.
+    pub(crate) tai_offset_s: Option<i64>,
+}
+
+/// The state of a leap second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Leap {
+    /// None is due.
+    None,
+    /// A second is inserted at the end of this UTC day.
+    Insert,
+    /// A second is left out at the end of this UTC day.
+    Delete,
+    /// The inserted second is passing.
+    InProgress,
+    /// It is over, and the daemon has not yet withdrawn its announcement.
+    Done,
+}
+
+/// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).
+const FLAGS: [&str; 16] = [
+    "PLL",
+    "PPSFREQ",
+    "PPSTIME",
+    "FLL",
+    "INS",
+    "DEL",
+    "UNSYNC",
+    "FREQHOLD",
+    "PPSSIGNAL",
+    "PPSJITTER",
+    "PPSWANDER",
+    "PPSERROR",
+    "CLOCKERR",
+    "NANO",
+    "MODE",
+    "CLK",
+];
+
+/// The names of the bits that are set.
+#[cfg(target_os = "linux")]
+fn flags_of(status: i32) -> Vec<String> {
+    let names = FLAGS.iter().enumerate();
+    names
+        .filter(|(bit, _)| (status >> bit) & 1 == 1)
+        .map(|(_, name)| (*name).to_owned())
+        .collect()
 }
 
 impl Ntp {
+    /// The status bits as one number (`timex.status`); `None` if they were not recorded.
+    pub(crate) fn status(&self) -> Option<i32> {
+        let flags = self.flags.as_ref()?;
+        let bits = FLAGS.iter().enumerate();
+        Some(
+            bits.filter(|(_, name)| flags.iter().any(|flag| flag == *name))
+                .map(|(bit, _)| 1 << bit)
+                .sum(),
+        )
+    }
+
+    /// Whether this status bit is set.
+    pub(crate) fn has_flag(&self, name: &str) -> bool {
+        let mut flags = self.flags.iter().flatten();
+        flags.any(|flag| flag == name)
+    }
+
+    /// The kernel's leap second. A document of an older version has the status bits only.
+    pub(crate) fn leap(&self) -> Option<Leap> {
+        if self.leap.is_some() {
+            return self.leap;
+        }
+        self.flags.as_ref()?;
+        if self.has_flag("INS") {
+            Some(Leap::Insert)
+        } else if self.has_flag("DEL") {
+            Some(Leap::Delete)
+        } else {
+            Some(Leap::None)
+        }
+    }
+
+    /// The likely error that a daemon has set, us; `None` if it is the kernel's value at its start.
+    pub(crate) fn set_estimated_error_us(&self) -> Option<i64> {
+        set_esterror_us(self.estimated_error_us)
+    }
+
+    /// The correction of the clock's rate without the slew of `offset_ns`, ppb.
+    pub(crate) fn steering_ppb(&self) -> i64 {
+        steering_from_timex_ppb(self.frequency_ppb, self.tick_us)
+    }
+
     /// The whole correction of the clock's rate, ppb. Leaves out a slew of `offset_ns` whose time
     /// constant is unknown.
     pub(crate) fn rate_ppb(&self) -> i64 {
-        let steering_ppb = steering_from_timex_ppb(self.frequency_ppb, self.tick_us);
-        kernel_rate_ppb(steering_ppb, self.offset_ns, self.time_constant)
+        kernel_rate_ppb(self.steering_ppb(), self.offset_ns, self.time_constant)
     }
 }
 
@@ -179,6 +273,17 @@ pub(crate) struct NtpDaemon {
     pub(crate) bound_ns: Option<i64>,
     /// The time since the daemon's last update of its clock, s.
     pub(crate) updated_s: Option<u64>,
+    /// The leap second that the daemon announces; null if it does not report it.
+    pub(crate) leap: Option<Leap>,
+    /// The rate of Unix time without the daemon's correction minus the rate of the daemon's
+    /// reference, ppb; null if it does not report it.
+    pub(crate) frequency_ppb: Option<i64>,
+    /// The daemon's estimate of the error of that rate, ppb; null if it does not report it.
+    pub(crate) skew_ppb: Option<i64>,
+    /// The round trip to the reference clock at the root, ns.
+    pub(crate) root_delay_ns: Option<i64>,
+    /// The error that has gathered on the way from that clock, ns.
+    pub(crate) root_dispersion_ns: Option<i64>,
 }
 
 impl Machine {
@@ -226,14 +331,54 @@ impl Machine {
     }
 
     /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.
+    /// `None` in a guest whose hypervisor states none.
     pub(crate) fn nominal_hz(&self) -> Option<u64> {
         let Some(cpuid) = &self.cpuid else {
             return cpuid::hz_by_firmware();
         };
-        cpuid
-            .hypervisor_khz
-            .map(|khz| u64::from(khz) * 1_000)
-            .or(cpuid.leaf_15h_hz)
+        if let Some(khz) = cpuid.hypervisor_khz {
+            return Some(u64::from(khz) * 1_000);
+        }
+        // A hypervisor hands the host's leaf on, and may scale the guest's counter to another rate.
+        if self.is_guest() == Some(true) {
+            return None;
+        }
+        cpuid.leaf_15h_hz
+    }
+
+    /// Whether the machine is a guest of a hypervisor, known or not, or a sandbox; `None` if that is
+    /// unknown.
+    pub(crate) fn is_guest(&self) -> Option<bool> {
+        /// Words in the vendor and product that the firmware of hypervisors names, some of which hide
+        /// from CPUID.
+        const PRODUCTS: [&str; 7] = [
+            "QEMU", "Bochs", "KVM", "Virtual", "VMware", "BHYVE", "HVM domU",
+        ];
+        let product = self.product.as_deref().unwrap_or_default();
+        if PRODUCTS.iter().any(|word| product.contains(word)) {
+            return Some(true);
+        }
+        let by_cpuid = self.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor);
+        match self.hypervisor.as_deref() {
+            Some("none") => return Some(by_cpuid == Some(true)),
+            Some("unknown") | None => {}
+            Some(_) => return Some(true),
+        }
+        let log = self.kernel_log.as_deref().unwrap_or_default();
+        let by_log = log
+            .iter()
+            .any(|line| line.to_lowercase().contains("hypervisor detected"));
+        if by_log || self.has_host_clock() {
+            return Some(true);
+        }
+        by_cpuid
+    }
+
+    /// Whether the clocksource is a clock that the host keeps for its guest.
+    pub(crate) fn has_host_clock(&self) -> bool {
+        self.clocksource.as_deref().is_some_and(|name| {
+            matches!(name, "kvm-clock" | "xen") || name.starts_with("hyperv_clocksource")
+        })
     }
 }
 

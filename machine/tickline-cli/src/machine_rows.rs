@@ -16,7 +16,7 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(&'static str, String)> {
         ("command line", command_line(facts)),
         ("clocksource", clocksource(machine)),
         ("hypervisor", text(&machine.hypervisor)),
-        ("counter", counter(clock)),
+        ("counter", counter(clock, facts.nominal_hz())),
         ("counters", joined([Some(plain(&facts.counters()))])),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
         ("rights", rights(machine)),
@@ -96,9 +96,8 @@ fn clocksource(machine: &Machine) -> String {
     ])
 }
 
-fn counter(clock: &ClockStatus) -> String {
+fn counter(clock: &ClockStatus, nominal_hz: Option<u64>) -> String {
     let measured_hz = clock.frequency_hz;
-    let nominal_hz = clock.nominal_frequency_hz;
     let measured = match measured_hz {
         Some(hz) => format!("{} measured", frequency(hz)),
         None => "not measured".to_owned(),
@@ -212,10 +211,14 @@ fn ntp(facts: &Document) -> String {
             "not known to be synchronised",
         ),
         Some(maximum),
-        claim.map(|claim| format!("probably within {}", us(claim.estimated_error_us))),
+        claim
+            .and_then(Ntp::set_estimated_error_us)
+            .map(|error_us| format!("probably within {}", us(error_us))),
         ntp.map(correction),
         ntp.and_then(left),
         ntp.and_then(|ntp| ntp.flags.as_ref()).map(flags),
+        ntp.and_then(|ntp| ntp.tai_offset_s)
+            .map(|s| format!("TAI is {} s ahead of UTC", grouped(s))),
     ])
 }
 
@@ -245,6 +248,16 @@ fn ntp_daemon(daemon: Option<&NtpDaemon>) -> String {
         daemon
             .bound_ns
             .map(|ns| format!("within {} of UTC by its claim", time(signed_f64(ns)))),
+        daemon
+            .frequency_ppb
+            .map(|ppb| format!("its clock's rate is off by {}", rate(ppb))),
+        daemon.skew_ppb.map(|ppb| format!("skew {}", rate(ppb))),
+        daemon
+            .root_delay_ns
+            .map(|ns| format!("root delay {}", time(signed_f64(ns)))),
+        daemon
+            .root_dispersion_ns
+            .map(|ns| format!("root dispersion {}", time(signed_f64(ns)))),
         daemon
             .updated_s
             .map(|s| format!("updated {} ago", time(as_f64(s) * 1e9))),

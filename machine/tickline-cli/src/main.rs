@@ -7,8 +7,12 @@
 #![deny(unsafe_code)]
 
 mod args;
+#[cfg(target_os = "linux")]
+mod closed_stdout;
 mod commands;
 mod cpu_list;
+#[cfg(unix)]
+mod descriptor;
 mod diagnose;
 mod document;
 mod exit;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::document::{ClockStatus, Document, Finding, GateRow, Level};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Machine, Ntp, NtpDaemon};
+use crate::machine::{Leap, Machine, Ntp, NtpDaemon};
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::words::{UNKNOWN, code};
@@ -112,6 +112,11 @@ fn seconds_unsigned(ns: u64) -> f64 {
     as_f64(ns) / 1e9
 }
 
+/// A part of one.
+fn of_ppb(ppb: i64) -> f64 {
+    signed_f64(ppb) / 1e9
+}
+
 fn or_unknown(text: &Option<String>) -> String {
     text.clone().unwrap_or_else(|| UNKNOWN.to_owned())
 }
@@ -129,6 +134,7 @@ pub(crate) fn text(document: &Document) -> String {
     ]
     .into_iter()
     .chain(ntp(machine.ntp.as_ref()))
+    .chain([leap(document.leap())])
     .chain(ntp_daemon(machine.ntp_daemon.as_ref()))
     .chain(costs(document))
     .chain([
@@ -220,7 +226,7 @@ fn findings(findings: &[Finding]) -> Gauge {
 }
 
 /// The kernel's NTP state.
-fn ntp(ntp: Option<&Ntp>) -> [Gauge; 5] {
+fn ntp(ntp: Option<&Ntp>) -> [Gauge; 9] {
     let microseconds = |us: i64| signed_f64(us) / 1e6;
     [
         Gauge::yes_or_no(
@@ -240,18 +246,60 @@ fn ntp(ntp: Option<&Ntp>) -> [Gauge; 5] {
         ),
         Gauge::figure(
             "tickline_ntp_estimated_error_seconds",
-            "The likely error of Unix time, by the claim of the NTP daemon.",
-            ntp.map(|ntp| microseconds(ntp.estimated_error_us)),
+            "The likely error of Unix time, if an NTP daemon has claimed one.",
+            ntp.and_then(Ntp::set_estimated_error_us).map(microseconds),
         ),
         Gauge::figure(
             "tickline_ntp_rate_correction_ratio",
             "The correction of the rate of the kernel's clocks, as a part of it.",
-            ntp.map(|ntp| signed_f64(ntp.rate_ppb()) / 1e9),
+            ntp.map(|ntp| of_ppb(ntp.rate_ppb())),
+        ),
+        Gauge::figure(
+            "tickline_ntp_tick_seconds",
+            "The length of a hundredth of a second: 0.01, unless the NTP daemon slews by it.",
+            ntp.map(|ntp| microseconds(ntp.tick_us)),
+        ),
+        Gauge::figure(
+            "tickline_ntp_loop_time_constant",
+            "The time constant of the kernel's slew of the offset.",
+            ntp.and_then(|ntp| ntp.time_constant).map(signed_f64),
+        ),
+        Gauge::figure(
+            "tickline_ntp_tai_offset_seconds",
+            "TAI minus UTC, if an NTP daemon has told the kernel.",
+            ntp.and_then(|ntp| ntp.tai_offset_s).map(signed_f64),
+        ),
+        Gauge::figure(
+            "tickline_ntp_status",
+            "The kernel's status bits as one number (timex.status): 1 PLL, 16 INS, 32 DEL, 64 UNSYNC, and others.",
+            ntp.and_then(Ntp::status).map(f64::from),
         ),
     ]
 }
 
-fn ntp_daemon(daemon: Option<&NtpDaemon>) -> [Gauge; 4] {
+/// The leap second, by the kernel or the NTP daemon.
+fn leap(leap: Option<Leap>) -> Gauge {
+    const STATES: [Leap; 5] = [
+        Leap::None,
+        Leap::Insert,
+        Leap::Delete,
+        Leap::InProgress,
+        Leap::Done,
+    ];
+    let samples = leap.into_iter().flat_map(|leap| {
+        STATES.map(|state| Sample {
+            labels: vec![("state", code(state))],
+            figure: f64::from(state == leap),
+        })
+    });
+    Gauge::labelled(
+        "tickline_ntp_leap_state",
+        "The leap second at the end of this UTC day, by the kernel or the NTP daemon: 1 at the state that applies.",
+        samples,
+    )
+}
+
+fn ntp_daemon(daemon: Option<&NtpDaemon>) -> [Gauge; 9] {
     let info = daemon.map(|daemon| {
         Sample::of_labels(vec![
             ("name", daemon.name.clone()),
@@ -278,6 +326,33 @@ fn ntp_daemon(daemon: Option<&NtpDaemon>) -> [Gauge; 4] {
             "tickline_ntp_daemon_bound_seconds",
             "The NTP daemon's bound of the distance of Unix time from UTC.",
             daemon.and_then(|daemon| daemon.bound_ns).map(seconds),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_stratum",
+            "The NTP daemon's distance from a reference clock.",
+            daemon.and_then(|daemon| daemon.stratum).map(f64::from),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_frequency_ratio",
+            "The error of the clock's rate without the NTP daemon's correction, as a part of it.",
+            daemon.and_then(|daemon| daemon.frequency_ppb).map(of_ppb),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_skew_ratio",
+            "The NTP daemon's estimate of the error of that figure.",
+            daemon.and_then(|daemon| daemon.skew_ppb).map(of_ppb),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_root_delay_seconds",
+            "The round trip from the NTP daemon to the reference clock at the root.",
+            daemon.and_then(|daemon| daemon.root_delay_ns).map(seconds),
+        ),
+        Gauge::figure(
+            "tickline_ntp_daemon_root_dispersion_seconds",
+            "The error that has gathered on the way from that clock.",
+            daemon
+                .and_then(|daemon| daemon.root_dispersion_ns)
+                .map(seconds),
         ),
     ]
 }

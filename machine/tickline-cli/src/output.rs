@@ -14,6 +14,10 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::Json;
+#[cfg(target_os = "linux")]
+use crate::closed_stdout;
+#[cfg(unix)]
+use crate::descriptor;
 use crate::words::plain_path;
 
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the
@@ -49,6 +53,17 @@ impl JsonOutput {
             )));
         }
         Ok(second)
+    }
+
+    /// Checks that the JSON does not replace a document which the command reads.
+    ///
+    /// # Errors
+    ///
+    /// If it would.
+    pub(crate) fn check_inputs(&self, inputs: &[&Path]) -> io::Result<()> {
+        self.0
+            .iter()
+            .try_for_each(|json| json.check_inputs("--json", inputs))
     }
 
     /// Writes the document as JSON, if the user asks for it. Writes `text` to standard output,
@@ -121,6 +136,31 @@ impl Destination {
         self.resolved == resolve_links(file)
     }
 
+    /// Checks that a write to the destination, which `option` of the command line names, does not
+    /// replace a document which the command reads.
+    ///
+    /// # Errors
+    ///
+    /// If it would.
+    pub(crate) fn check_inputs(&self, option: &str, inputs: &[&Path]) -> io::Result<()> {
+        let replaces = |input: &&Path| {
+            let is_stdin = *input == Path::new("-");
+            let file = if is_stdin {
+                Path::new("/dev/stdin")
+            } else {
+                *input
+            };
+            self.resolved.is_file() && self.is_at(file)
+        };
+        match inputs.iter().copied().find(replaces) {
+            Some(input) => Err(io::Error::other(format!(
+                "{option} would replace {}, which this command reads: choose another file",
+                input.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) const fn is_stdout(&self) -> bool {
         matches!(self.method, WriteMethod::Stdout)
     }
@@ -157,7 +197,10 @@ impl Destination {
     /// A writer for content that grows. A regular file is emptied, not replaced.
     pub(crate) fn stream(self) -> io::Result<Box<dyn Write>> {
         Ok(match self.method {
-            WriteMethod::Stdout => Box::new(io::stdout()),
+            WriteMethod::Stdout => {
+                check_stdout()?;
+                Box::new(io::stdout())
+            }
             WriteMethod::Stream(file) => Box::new(file),
             WriteMethod::Replace => Box::new(
                 File::create(&self.resolved).map_err(|error| with_path(&self.path, &error))?,
@@ -168,6 +211,14 @@ impl Destination {
 
 impl WriteMethod {
     fn for_path(path: &Path) -> io::Result<Self> {
+        // A write to the descriptor itself moves its offset, so that what others write there
+        // follows.
+        #[cfg(unix)]
+        if let Some(own) = own_descriptor(path)
+            && !is_stdout(path)
+        {
+            return descriptor::duplicate_for_writing(own).map(|file| Self::Stream(file.into()));
+        }
         match fs::metadata(path) {
             _ if is_stdout(path) => Ok(Self::Stdout),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -225,6 +276,19 @@ fn is_descriptor(path: &Path) -> bool {
     is_of_process || folder == Path::new("/dev/fd") || path == Path::new("/dev/stderr")
 }
 
+/// The descriptor of this process that a path names.
+#[cfg(unix)]
+fn own_descriptor(path: &Path) -> Option<libc::c_int> {
+    if path == Path::new("/dev/stderr") {
+        return Some(libc::STDERR_FILENO);
+    }
+    let folder = folder(path);
+    let is_own = folder == Path::new("/dev/fd")
+        || fs::canonicalize(folder).ok()? == fs::canonicalize("/proc/self/fd").ok()?;
+    let number = path.file_name()?.to_str()?;
+    number.parse().ok().filter(|number| is_own && *number >= 0)
+}
+
 /// A temporary file in the folder of `name`, which only its owner may access if `name` exists.
 fn temporary_file_in_folder_of(name: &Path) -> io::Result<NamedTempFile> {
     let mut options = File::options();
@@ -273,13 +337,26 @@ fn resolve_links(path: &Path) -> PathBuf {
 
 /// Writes to standard output. A reader that exits early is not an error.
 pub(crate) fn to_stdout(content: impl AsRef<[u8]>) -> io::Result<()> {
+    check_stdout()?;
     write_to(io::stdout().lock(), content.as_ref())
 }
 
 /// Writes text to standard output, as [`to_stdout`] does. Removes the colours if the output is not
 /// a terminal, if the terminal has none, or if `NO_COLOR` is set.
 pub(crate) fn text_to_stdout(text: &str) -> io::Result<()> {
+    check_stdout()?;
     write_to(anstream::stdout().lock(), text.as_bytes())
+}
+
+/// An error if standard output was closed when this process began: Rust's library has opened
+/// `/dev/null` in its place, so that each write would succeed.
+pub(crate) fn check_stdout() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if closed_stdout::was_stdout_closed() {
+        let error = io::Error::from_raw_os_error(libc::EBADF);
+        return Err(with_path(Path::new("standard output"), &error));
+    }
+    Ok(())
 }
 
 /// Writes a line to standard error. If that fails, the program has no way to report it.

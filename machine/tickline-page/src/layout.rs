@@ -19,12 +19,18 @@ pub const LAYOUT_VERSION: u32 = 1;
 const MAGIC: u64 = u64::from_ne_bytes(*b"tickline");
 
 /// The id of this target's counter: 1 for x86-64, 2 for aarch64, 3 for riscv64, 0 for none.
-pub const COUNTER_ID: u64 = match HardwareCounter::CLOCKSOURCE {
-    Clocksource::Tsc => 1,
-    Clocksource::ArchSysCounter => 2,
-    Clocksource::Riscv => 3,
-    _ => 0,
-};
+pub const COUNTER_ID: u64 = counter_id(HardwareCounter::CLOCKSOURCE);
+
+/// The id of the counter with which the kernel keeps time as this clocksource; 0 if no page can be
+/// for it.
+const fn counter_id(clocksource: Clocksource) -> u64 {
+    match clocksource {
+        Clocksource::Tsc => 1,
+        Clocksource::ArchSysCounter => 2,
+        Clocksource::Riscv => 3,
+        _ => 0,
+    }
+}
 
 const TAIL_WORDS: usize = (PAGE_BYTES - 640) / 8;
 
@@ -184,5 +190,26 @@ impl WritablePage {
     #[must_use]
     pub const fn cell(&self) -> &LeaseCell {
         &self.0.cell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages outlive a release.
+    #[test]
+    fn each_counter_keeps_its_id() {
+        let counters = [
+            Clocksource::Tsc,
+            Clocksource::ArchSysCounter,
+            Clocksource::Riscv,
+        ];
+        assert_eq!(counters.map(counter_id), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_timer_is_no_pages_counter() {
+        assert_eq!(counter_id(Clocksource::Hpet), 0);
     }
 }

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, Tracks};
+use tickline_tracing::trace_file::TraceFile;
+use tickline_tracing::{SpanTimingLayer, Tracks};
 use tracing_subscriber::layer::SubscriberExt;
 
 use witness::{Seen, Witness};
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
 /// Serves the requests with a trace. Returns what the witness has seen.
 fn trace(path: &Path, requests: u64) -> Seen {
     let _clock = tickline::start().expect("the clock's thread");
-    let (chrome, guard) = Chrome::builder()
+    let (trace, guard) = TraceFile::builder()
         .tracks(Tracks::ThreadsAndRequests)
         .with_fields()
         .wait_when_full()
@@ -80,7 +80,7 @@ fn trace(path: &Path, requests: u64) -> Seen {
     // The registry calls the layers in this order at each event of a span.
     let subscriber = tracing_subscriber::registry()
         .with(witness.before())
-        .with(SpanTimingLayer::new().with_sink(chrome))
+        .with(SpanTimingLayer::new().with_sink(trace))
         .with(witness.after());
     let dispatch = tracing::Dispatch::new(subscriber);
     server::serve(requests, &dispatch);

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
 
-use tickline_tracing::chrome::{Chrome, ChromeGuard};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
+use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Span, Subscriber, info_span};
@@ -52,8 +52,8 @@ fn many(subject: &Subject) -> Box<dyn Any> {
     ))
 }
 
-fn chrome() -> (Chrome, ChromeGuard) {
-    Chrome::builder()
+fn trace_file() -> (TraceFile, TraceFileGuard) {
+    TraceFile::builder()
         .bytes_per_thread(8 << 20)
         .write_to(io::sink())
         .expect("the trace's thread")
@@ -74,7 +74,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
             .with_writer(io::sink);
         layer.with_span_events(FmtSpan::CLOSE)
     };
-    let (chrome, guard) = chrome();
+    let (trace, guard) = trace_file();
     let (their_chrome, their_guard) = tracing_chrome::ChromeLayerBuilder::new()
         .writer(io::sink())
         .include_locations(false)
@@ -118,8 +118,8 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
             registry().with(timing().with_sink(flight)),
         ),
         plain(
-            "SpanTimingLayer, Chrome",
-            registry().with(timing().with_sink(chrome)),
+            "SpanTimingLayer, trace file",
+            registry().with(timing().with_sink(trace)),
         ),
         plain("tracing-chrome", registry().with(their_chrome)),
         plain("tracing-opentelemetry, spans dropped", otel::plain()),

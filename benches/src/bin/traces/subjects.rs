@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::path::Path;
 
 use tickline::ClockGuard;
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, ChromeGuard, TraceFormat, Tracks};
+use tickline_tracing::trace_file::{TraceFile, TraceFileGuard};
+use tickline_tracing::{SpanTimingLayer, TraceFormat, Tracks};
 use tracing::{info, info_span};
 use tracing_perfetto_file::{FlushGuard, PerfettoLayer, SpanMode};
 use tracing_subscriber::layer::SubscriberExt;
@@ -39,7 +39,7 @@ pub(crate) struct Subject {
 pub(crate) enum Trace {
     /// Nothing is written.
     None,
-    Tickline(ClockGuard, ChromeGuard),
+    Tickline(ClockGuard, TraceFileGuard),
     PerfettoFile(FlushGuard),
     TracingChrome(tracing_chrome::FlushGuard),
     Fastrace(fastrace::Span),
@@ -75,32 +75,32 @@ pub(crate) const SUBJECTS: [Subject; 12] = [
     },
     Subject {
         name: "tickline, JSON, threads",
-        start: |path| chrome(path, TraceFormat::Json, Tracks::Threads),
+        start: |path| trace_file(path, TraceFormat::Json, Tracks::Threads),
         record: by_tracing,
     },
     Subject {
         name: "tickline, JSON, requests",
-        start: |path| chrome(path, TraceFormat::Json, Tracks::Requests),
+        start: |path| trace_file(path, TraceFormat::Json, Tracks::Requests),
         record: by_tracing,
     },
     Subject {
         name: "tickline, JSON, both",
-        start: |path| chrome(path, TraceFormat::Json, Tracks::ThreadsAndRequests),
+        start: |path| trace_file(path, TraceFormat::Json, Tracks::ThreadsAndRequests),
         record: by_tracing,
     },
     Subject {
         name: "tickline, Perfetto, threads",
-        start: |path| chrome(path, TraceFormat::Perfetto, Tracks::Threads),
+        start: |path| trace_file(path, TraceFormat::Perfetto, Tracks::Threads),
         record: by_tracing,
     },
     Subject {
         name: "tickline, Perfetto, requests",
-        start: |path| chrome(path, TraceFormat::Perfetto, Tracks::Requests),
+        start: |path| trace_file(path, TraceFormat::Perfetto, Tracks::Requests),
         record: by_tracing,
     },
     Subject {
         name: "tickline, Perfetto, both",
-        start: |path| chrome(path, TraceFormat::Perfetto, Tracks::ThreadsAndRequests),
+        start: |path| trace_file(path, TraceFormat::Perfetto, Tracks::ThreadsAndRequests),
         record: by_tracing,
     },
     Subject {
@@ -141,9 +141,9 @@ pub(crate) const SUBJECTS: [Subject; 12] = [
     },
 ];
 
-fn chrome(path: &Path, format: TraceFormat, tracks: Tracks) -> Trace {
+fn trace_file(path: &Path, format: TraceFormat, tracks: Tracks) -> Trace {
     let thread = tickline::start().expect("the clock's thread");
-    let (chrome, guard) = Chrome::builder()
+    let (trace, guard) = TraceFile::builder()
         .format(format)
         .tracks(tracks)
         .with_fields()
@@ -151,7 +151,7 @@ fn chrome(path: &Path, format: TraceFormat, tracks: Tracks) -> Trace {
         .create(path)
         .expect("the trace's file");
     registry()
-        .with(SpanTimingLayer::new().with_sink(chrome).for_sinks_only())
+        .with(SpanTimingLayer::new().with_sink(trace).for_sinks_only())
         .init();
     Trace::Tickline(thread, guard)
 }

@@ -169,14 +169,15 @@ pub struct Incidents {
     /// The number of samples from which time was subtracted, because the kernel took the CPU from
     /// the thread.
     pub subtracted: u64,
-    /// The subtracted time in which the thread waited for a CPU, because others used it.
+    /// The subtracted time in which the thread waited for a CPU, because other programs used it.
     pub waited: Subtracted,
     /// The subtracted time that the hypervisor, interrupts or a CPU quota took.
     pub interrupted: Subtracted,
     /// The number of samples from which the kernel may have taken 1 % or more, but from which this
     /// time could not be subtracted, or not exactly. In such a sample the thread blocked, so that
-    /// its waits may be the routine's own; or the sample began on another thread; or it has many
-    /// short pairs with long pauses between them; or nothing of it was left.
+    /// its waits may be the routine's own; or it waited for a CPU while other threads of the process
+    /// ran, to which it may have yielded; or the sample began on another thread; or it has many short
+    /// pairs with long pauses between them; or nothing of it was left.
     pub unmeasured: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<ClockState>,
@@ -216,7 +217,7 @@ impl fmt::Display for Incidents {
         }
         if *unmeasured > 0 {
             lines.push(format!(
-                "{unmeasured} of {samples} samples may contain 1 % or more of others' time, which could not be told from the routine's own: the thread blocked, or the batches were short"
+                "{unmeasured} of {samples} samples may contain 1 % or more of others' time, which could not be told from the routine's own: the thread blocked, other threads of the process ran, or the batches were short"
             ));
         }
         if *moved > 0 {

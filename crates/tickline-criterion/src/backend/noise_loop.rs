@@ -6,10 +6,15 @@
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
+use crate::number::round;
+
 /// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
 /// ns, so a gap is about 300 ns or longer. The shortest interrupts take as long; no other event in
 /// a loop of reads does.
 const GAP_INTERVALS: u64 = 16;
+
+/// The first run time of the loop: five periods of the slowest timer, 4 ms.
+const FIRST_RUN_NS: f64 = 20e6;
 
 /// The number of reads in the calibration, which gives the usual interval.
 const READS: usize = 1_001;
@@ -33,6 +38,13 @@ pub(crate) struct NoiseLoop {
 }
 
 impl NoiseLoop {
+    /// Calibrates the loop, and runs it for the first time.
+    pub(crate) fn start(counter: HardwareCounter, ns_per_tick: f64) -> Self {
+        let mut noise_loop = Self::calibrate(counter);
+        noise_loop.run(round(FIRST_RUN_NS / ns_per_tick));
+        noise_loop
+    }
+
     /// Measures the usual interval between two reads.
     pub(crate) fn calibrate(counter: HardwareCounter) -> Self {
         let mut intervals = [0; READS];

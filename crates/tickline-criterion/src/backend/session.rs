@@ -12,7 +12,6 @@ use crate::backend::incidents::{Incidents, Observations};
 use crate::backend::noise_loop::NoiseLoop;
 use crate::backend::pair_cost::pair_ticks;
 use crate::backend::readings::{Elapsed, PairClock};
-use crate::number::round;
 
 /// The uncertainty of the rate at which the wait ends. A machine's clock drifts by as much within
 /// seconds, and criterion resolves differences a thousand times as large.
@@ -20,9 +19,6 @@ const GOAL_PPB: f64 = 1_000.0;
 
 /// The time between two reads of the clock's status during the wait.
 const POLL: Duration = Duration::from_millis(10);
-
-/// The first run time of the loop that detects interrupts: five periods of the slowest timer, 4 ms.
-const FIRST_RUN_NS: f64 = 20e6;
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -49,8 +45,7 @@ impl Session {
             resolution_ticks,
             ..scale
         };
-        let mut noise_loop = NoiseLoop::calibrate(counter);
-        noise_loop.run(round(FIRST_RUN_NS / scale.ns_per_tick));
+        let noise_loop = NoiseLoop::start(counter, scale.ns_per_tick);
         Ok(Self {
             clock,
             pair_clock,

@@ -33,11 +33,34 @@
 //! |---|---|
 //! | run delay alone | the thread may lose the CPU between the reading of the counter and that of the run delay: one of 800 samples under load was negative |
 //! | the CPU clock in place of the counter | its rate is not disciplined, so it can be off by tens of ppm, and a routine that sleeps would take no time |
+//! | take nothing off if the thread yielded | the kernel has no count of a thread's yields: `yld_count` in `/proc/schedstat` is a CPU's. `ru_nivcsw` counts preemptions as well |
+//! | the run delay of all threads, from `/proc/self/task` | a read for each thread, and it does not say either who used the CPU |
 //! | `steal` in `/proc/stat` | it has units of 10 ms, it is the CPU's and not the thread's, and a read takes tens of us |
 //!
 //! A thread that blocked (slept, waited for a lock or for I/O) did not run either, and this time is
 //! the routine's own. A thread that wakes up is queued, too, so even a part of the run delay is. So
 //! nothing is taken off a window in which the thread blocked.
+//!
+//! A thread that yields (`sched_yield`: spin locks, `yield_now` in a loop) does not block. It stays
+//! runnable, so the kernel counts the time until its next turn as run delay. This time is the
+//! routine's own if a thread of the same process used the CPU: the routine waited for its own
+//! helper. The kernel does not say who used the CPU. The process's CPU clock,
+//! `CLOCK_PROCESS_CPUTIME_ID`, says how much of the time it can have been other threads of the
+//! process:
+//!
+//! ```text
+//!     others = (process's CPU clock - thread's CPU clock) at the end - the same at the start
+//!     waited = run delay - others
+//!     unsure = others, at most the run delay
+//! ```
+//!
+//! - A thread that shares this thread's CPU does not run while the clocks are read, so its time is
+//!   exact. That of a thread which runs on another CPU may be as old as the last tick of that CPU
+//!   (`thread_group_cputime` in `kernel/sched/cputime.c` renews only the calling thread's).
+//! - If other threads run on other CPUs, the time is unsure though they did not take this CPU.
+//! - Other processes are not in the clock, the routine's own children included.
+//!   `getrusage(RUSAGE_CHILDREN)` has only children that have ended and been waited for, with their
+//!   time since they began. So if the routine yields to another process, this wait is taken off.
 
 use std::ffi::c_long;
 use std::fmt;
@@ -60,8 +83,18 @@ pub(crate) struct ThreadTimes {
     pub(crate) cpu_ns: u64,
     /// How long the thread has waited for a CPU since it began.
     pub(crate) run_delay_ns: u64,
+    /// The CPU clock of the thread's process: of all its threads, also of those that have ended.
+    pub(crate) process_cpu_ns: u64,
     /// How often the thread has blocked.
     pub(crate) blocked: c_long,
+}
+
+impl ThreadTimes {
+    /// The CPU time of the process's other threads since `before`.
+    pub(crate) fn others_cpu_ns_since(&self, before: &Self) -> u64 {
+        let process_ns = self.process_cpu_ns.saturating_sub(before.process_cpu_ns);
+        process_ns.saturating_sub(self.cpu_ns.saturating_sub(before.cpu_ns))
+    }
 }
 
 /// A reading of a thread's times.
@@ -80,6 +113,9 @@ pub(crate) struct MeterScale {
     pub(crate) ns_per_tick: f64,
     /// The progress of the CPU clock between two of its readings, less the window between them.
     pub(crate) calls_ns: u64,
+    /// The other threads' CPU time between two readings in which they do not run: the calls lie
+    /// between the readings of the thread's and of the process's clock.
+    pub(crate) others_calls_ns: u64,
 }
 
 impl MeterScale {
@@ -137,10 +173,14 @@ impl Taken {
         }
         let certain_ns = taken_ns.saturating_sub(gap_ns);
         let waited_ns = run_delay_ns.min(certain_ns);
+        let others_ns = after
+            .others_cpu_ns_since(&before.times)
+            .saturating_sub(scale.others_calls_ns);
+        let own_ns = others_ns.min(waited_ns);
         Self {
-            waited_ns,
+            waited_ns: waited_ns - own_ns,
             other_ns: certain_ns - waited_ns,
-            unsure_ns: gap_ns.min(taken_ns).min(pair_ns),
+            unsure_ns: (gap_ns.min(taken_ns) + own_ns).min(pair_ns),
         }
     }
 }
@@ -195,6 +235,7 @@ mod tests {
     const SCALE: MeterScale = MeterScale {
         ns_per_tick: 0.5,
         calls_ns: 300,
+        others_calls_ns: 200,
     };
 
     const GAP_NS: u64 = 40;
@@ -208,6 +249,7 @@ mod tests {
             times: ThreadTimes {
                 cpu_ns: 5_000_000_000,
                 run_delay_ns: 70_000,
+                process_cpu_ns: 8_000_000_000,
                 blocked: 3,
             },
         };
@@ -220,6 +262,7 @@ mod tests {
         let after = ThreadTimes {
             cpu_ns: before.times.cpu_ns + during.cpu_ns,
             run_delay_ns: before.times.run_delay_ns + during.run_delay_ns,
+            process_cpu_ns: before.times.process_cpu_ns + during.process_cpu_ns,
             blocked: before.times.blocked + during.blocked,
         };
         Taken::between(&before, &pair, &after, &SCALE)
@@ -229,10 +272,17 @@ mod tests {
         taken_after_gap(GAP_NS, during)
     }
 
-    /// The thread ran for this part of the pair.
+    /// The thread ran for this part of the pair, and the process's other threads did not.
     fn ran(ns: u64) -> ThreadTimes {
+        ran_beside(ns, 0)
+    }
+
+    /// The thread ran for this part of the pair, and the process's other threads for this time.
+    fn ran_beside(ns: u64, others_ns: u64) -> ThreadTimes {
+        let cpu_ns = ns + GAP_NS + SCALE.calls_ns;
         ThreadTimes {
-            cpu_ns: ns + GAP_NS + SCALE.calls_ns,
+            cpu_ns,
+            process_cpu_ns: cpu_ns + SCALE.others_calls_ns + others_ns,
             ..ThreadTimes::default()
         }
     }
@@ -290,7 +340,7 @@ mod tests {
         let during = ThreadTimes {
             cpu_ns: 10_000_000 + SCALE.calls_ns,
             run_delay_ns: gap_ns,
-            blocked: 0,
+            ..ThreadTimes::default()
         };
         assert_eq!(taken_after_gap(gap_ns, during).known_ns(), 0);
     }
@@ -300,7 +350,7 @@ mod tests {
         let during = ThreadTimes {
             cpu_ns: 4_000_000 + SCALE.calls_ns,
             run_delay_ns: 6_050_000,
-            blocked: 0,
+            ..ThreadTimes::default()
         };
         assert_eq!(
             taken_after_gap(50_000, during),
@@ -324,6 +374,55 @@ mod tests {
         assert_eq!(taken(during), Taken::unknown(5_000));
     }
 
+    /// Symptom: a routine that waited for its helper by `yield_now` took 1.5 us of the 44 us of a
+    /// call.
+    #[test]
+    fn a_wait_for_other_threads_of_the_process_is_not_taken_off_but_unsure() {
+        let during = ThreadTimes {
+            run_delay_ns: 9_000_000 + GAP_NS,
+            ..ran_beside(1_000_000, 9_000_000 + GAP_NS)
+        };
+        assert_eq!(taken(during), Taken::unknown(9_000_000));
+    }
+
+    #[test]
+    fn a_wait_is_taken_off_as_far_as_the_process_s_other_threads_did_not_run() {
+        let during = ThreadTimes {
+            run_delay_ns: 6_000_000 + GAP_NS,
+            ..ran_beside(4_000_000, 2_500_000)
+        };
+        assert_eq!(
+            taken(during),
+            Taken {
+                waited_ns: 3_500_000 - GAP_NS,
+                other_ns: 0,
+                unsure_ns: 2_500_000 + GAP_NS,
+            }
+        );
+    }
+
+    /// They ran on other CPUs then.
+    #[test]
+    fn other_threads_that_ran_longer_than_the_wait_leave_all_of_it_unsure() {
+        let during = ThreadTimes {
+            run_delay_ns: 2_000_000,
+            ..ran_beside(7_000_000, 9_000_000)
+        };
+        assert_eq!(
+            taken(during),
+            Taken {
+                waited_ns: 0,
+                other_ns: 1_000_000 - GAP_NS,
+                unsure_ns: 2_000_000 + GAP_NS,
+            }
+        );
+    }
+
+    #[test]
+    fn other_threads_that_ran_while_the_thread_did_not_wait_change_nothing() {
+        assert_eq!(taken(ran_beside(10_000_000, 9_000_000)), Taken::default());
+    }
+
     #[test]
     fn more_than_the_pair_is_never_taken_off() {
         let during = ThreadTimes {
@@ -345,6 +444,7 @@ mod tests {
             times: ThreadTimes {
                 cpu_ns: 9,
                 run_delay_ns: 9,
+                process_cpu_ns: 9,
                 blocked: 0,
             },
         };

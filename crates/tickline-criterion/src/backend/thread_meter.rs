@@ -3,7 +3,7 @@
 //! # Which pairs are measured
 //!
 //! criterion does not say whether a sample is one pair (`iter`), or many (`iter_batched`,
-//! `iter_custom`). A reading is three system calls, which is little beside a sample of
+//! `iter_custom`). A reading is four system calls, which is little beside a sample of
 //! milliseconds, but longer than many a batch. So the lengths of the last pairs decide, on each
 //! thread:
 //!
@@ -41,7 +41,7 @@ mod other;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-/// The shortest long pair. Two readings take about 4 us (AMD EPYC under KVM), 8 % of it, and are
+/// The shortest long pair. Two readings take about 5 us (AMD EPYC under KVM), 10 % of it, and are
 /// not in its time. A scheduler lets a thread wait for milliseconds.
 const LONG_NS: f64 = 50_000.0;
 
@@ -77,16 +77,22 @@ impl ThreadMeter {
             scale: MeterScale {
                 ns_per_tick,
                 calls_ns: 0,
+                others_calls_ns: 0,
             },
             long_ticks: round(LONG_NS / ns_per_tick),
         };
-        let mut costs_ns = [0.0; TRIALS];
+        let (mut costs_ns, mut others_calls_ns) = ([0.0; TRIALS], u64::MAX);
         for cost_ns in &mut costs_ns {
-            *cost_ns = with_thread(|thread| thread.calls_ns(&meter))
+            let (before, window_ns, after) = with_thread(|thread| thread.empty_pair(&meter))
                 .flatten()
                 .ok_or(system::MISSING)?;
+            let progress_ns = after.cpu_ns.saturating_sub(before.cpu_ns);
+            *cost_ns = as_f64(progress_ns) - as_f64(window_ns);
+            // The least, because other threads may run meanwhile.
+            others_calls_ns = others_calls_ns.min(after.others_cpu_ns_since(&before));
         }
         meter.scale.calls_ns = usual_calls_ns(costs_ns).ok_or(NotSubtracted::CpuClock)?;
+        meter.scale.others_calls_ns = others_calls_ns;
         Ok(meter)
     }
 
@@ -149,16 +155,15 @@ impl Thread {
         }
     }
 
-    /// The progress of the CPU clock around an empty pair, less the window. It may be negative.
-    /// `None` if the times are unknown.
-    fn calls_ns(&self, meter: &ThreadMeter) -> Option<f64> {
+    /// The times before and after an empty pair, and the length of the window between, ns. `None`
+    /// if the times are unknown.
+    fn empty_pair(&self, meter: &ThreadMeter) -> Option<(ThreadTimes, u64, ThreadTimes)> {
         let file = self.file.as_ref()?;
         let before = read_before(file, meter.clock)?;
         let pair = meter.clock.start().reads();
         let after = read_after(file, meter.clock)?;
         let window_ns = meter.scale.ns(pair.end_ticks.saturating_sub(before.ticks));
-        let progress_ns = after.times.cpu_ns.saturating_sub(before.times.cpu_ns);
-        Some(as_f64(progress_ns) - as_f64(window_ns))
+        Some((before.times, window_ns, after.times))
     }
 }
 
@@ -180,10 +185,12 @@ fn with_thread<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
 /// Reads this thread's times before a pair: the CPU clock last, so that the gap is short.
 fn read_before(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
     let (run_delay_ns, blocked) = (file.run_delay_ns()?, system::blocked()?);
+    let process_cpu_ns = system::process_cpu_ns()?;
     let cpu_ns = system::cpu_ns()?;
     let times = ThreadTimes {
         cpu_ns,
         run_delay_ns,
+        process_cpu_ns,
         blocked,
     };
     Some(reading(clock.ticks(), times))
@@ -195,6 +202,7 @@ fn read_after(file: &system::ThreadFile, clock: PairClock) -> Option<Reading> {
     let ticks = clock.ticks();
     let times = ThreadTimes {
         cpu_ns,
+        process_cpu_ns: system::process_cpu_ns()?,
         run_delay_ns: file.run_delay_ns()?,
         blocked: system::blocked()?,
     };

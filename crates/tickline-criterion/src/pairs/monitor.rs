@@ -3,7 +3,10 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
+use tickline_core::counter::HardwareCounter;
+
 use crate::backend::noise_loop::{Noise, NoiseLoop};
+use crate::backend::readings::PairClock;
 use crate::backend::time::CounterTime;
 use crate::number::round;
 use crate::pairs::disturbance::Disturbance;
@@ -39,7 +42,7 @@ impl Monitor {
         Self {
             block_ticks: ticks(BLOCK),
             slice_ticks: ticks(SLICE),
-            noise_loop: time.session().map(|session| session.noise_loop),
+            noise_loop: noise_loop(time, ns_per_tick),
             preemptions: None,
             facts: SystemFacts::default(),
         }
@@ -92,11 +95,25 @@ impl Monitor {
     }
 }
 
+/// The loop after its first run; `None` if the OS clock measures.
+fn noise_loop(time: &CounterTime, ns_per_tick: f64) -> Option<NoiseLoop> {
+    if let Some(session) = time.session() {
+        return Some(session.noise_loop);
+    }
+    match time.pair_clock() {
+        PairClock::Wall => None,
+        // A process that serves measures by the counter, but has no session that has run the loop.
+        PairClock::WithCpu(_) | PairClock::Plain(_) => {
+            HardwareCounter::if_present().map(|counter| NoiseLoop::start(counter, ns_per_tick))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tickline_core::counter::HardwareCounter;
-
     use super::*;
+    use crate::backend::error::{Error, ErrorKind};
+    use crate::backend::settings::{Counting, Settings};
     use crate::message::Messages;
 
     /// Symptom: after a move, all pairs of a slice were `stolen`, because the hypervisor had taken
@@ -132,6 +149,24 @@ mod tests {
             (monitor.block_ticks, monitor.slice_ticks),
             (50_000, 10_000_000)
         );
+    }
+
+    /// Symptom: with `--against`, interrupted pairs counted, because the loop had not run in a
+    /// process that serves.
+    #[test]
+    fn the_noise_loop_has_run_in_a_process_that_serves() {
+        let Some(clock) = PairClock::counter() else {
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
+        };
+        let settings = Settings {
+            messages: Messages::Shown,
+            counting: Counting::Undisturbed,
+            output_directory: None,
+        };
+        let serving = Error::new(ErrorKind::Serving, String::new());
+        let time = CounterTime::from_parts(clock, Err(serving), settings);
+        let noise = Monitor::new(&time, 1.0).noise();
+        assert!(noise.runtime_ticks >= 20_000_000, "{noise:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A fact that the system does not provide is `None`, and disturbs no pair.
 
 use std::fs;
+use std::path::Path;
 
 use tickline::{ClockState, EventCounts};
 
@@ -50,7 +51,7 @@ impl SystemFacts {
             cpu,
             clock,
             stolen,
-            frequency_khz: cpu.and_then(frequency_khz),
+            frequency_khz: cpu.and_then(|cpu| frequency_khz(Path::new(CPUS), cpu)),
         }
     }
 
@@ -87,9 +88,12 @@ impl SystemFacts {
     }
 }
 
+/// The folder of the CPUs (`Documentation/ABI/testing/sysfs-devices-system-cpu` of Linux).
+const CPUS: &str = "/sys/devices/system/cpu";
+
 /// The frequency of a CPU's core, kHz.
-fn frequency_khz(cpu: usize) -> Option<u64> {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+fn frequency_khz(cpus: &Path, cpu: usize) -> Option<u64> {
+    let path = cpus.join(format!("cpu{cpu}/cpufreq/scaling_cur_freq"));
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
@@ -194,6 +198,18 @@ mod tests {
             facts_of(&clock, ClockState::Fast).disturbed_since(&before),
             Some(Disturbance::Clock)
         );
+    }
+
+    #[test]
+    fn the_frequency_is_read_for_the_cpu() {
+        let folder = format!("tickline-cpus-{}", std::process::id());
+        let cpus = std::env::temp_dir().join(folder);
+        let of_cpu_3 = cpus.join("cpu3/cpufreq");
+        fs::create_dir_all(&of_cpu_3).expect("a folder");
+        fs::write(of_cpu_3.join("scaling_cur_freq"), "2400000\n").expect("a file");
+        let found = [3, 4].map(|cpu| frequency_khz(&cpus, cpu));
+        fs::remove_dir_all(&cpus).expect("an own folder");
+        assert_eq!(found, [Some(2_400_000), None]);
     }
 
     #[test]

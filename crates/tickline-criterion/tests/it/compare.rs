@@ -33,7 +33,7 @@ fn b_with_less_work_is_faster_also_if_disturbed_couples_count() {
 #[test]
 fn a_comparison_is_stored_and_drawn_in_criterions_report() {
     let directory = Directory::new("stored");
-    let mut criterion = directory.by_counter();
+    let mut criterion = directory.by(CounterTime::builder().include_disturbed());
     let comparison = compare(&mut criterion, "work", || work(100), || work(300));
     let comparison = comparison.expect("a comparison");
     let stored = directory.json("work/new/comparison.json");

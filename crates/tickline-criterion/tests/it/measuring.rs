@@ -191,6 +191,13 @@ fn the_time_of_nothing_is_an_attosecond() {
 }
 
 #[test]
+fn criterion_adds_samples_as_programs_do() {
+    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let [first, second] = [3, 5].map(|us| Elapsed::from(Duration::from_micros(us)));
+    assert_eq!(time.add(&first, &second), first + second);
+}
+
+#[test]
 fn a_clone_measures_on_another_thread_by_the_same_clock() {
     let Some(time) = by_counter() else { return };
     let elsewhere = time.clone();

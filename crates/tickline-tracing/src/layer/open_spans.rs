@@ -41,7 +41,7 @@ const FIRST_CHUNK: usize = 32;
 /// How often [`OpenSpans::all`] tries to lock a slot, 50 us apart: at least 2 s in all. A thread that
 /// has it may have been preempted.
 #[cfg_attr(
-    not(feature = "chrome"),
+    not(feature = "trace-file"),
     allow(dead_code, reason = "recorders alone need it")
 )]
 const TRIES_FOR_ALL: u32 = 40_000;
@@ -115,7 +115,7 @@ impl<T> Slot<T> {
 }
 
 /// Takes a lock that threads hold for nanoseconds.
-#[cfg(all(unix, feature = "chrome"))]
+#[cfg(all(unix, feature = "trace-file"))]
 #[inline]
 pub(crate) fn lock_briefly<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     mutex.try_lock().unwrap_or_else(|| wait(mutex))
@@ -266,7 +266,7 @@ impl<T> SpanTable<T> {
     /// All open spans; `None` if a lock stays locked, as it may in a forked child, and if the caller
     /// itself has it, as in the panic hook of a clock that panics.
     #[cfg_attr(
-        not(feature = "chrome"),
+        not(feature = "trace-file"),
         allow(dead_code, reason = "recorders alone need it")
     )]
     pub(crate) fn all(&self) -> Option<Vec<T>>

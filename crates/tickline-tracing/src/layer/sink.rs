@@ -13,8 +13,8 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
 
 /// A receiver of the spans of a [`SpanTimingLayer`](crate::SpanTimingLayer). Only this crate
 /// implements the trait: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents),
-/// and the sinks of the modules `chrome`, `flight`, `histogram` and `cpu_time`. The layer holds no
-/// lock of its own while it calls a sink.
+/// and the sinks of the modules `trace_file`, `flight`, `histogram` and `cpu_time`. The layer holds
+/// no lock of its own while it calls a sink.
 ///
 /// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
 /// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread
@@ -150,5 +150,29 @@ impl fmt::Debug for Span<'_> {
             .field("id", id)
             .field("metadata", metadata)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sink of closed spans only.
+    #[derive(Debug)]
+    struct ClosedSpans;
+
+    impl SpanSink for ClosedSpans {
+        fn closed(&self, _span: &Span<'_>, _times: &SpanTimes) {}
+    }
+
+    /// The layer would read the clock for each of them.
+    #[test]
+    fn a_sink_of_closed_spans_wants_no_events() {
+        assert!(!ClosedSpans.wants_events());
+    }
+
+    #[test]
+    fn a_sink_of_closed_spans_wants_no_enters() {
+        assert!(!ClosedSpans.wants_enters());
     }
 }

@@ -8,7 +8,7 @@ use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// A duration in ns, at most `u64::MAX`.
-#[cfg(any(feature = "chrome", feature = "histogram"))]
+#[cfg(any(feature = "trace-file", feature = "histogram"))]
 #[inline]
 pub(crate) fn as_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -15,6 +15,7 @@ use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_PAYLOAD, Record, Records, index};
 use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
 use super::snapshot::{Callsites, Snapshot, ThreadSnapshot, program_name};
+use super::temporary::with_path;
 
 /// `ticklfr4`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr4");
@@ -41,6 +42,10 @@ fn within_limits(names: &str) -> Option<&str> {
     }
     names.rsplit_once('\0').map(|(whole, _)| whole)
 }
+
+/// The limit of bytes for a file: 1,024 rings of 64 MiB. The file gets all its blocks at once, so a
+/// wrong number would otherwise fill the disk for minutes.
+const MAX_FILE_BYTES: u64 = 64 << 30;
 
 /// The length of the file's head, in words.
 const FILE_HEAD: usize = 4_096 / 8;
@@ -69,24 +74,28 @@ impl RingFile {
     pub(crate) fn create(path: &Path, threads: usize, bytes: usize) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = CONTROL_WORDS + capacity;
-        let rings = threads
-            .checked_add(1)
-            .and_then(|rings| rings.checked_mul(words));
+        let named = |error: io::Error| with_path(path, &error);
         // A mapping has less than `isize::MAX` bytes.
+        let limit = MAX_FILE_BYTES.min(isize::MAX as u64);
         let too_many = || {
-            io::Error::new(
+            named(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("no file has {threads} rings"),
-            )
+                format!(
+                    "rings of {bytes} bytes for {threads} threads take more than {limit} bytes ({} \
+                     GiB), the limit of a recorder's file",
+                    limit.div_ceil(1 << 30)
+                ),
+            ))
         };
-        let rings = rings
-            .filter(|rings| *rings < usize::MAX / 64)
+        let file_words = threads
+            .checked_add(1)
+            .and_then(|rings| rings.checked_mul(words))
+            .and_then(|rings| rings.checked_add(FILE_HEAD))
+            .filter(|words| *words as u64 <= limit / 8)
             .ok_or_else(too_many)?;
         // The words 0, `CAPACITY` and `THREADS`.
         let head = [MAGIC, capacity as u64, threads as u64];
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
+        let mapping = Mapping::create(path, file_words, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
         names.claim(std::process::id().into(), &program_name());
@@ -128,7 +137,8 @@ impl RingFile {
             ..Record::new(Kind::Name, 0)
         };
         if record.words() > self.names.left() {
-            if self.names.write_position() + 2 * BLOCK > self.names.capacity() {
+            let next_block = self.names.write_position().next_multiple_of(BLOCK);
+            if next_block >= self.names.capacity() {
                 return;
             }
             self.names.begin_block(0, 0);
@@ -265,5 +275,21 @@ mod tests {
     #[test]
     fn a_capacity_of_zero_is_refused() {
         assert_eq!(error_of(0), "no recorder has rings of 0 words");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn names_fill_their_ring_and_overwrite_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("box");
+        let file = RingFile::create(&path, 1, 0).expect("a file");
+        // Seven of these, and no more, are in each of the four blocks.
+        let names = "name\0target\0file\0".to_owned() + &"x".repeat(4_070);
+        (1..=40).for_each(|address| file.add_names(address, &names));
+        let snapshot = read(std::fs::File::open(&path).expect("the file")).expect("complete");
+        let mut kept: Vec<usize> = snapshot.callsites.keys().copied().collect();
+        kept.sort_unstable();
+        assert_eq!(kept, (1..=4 * 7).collect::<Vec<_>>());
     }
 }

@@ -5,7 +5,8 @@
 //! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
 //! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but values of fields by their
 //! `Debug`, write no file, and never wait for each other. On request the recorder writes all rings
-//! to a file, while the program goes on. [`chrome`](crate::chrome#formats) describes the formats.
+//! to a file, while the program goes on. [`trace_file`](crate::trace_file#formats) describes the
+//! formats.
 //!
 //! ```
 //! use std::time::Duration;
@@ -44,15 +45,17 @@
 //!
 #![cfg_attr(unix, doc = "```")]
 #![cfg_attr(not(unix), doc = "```no_run")]
+//! # use tickline_tracing::TraceFormat;
 //! # use tickline_tracing::flight::{self, FlightRecorder};
 //! # use std::fs::File;
 //! # fn main() -> std::io::Result<()> {
 //! # let folder = std::env::temp_dir();
-//! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.json"));
+//! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.pftrace"));
 //! // In the server: rings for 32 threads, 34 MB.
 //! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
 //! // After the server's end: `tickline flight FILE --out trace.pftrace`, or
-//! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
+//! let (file, trace_file) = (File::open(&path)?, File::create(&trace)?);
+//! let summary = flight::convert(file, trace_file, TraceFormat::from_path(&trace))?;
 //! # assert_eq!(summary.unended_intervals, 0);
 //! # std::fs::remove_file(path)?;
 //! # std::fs::remove_file(trace)
@@ -118,18 +121,15 @@ use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
 use super::recorded_spans::RecordedSpans;
 use super::recorder::Recorder;
-use super::settings::{Settings, WhenFull, settings};
+use super::settings::{Settings, Tracks, WhenFull, settings};
 use super::snapshot::Snapshot;
 use super::span_tracks::Attempt;
-use super::temporary::with_temporary;
-use super::trace_file::{TraceFile, TraceStyle};
+use super::summary::TraceSummary;
+use super::temporary::{with_path, with_temporary};
+use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
 use super::trace_sink::TraceSink;
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
-
-pub use super::settings::Tracks;
-pub use super::summary::TraceSummary;
-pub use super::trace_file::TraceFormat;
 
 /// 34 MB with the default size of a ring.
 const DEFAULT_THREADS_IN_FILE: usize = 32;
@@ -208,19 +208,22 @@ impl FlightRecorderBuilder {
     /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
     /// box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of its
     /// [threads](Self::threads_in_file), and one more ring for names. Each ring has
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes.
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. The file has at most 64 GiB.
     ///
     /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
     /// replaces an older file of that name.
     ///
     /// # Errors
     ///
-    /// - If the file cannot be created with all its blocks, for example on a full disk.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the file would be larger than 64 GiB, or
+    ///   than the address space.
+    /// - [`StorageFull`](io::ErrorKind::StorageFull) if the file system has too little free space.
+    /// - If the file cannot be created with all its blocks, for example because of a quota.
     /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if the address space is too small for the
-    ///   rings of so many threads.
     /// - If the process has no memory to prepare for a `fork`.
     /// - On a system other than Unix.
+    ///
+    /// No new file is then left.
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
         let Self {
             settings,
@@ -240,8 +243,9 @@ impl FlightRecorderBuilder {
 }
 
 /// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
-/// trace in JSON. If the process still runs, the records that it overwrites meanwhile are missing or
-/// damaged.
+/// trace in this format. If the process still runs, the records that it overwrites meanwhile are
+/// missing or damaged. A trace in Perfetto's format relates its times to no other clock, because the
+/// file may be from before the last boot.
 ///
 /// # Errors
 ///
@@ -251,17 +255,7 @@ impl FlightRecorderBuilder {
 /// - A write fails: the first error.
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged_records`].
-pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
-    convert_to(file, output, TraceFormat::Json)
-}
-
-/// [`convert`], to a trace in this format. A trace in Perfetto's format relates its times to no
-/// other clock, because the file may be from before the last boot.
-///
-/// # Errors
-///
-/// The errors of [`convert`].
-pub fn convert_to(
+pub fn convert(
     file: impl Read,
     output: impl Write,
     format: TraceFormat,
@@ -310,6 +304,7 @@ impl FlightRecorder {
             fs::rename(temporary, &path)?;
             Ok(summary)
         })
+        .map_err(|error| with_path(path.as_ref(), &error))
     }
 
     /// Starts a thread that does [`write_last`](Self::write_last), for callbacks that must not
@@ -401,7 +396,7 @@ fn write_since(
         ClockReadings::unknown
     };
     let (process, name) = (snapshot.process, &snapshot.name);
-    let mut trace = TraceFile::begin(output, style, process, name, readings)?;
+    let mut trace = TraceOutput::begin(output, style, process, name, readings)?;
     for thread in snapshot
         .threads
         .iter()

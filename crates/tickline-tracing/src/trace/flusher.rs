@@ -21,8 +21,9 @@ pub struct Flusher {
 
 impl Flusher {
     /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
-    /// they are written, or the writer has ended. [`ChromeGuard::finish`] says whether it ended by
-    /// an error.
+    /// they are written, or the writer has ended.
+    /// [`TraceFileGuard::finish`](crate::trace_file::TraceFileGuard::finish) says whether it ended
+    /// by an error.
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
         let number = self.requests.request();
@@ -32,9 +33,9 @@ impl Flusher {
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
     /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
-    /// which may notice the request only after [`ChromeBuilder::flush_every`]. If the interrupted
-    /// thread holds a lock that the writer needs, such as the allocator's, the call fails after
-    /// `timeout`.
+    /// which may notice the request only after
+    /// [`flush_every`](crate::trace_file::TraceFileBuilder::flush_every). If the interrupted thread
+    /// holds a lock that the writer needs, such as the allocator's, the call fails after `timeout`.
     #[must_use = "after false the trace is not complete"]
     pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
         self.wait(self.requests.request(), timeout)

@@ -76,14 +76,29 @@ mod tests {
             inverse.wrapping_mul(2_u64.wrapping_sub(MULTIPLIER.wrapping_mul(inverse)))
         });
         let address = |product: u64| product.wrapping_mul(inverse);
-        let slots = |state: &dyn Fn(u64) -> u64| {
-            let slot = |product| state(address(product)) % (1 << 20);
-            (0..1_000).map(slot).collect::<HashSet<_>>().len()
-        };
-        let unkeyed = rustc_hash::FxBuildHasher;
-        assert_eq!(slots(&|address| unkeyed.hash_one(address)), 1);
+        assert_eq!(slots(&rustc_hash::FxBuildHasher, address), 1);
+        assert!(slots(&KeyedState::default(), address) > 500);
+    }
+
+    /// The number of slots that 1,000 numbers take in a table of 2^20.
+    fn slots(state: &impl BuildHasher, number: impl Fn(u64) -> u64) -> usize {
+        let slot = |index| state.hash_one(number(index)) % (1 << 20);
+        (0..1_000).map(slot).collect::<HashSet<_>>().len()
+    }
+
+    #[test]
+    fn numbers_with_the_same_lower_half_have_different_hashes() {
+        assert!(slots(&KeyedState::default(), |index| index << 32) > 500);
+    }
+
+    #[test]
+    fn a_number_has_the_same_hash_in_either_type() {
         let keyed = KeyedState::default();
-        assert!(slots(&|address| keyed.hash_one(address)) > 500);
         assert_eq!(keyed.hash_one(7_usize), keyed.hash_one(7_u64));
+    }
+
+    #[test]
+    fn every_key_is_odd() {
+        assert!((0..64).all(|_| KeyedState::default().0 % 2 == 1));
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::trace_file::{TraceFormat, TraceStyle};
+use super::trace_output::{TraceFormat, TraceStyle};
 
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
@@ -131,7 +131,8 @@ impl Settings {
         if style.is_compressed && style.format != TraceFormat::Perfetto {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "only a trace in Perfetto's format can be compressed",
+                "a JSON trace can't be compressed: choose TraceFormat::Perfetto, or a file name that \
+                 ends with .pftrace",
             ));
         }
         Ok(style)

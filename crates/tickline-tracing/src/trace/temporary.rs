@@ -1,4 +1,4 @@
-//! Temporary files, and numbers that are unique in this process.
+//! Temporary files, errors that name their file, and numbers that are unique in this process.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,11 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// An error about the file `path`: its text begins with the path.
+pub(crate) fn with_path(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Calls `make` with the path of a temporary file beside `path`. Once the file is complete, `make`

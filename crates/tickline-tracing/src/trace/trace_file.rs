@@ -1,167 +1,547 @@
-//! The file of a trace, in the format that the program chose.
+//! A sink that writes a trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar
+//! viewers while the program runs.
+//!
+//! # Formats
+//!
+//! The name of the file chooses the format ([`TraceFormat::from_path`]), or
+//! [`TraceFileBuilder::format`] does:
+//!
+//! | | JSON | Perfetto's own format |
+//! |---|---|---|
+//! | name | any other | `.pftrace`, `.perfetto-trace` |
+//! | viewers | ui.perfetto.dev, `chrome://tracing`, speedscope, scripts | ui.perfetto.dev, Perfetto's trace processor |
+//! | size ([measured](https://github.com/tickline/tickline/blob/main/benches/README.md)) | | about a quarter |
+//! | spans of a request that overlap | on tracks of their own | on tracks below the request's |
+//! | events with a field such as `counter.queue = 3` | counters | counters |
+//! | the CPU time of each thread ([`TraceFileBuilder::with_cpu_time`]) | counters, told apart by the thread's number | counters below the threads |
+//! | `follows_from`, with [`Tracks::Requests`] | no | an arrow |
+//! | merges with traces of other machines and of `perf` | by a script | by the clocks in the file |
+//! | compression | no | `TraceFileBuilder::compressed` (feature `compression`) |
+//!
+//! A field named `counter.x` is a counter if its value is a number. An event that has only counters
+//! is not shown itself. A trace in Perfetto's format relates its times to the time since the boot
+//! and to Unix time at its beginning, and every 10 s. The events of the module `utc` add UTC, as
+//! the clock 128.
+//!
+//! JSON is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
+//! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
+//! has spans that do not end. The spans of a request are `b` and `e` events with the number
+//! of a track ([`Tracks`]). Events of `tracing` are instants with their fields, named by their
+//! message. Threads have the system's numbers and names.
+//!
+//! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
+//! compares this sink with tracing-chrome, tracing-perfetto and tracing-perfetto-file.
+//!
+//! # When the program ends without dropping the guard
+//!
+//! The writer writes every 100 ms ([`TraceFileBuilder::flush_every`]). The table says when the file
+//! also has the records after the last write:
+//!
+//! | the program | is the file complete up to that moment? |
+//! |---|---|
+//! | panics | with [`TraceFileBuilder::flush_on_panic`], even if the panic aborts |
+//! | leaks its guard, or calls `exit` on the thread that made the trace | if the system then runs the thread's destructors: Linux with glibc, macOS |
+//! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
+//! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
+//! | is killed | no, the records since the last write are missing: those of 100 ms, and more if the writer gets no CPU; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
+//!
+//! Viewers open an incomplete file. In Perfetto's format it ends with a whole packet or, after a
+//! `SIGKILL` during a write, with a truncated one. In a compressed file this packet is a block; each
+//! write ends a block. In JSON, "the `]` at the end of the JSON Array Format is optional" (ibid.).
+//! The file begins with `[` and an event, and a comma comes before each further event. Each write
+//! ends with a whole event. A `SIGKILL` during a write may truncate the last event, which Perfetto
+//! then leaves out. A loss of power may damage the file.
+//!
+//! # In a forked child
+//!
+//! The file belongs to the parent. The child's spans are not recorded, the child does not wait for
+//! the writer, and its copy of the guard does nothing. A child that needs a trace makes its own, in
+//! another file.
+//!
+//! # Order in the file
+//!
+//! The busy intervals of a thread are in order of time, and each `E` belongs to the last open `B` of
+//! its thread. The spans of requests come in groups, each in order of time. Each `e` comes after its
+//! `b`, and belongs to the last open `b` of its track (`id2`). CPU times come at the end of a write.
+//! Viewers sort the events.
+//!
+//! # Cost
+//!
+//! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
+//! It does not wait for other threads. With
+//! [`SpanTimingLayer::for_sinks_only`](crate::SpanTimingLayer::for_sinks_only) a span costs less
+//! still, because the layer stores nothing in the registry. The writer's thread turns the words into
+//! text or packets.
+//!
+//! Records that do not fit into the ring are dropped and counted. The file says how many are missing,
+//! and where. The end of a span that has begun in the file is not dropped, but only its fields.
+//! With [`TraceFileBuilder::wait_when_full`] the program's threads wait instead.
 
-use std::ffi::OsStr;
+use core::time::Duration;
+use std::fs::File;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::process;
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
-use super::cpu_times::CpuTime;
-use super::json;
-use super::perfetto;
+use super::cpu_times::CpuTimes;
+use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
+use super::held::Held;
+use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
-use super::record::Record;
+use super::record::{Records, Word};
+use super::recorded_spans::RecordedSpans;
+use super::recorder::Recorder;
+use super::ring::ControlWord;
+use super::settings::{Settings, Tracks, WhenFull, settings};
+use super::snapshot::program_name;
 use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
+use super::temporary::with_path;
+use super::thread_recorder;
+use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
+use super::trace_sink::TraceSink;
+use super::writer_thread::WriterThread;
 
-/// The format of a trace file. <https://ui.perfetto.dev> opens both.
+pub use super::flusher::Flusher;
+
+/// The default of [`TraceFileBuilder::flush_every`]. A longer time loses more events when the
+/// process is killed; a shorter time costs more system calls.
+const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// A sink that writes a trace file, made by [`TraceFile::builder`].
 ///
 /// ```
-/// use tickline_tracing::chrome::TraceFormat;
+/// use tickline_tracing::SpanTimingLayer;
+/// use tickline_tracing::trace_file::TraceFile;
+/// use tracing_subscriber::prelude::*;
 ///
-/// assert_eq!(TraceFormat::from_path("server.pftrace"), TraceFormat::Perfetto);
-/// assert_eq!(TraceFormat::from_path("server.json"), TraceFormat::Json);
+/// fn main() -> std::io::Result<()> {
+/// #   let folder = tempfile::tempdir()?;
+/// #   std::env::set_current_dir(&folder)?;
+///     let (trace, guard) = TraceFile::builder().with_fields().create("trace.json")?;
+///     tracing_subscriber::registry().with(SpanTimingLayer::new().with_sink(trace)).init();
+///
+///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
+///
+///     let summary = guard.finish()?; // at the end of `main`
+///     assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
+///     assert_eq!(summary.dropped_records, 0);
+///     Ok(())
+/// }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum TraceFormat {
-    /// JSON in "Trace Event Format", for `chrome://tracing`, speedscope and scripts too.
-    #[default]
-    Json,
-    /// Perfetto's own format, in Protocol Buffers: a quarter of the size, and less work for the
-    /// writer. It keeps the types of values. Only this format has the tracks of a request below one
-    /// another, arrows for `follows_from`, and the clocks by which traces merge.
-    Perfetto,
+#[derive(Debug)]
+pub struct TraceFile {
+    recorder: Arc<Recorder>,
+    spans: Option<Arc<RecordedSpans>>,
 }
 
-impl TraceFormat {
-    /// The format of a file of this name: Perfetto's for the extensions `pftrace` and
-    /// `perfetto-trace`, JSON for all others.
-    pub fn from_path(path: impl AsRef<Path>) -> Self {
-        let extension = path.as_ref().extension().and_then(OsStr::to_str);
-        match extension {
-            Some("pftrace" | "perfetto-trace") => Self::Perfetto,
-            _ => Self::Json,
+impl TraceSink for TraceFile {
+    fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    fn spans(&self) -> Option<&RecordedSpans> {
+        self.spans.as_deref()
+    }
+
+    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
+        self.spans = Some(spans);
+    }
+}
+
+/// Settings for a trace file.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct TraceFileBuilder {
+    settings: Settings,
+    flush_every: Duration,
+    flush_on_panic: bool,
+}
+
+impl TraceFileBuilder {
+    settings!();
+
+    /// The longest time before an event is written to the file: 100 ms by default, at least 1 ms.
+    pub fn flush_every(self, flush_every: Duration) -> Self {
+        Self {
+            flush_every: flush_every.max(Duration::from_millis(1)),
+            ..self
+        }
+    }
+
+    /// Makes a thread wait for the writer when its ring is full. A record is then dropped only if
+    /// even an empty ring has no room for it: if the thread is in more than about 30,000 spans at
+    /// once, or 2,000 with the smallest ring.
+    pub fn wait_when_full(mut self) -> Self {
+        self.settings.when_full = WhenFull::Wait;
+        self
+    }
+
+    /// Adds the CPU time of each thread, as a counter of nanoseconds below the thread's track. This
+    /// is the time for which a CPU has executed the thread since its beginning. In the counter's
+    /// mode "rate" of Perfetto's viewer, 10^9 are a whole CPU. Without this setting a trace has no
+    /// such counters, because each thread gets one more track.
+    ///
+    /// The writer's thread reads the CPU times at each flush ([`flush_every`](Self::flush_every)),
+    /// by one system call for each thread that has recorded something, so the program's threads do
+    /// nothing for it. A value belongs to its time to within 50 us. A value that did not change is
+    /// left out, so an idle thread adds nothing to the file; another takes about 30 bytes in
+    /// Perfetto's format, 110 in JSON. A thread that has ended gets no further value, and one that
+    /// ends before the first flush gets none.
+    ///
+    /// Only Linux and Android have such clocks. On other systems the trace has no such counter. Nor
+    /// has that of a flight recorder, which has no writer.
+    ///
+    /// ```
+    /// # use tickline_tracing::trace_file::TraceFile;
+    /// # fn main() -> std::io::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("tickline-doc-cpu-{}", std::process::id()));
+    /// let (trace, guard) = TraceFile::builder().with_cpu_time().create(&path)?;
+    /// # drop((trace, guard));
+    /// # std::fs::remove_file(path)
+    /// # }
+    /// ```
+    pub fn with_cpu_time(mut self) -> Self {
+        self.settings.has_cpu_time = true;
+        self
+    }
+
+    /// Flushes the trace when a thread panics, after the present panic hook has run.
+    pub fn flush_on_panic(self) -> Self {
+        Self {
+            flush_on_panic: true,
+            ..self
+        }
+    }
+
+    /// Creates or truncates the file, and starts the thread that writes it. Links are followed. If
+    /// `/dev/stdout` is a file, it is truncated, too. To append to standard output, pass
+    /// [`std::io::stdout`] to [`write_to`](Self::write_to).
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created, the thread cannot be started, or JSON were to be compressed.
+    pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
+        let style = self.settings.style(Some(path.as_ref()))?;
+        let file = File::create(&path).map_err(|error| with_path(path.as_ref(), &error))?;
+        self.write_in(style, file)
+    }
+
+    /// Starts the thread that writes to `output`.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started, or JSON were to be compressed.
+    pub fn write_to(
+        self,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<(TraceFile, TraceFileGuard)> {
+        self.write_in(self.settings.style(None)?, output)
+    }
+
+    fn write_in(
+        self,
+        style: TraceStyle,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<(TraceFile, TraceFileGuard)> {
+        let recorder = Arc::new(Recorder::new(self.settings));
+        let requests = Arc::new(FlushRequests::default());
+        let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
+        let write = move || write(output, style, &recorded, &requested, self.flush_every);
+        let thread = WriterThread::start(c"tickline-trace", write)?;
+        let flusher = Flusher {
+            requests,
+            process: process::id(),
+        };
+        flush_when_this_thread_ends(flusher.clone());
+        if self.flush_on_panic {
+            let flusher = flusher.clone();
+            // If the writer itself panics, a flush would wait for this thread.
+            after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
+        }
+        let (trace, thread) = (
+            TraceFile {
+                recorder: Arc::clone(&recorder),
+                spans: None,
+            },
+            Some(thread),
+        );
+        Ok((
+            trace,
+            TraceFileGuard {
+                recorder,
+                flusher,
+                thread,
+            },
+        ))
+    }
+}
+
+impl TraceFile {
+    /// Settings for a trace file.
+    pub fn builder() -> TraceFileBuilder {
+        let settings = Settings::new(WhenFull::Drop);
+        TraceFileBuilder {
+            settings,
+            flush_every: DEFAULT_FLUSH_EVERY,
+            flush_on_panic: false,
         }
     }
 }
 
-/// How a trace is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct TraceStyle {
-    pub(crate) format: TraceFormat,
-    /// Only Perfetto's format can be compressed.
-    pub(crate) is_compressed: bool,
+/// Ends the file when it is dropped. The file does not get later records.
+///
+/// Keep the guard until the end of `main`, by a name: `let (trace, _guard) = ...`. In `let (trace,
+/// _) = ...` Rust drops the guard at once, and no lint says so. The trace then has no spans, but a
+/// mark, "0 spans before the guard was dropped"; its summary has no `intervals` and no `events`. The
+/// [module's documentation](self) says which records are missing if the program ends without
+/// dropping it.
+#[derive(Debug)]
+#[must_use = "the file ends when the guard is dropped"]
+pub struct TraceFileGuard {
+    recorder: Arc<Recorder>,
+    flusher: Flusher,
+    thread: Option<WriterThread<io::Result<TraceSummary>>>,
 }
 
-/// Writes a trace.
-pub(crate) struct TraceFile<W: Write> {
-    text: TraceText<W>,
-    /// The summary of the file so far.
-    pub(crate) summary: TraceSummary,
-    /// The latest time in the file.
-    pub(crate) last_ns: u64,
+impl TraceFileGuard {
+    /// Writes the remaining records, ends the file, and returns a summary of its content.
+    ///
+    /// # Errors
+    ///
+    /// - The first error of a write. The writer stopped at this error.
+    /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
+    /// - In a forked child, because the file belongs to the parent.
+    pub fn finish(mut self) -> io::Result<TraceSummary> {
+        self.stop()
+    }
+
+    /// A flusher, for programs that end without dropping the guard.
+    pub fn flusher(&self) -> Flusher {
+        self.flusher.clone()
+    }
+
+    fn stop(&mut self) -> io::Result<TraceSummary> {
+        let thread = self
+            .thread
+            .take()
+            .ok_or_else(|| io::Error::other("the trace was ended before"))?;
+        if process::id() != self.flusher.process {
+            return Err(io::Error::other(
+                "the trace is written by the parent of this process",
+            ));
+        }
+        self.recorder.end();
+        self.flusher.requests.wake_writer();
+        let panicked = "the thread that writes the trace panicked";
+        thread
+            .join()
+            .unwrap_or_else(|| Err(io::Error::other(panicked)))
+    }
 }
 
-enum TraceText<W: Write> {
-    Json(json::Trace<W>),
-    Perfetto(Box<perfetto::Trace<W>>),
+impl Drop for TraceFileGuard {
+    fn drop(&mut self) {
+        _ = self.stop();
+    }
 }
 
-impl<W: Write> TraceFile<W> {
-    /// Begins the trace of a process. `readings` reads the clocks, if the format has them.
-    pub(crate) fn begin(
-        output: W,
-        style: TraceStyle,
-        process: u32,
-        name: &str,
-        readings: impl FnOnce() -> ClockReadings,
-    ) -> io::Result<Self> {
-        let text = match style.format {
-            TraceFormat::Json => TraceText::Json(json::Trace::begin(output, process, name)?),
-            TraceFormat::Perfetto => {
-                let is_compressed = style.is_compressed;
-                let trace =
-                    perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
-                TraceText::Perfetto(Box::new(trace?))
+// The writer: the thread that takes records out of the rings, and writes them as text.
+
+/// Writes records until the program ends the recorder, or a write fails or panics.
+fn write(
+    output: impl Write,
+    style: TraceStyle,
+    recorder: &Recorder,
+    requests: &FlushRequests,
+    flush_every: Duration,
+) -> io::Result<TraceSummary> {
+    thread_recorder::IS_READER.set(true);
+    // This is the only `set`, because a recorder has one reader.
+    _ = recorder.reader.set(thread::current());
+    _ = requests.writer.set(thread::current());
+    // If the output panics, threads must not wait for the writer any longer.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let trace = TraceOutput::begin(
+            output,
+            style,
+            process::id(),
+            &program_name(),
+            ClockReadings::now,
+        )?;
+        Writer {
+            trace,
+            recorder,
+            words: Vec::new(),
+            held: Held::default(),
+            cpu_times: CpuTimes::default(),
+        }
+        .write_all(requests, flush_every)
+    }));
+    recorder.end();
+    requests.set_done(ENDED);
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+struct Writer<'a, W: Write> {
+    /// The `dropped_records` of its summary is the number of missing records that the marks state
+    /// so far.
+    trace: TraceOutput<W>,
+    recorder: &'a Recorder,
+    words: Vec<Word>,
+    held: Held,
+    cpu_times: CpuTimes,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn write_all(
+        mut self,
+        requests: &FlushRequests,
+        flush_every: Duration,
+    ) -> io::Result<TraceSummary> {
+        self.trace.flush()?;
+        let (mut flushed, mut done) = (Instant::now(), 0);
+        loop {
+            let (requested, finish) = (requests.requested(), self.recorder.has_ended());
+            let took_much = self.take_records(finish)?;
+            if finish || requested != done || flushed.elapsed() >= flush_every {
+                self.write_missing()?;
+                self.write_cpu_times()?;
+                self.trace.flush()?;
+                flushed = Instant::now();
+                requests.set_done(requested);
+                done = requested;
             }
+            if finish {
+                self.write_mark_if_empty()?;
+                return self.trace.finish();
+            }
+            if !took_much {
+                thread::park_timeout(flush_every);
+            }
+        }
+    }
+
+    /// Takes and writes the present records of all rings. Returns whether there were so many that
+    /// more have probably been recorded meanwhile.
+    fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
+        let mut is_much = false;
+        // They are taken first: the beginnings of their spans are then in the rings or were taken.
+        for (thread, end) in self.recorder.take_kept_ends() {
+            self.held.add(thread, &end);
+        }
+        let until_ns = if is_last {
+            u64::MAX
+        } else {
+            tickline::now_ordered_ns()
         };
-        Ok(Self {
-            text,
-            summary: TraceSummary::default(),
-            last_ns: 0,
+        for ring in self.recorder.rings().unwrap_or_default() {
+            // This is loaded before the records are taken, so no record can follow after the end.
+            let has_ended = ring.has_ended();
+            let (thread, end) = (ring.get(ControlWord::Number), ring.end());
+            is_much |= end - ring.taken() > ring.capacity() / 4;
+            while ring.taken() < end {
+                let from = ring.take(end, &mut self.words);
+                if from == 0 {
+                    self.trace.write_name(thread, &ring.name())?;
+                }
+                for record in Records::new(&self.words, from) {
+                    if Held::wants(&record) {
+                        self.held.add(thread, &record);
+                    } else {
+                        let names = |address| self.recorder.callsite(address);
+                        self.trace.write(thread, &record, names, Attempt::Last)?;
+                    }
+                }
+            }
+            if has_ended {
+                self.recorder.remove(&ring);
+            }
+        }
+        self.held.take(until_ns, |thread, record, attempt| {
+            let names = |address| self.recorder.callsite(address);
+            self.trace.write(thread, record, names, attempt)
+        })?;
+        Ok(is_much)
+    }
+
+    /// Writes the CPU times of the threads that have records in the trace.
+    fn write_cpu_times(&mut self) -> io::Result<()> {
+        if !self.recorder.settings.has_cpu_time {
+            return Ok(());
+        }
+        let mut rings = self.recorder.rings().unwrap_or_default();
+        rings.retain(|ring| ring.taken() > 0);
+        let Self {
+            trace, cpu_times, ..
+        } = self;
+        cpu_times.read(&rings, |ring, time| {
+            trace.write_cpu_time(ring.get(ControlWord::Number), time)
         })
     }
 
-    /// Writes the name of a thread.
-    pub(crate) fn write_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
-        match &mut self.text {
-            TraceText::Json(trace) => trace.write_name(thread, name),
-            TraceText::Perfetto(trace) => trace.write_name(thread, name),
+    /// Says in a trace without spans why there are none: the program may have dropped the guard at
+    /// once.
+    fn write_mark_if_empty(&mut self) -> io::Result<()> {
+        let TraceSummary {
+            intervals,
+            events,
+            dropped_records,
+            ..
+        } = self.trace.summary;
+        if intervals + events + dropped_records > 0 {
+            return Ok(());
         }
+        let text = ["spans before the guard was dropped", "spans"];
+        self.trace.write_mark(0, tickline::now_ns(), 0, text)
     }
 
-    /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
-    /// Returns false for the end of a span that must wait for another record: see
-    /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
-    #[inline]
-    pub(crate) fn write(
-        &mut self,
-        thread: u64,
-        record: &Record<'_>,
-        names: impl Fn(usize) -> Option<Arc<str>>,
-        attempt: Attempt,
-    ) -> io::Result<bool> {
-        let cut_values = match &mut self.text {
-            TraceText::Json(trace) => trace.write(thread, record, names, attempt)?,
-            TraceText::Perfetto(trace) => trace.write(thread, record, names, attempt)?,
-        };
-        let Some(cut_values) = cut_values else {
-            return Ok(false);
-        };
-        self.summary.cut_values += cut_values;
-        self.summary.count(record.kind);
-        self.last_ns = self.last_ns.max(record.ns);
-        Ok(true)
-    }
-
-    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
-    /// name of its argument. With the thread number 0, the mark belongs to the process.
-    pub(crate) fn write_mark(
-        &mut self,
-        thread: u64,
-        ns: u64,
-        count: u64,
-        text: [&str; 2],
-    ) -> io::Result<()> {
-        match &mut self.text {
-            TraceText::Json(trace) => trace.write_mark(thread, ns, count, text),
-            TraceText::Perfetto(trace) => trace.write_mark(thread, ns, count, text),
+    /// Writes a mark that states how many records are missing since the last mark.
+    fn write_missing(&mut self) -> io::Result<()> {
+        let missing = self.recorder.dropped() - self.trace.summary.dropped_records;
+        if missing == 0 {
+            return Ok(());
         }
+        self.trace.summary.dropped_records += missing;
+        self.trace.write_mark(
+            0,
+            self.trace.last_ns,
+            missing,
+            ["events missing", "dropped"],
+        )
     }
+}
 
-    /// Writes a value of a thread's CPU time.
-    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
-        self.last_ns = self.last_ns.max(time.ns);
-        match &mut self.text {
-            TraceText::Json(trace) => trace.write_cpu_time(thread, time),
-            TraceText::Perfetto(trace) => trace.write_cpu_time(thread, time),
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
 
-    /// Passes everything so far to the output.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        match &mut self.text {
-            TraceText::Json(trace) => trace.output.flush(),
-            TraceText::Perfetto(trace) => trace.flush(),
-        }
-    }
+    use super::*;
+    use crate::SpanTimingLayer;
 
-    /// Ends the file.
-    pub(crate) fn finish(self) -> io::Result<TraceSummary> {
-        match self.text {
-            TraceText::Json(trace) => trace.finish()?,
-            TraceText::Perfetto(mut trace) => trace.flush()?,
+    #[test]
+    fn the_rings_of_ended_threads_are_removed() {
+        let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
+        let recorder = Arc::clone(&trace.recorder);
+        let layer = SpanTimingLayer::new().with_sink(trace);
+        let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+        let work = || tracing::info_span!("work").in_scope(|| ());
+        for _ in 0..3 {
+            let dispatch = dispatch.clone();
+            thread::spawn(move || tracing::dispatcher::with_default(&dispatch, work))
+                .join()
+                .unwrap();
         }
-        Ok(self.summary)
+        let start = Instant::now();
+        // A thread's memory may be dropped after its join.
+        while !recorder.rings().unwrap().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{recorder:?}");
+            assert!(guard.flusher().flush(Duration::from_secs(30)));
+        }
+        assert_eq!(guard.finish().unwrap().intervals, 3);
     }
 }

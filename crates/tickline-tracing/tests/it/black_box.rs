@@ -12,12 +12,13 @@ use proptest::test_runner::Config;
 use proptest::{collection, proptest};
 use serde_json::Value;
 use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder, TraceFormat, TraceSummary, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::{TraceFormat, TraceSummary, Tracks};
 use tracing::{info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
-    let summary = flight::convert(bytes, &mut trace)?;
+    let summary = flight::convert(bytes, &mut trace, TraceFormat::Json)?;
     Ok((
         summary,
         serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is"),
@@ -67,13 +68,21 @@ fn a_file_that_another_recorder_uses_stays() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// Symptom: a recorder with a million rings of a tebibyte wrote zeros until the disk was full.
 #[test]
-fn rings_for_which_no_address_space_is_left_are_an_error() {
+fn rings_of_more_than_the_largest_file_are_an_error() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    for threads in [usize::MAX / (1 << 17), usize::MAX] {
-        let error = create(&path, threads).unwrap_err();
+    for (threads, bytes) in [(1_000_000, 1 << 40), (usize::MAX, 1), (1, usize::MAX)] {
+        let builder = FlightRecorder::builder().bytes_per_thread(bytes);
+        let error = builder.threads_in_file(threads).create(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        let text = format!(
+            "{}: rings of {bytes} bytes for {threads} threads take more than 68719476736 bytes (64 \
+             GiB), the limit of a recorder's file",
+            path.display()
+        );
+        assert_eq!(error.to_string(), text);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -259,7 +268,14 @@ fn a_truncated_or_foreign_file_is_an_error() {
             "{len}: {error}"
         );
     }
-    assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
+    assert!(
+        flight::convert(
+            File::open("/dev/zero").unwrap(),
+            io::sink(),
+            TraceFormat::Json
+        )
+        .is_err()
+    );
 }
 
 /// The sample, whose ring of names has one record, with a name of `length` bytes.
@@ -307,7 +323,7 @@ proptest! {
         if let Ok((summary, events)) = converted(&bytes) {
             prop_assert!(summary.intervals + summary.events <= words as u64 && !events.is_empty());
             let mut trace = Vec::new();
-            let in_perfetto = flight::convert_to(&bytes[..], &mut trace, TraceFormat::Perfetto);
+            let in_perfetto = flight::convert(&bytes[..], &mut trace, TraceFormat::Perfetto);
             prop_assert!(in_perfetto.unwrap() == summary);
             prop_assert!(trace.len() < 8 * bytes.len());
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::tempdir;
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, ChromeBuilder, Flusher};
+use tickline_tracing::trace_file::{Flusher, TraceFile, TraceFileBuilder};
 use tracing::info_span;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -49,19 +49,19 @@ fn flush(flusher: &Flusher) {
 }
 
 /// Runs `run` with a trace, and returns the file's bytes.
-fn bytes_of(builder: ChromeBuilder, file: &str, run: impl FnOnce(&Flusher)) -> Vec<u8> {
+fn bytes_of(builder: TraceFileBuilder, file: &str, run: impl FnOnce(&Flusher)) -> Vec<u8> {
     let folder = tempdir().unwrap();
     let path = folder.path().join(file);
     // Only `run` flushes.
     let builder = builder.flush_every(Duration::MAX);
-    let (chrome, guard) = builder.create(&path).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
+    let (trace, guard) = builder.create(&path).unwrap();
+    let layer = SpanTimingLayer::new().with_sink(trace);
     tracing::subscriber::with_default(registry().with(layer), || run(&guard.flusher()));
     guard.finish().unwrap();
     fs::read(path).unwrap()
 }
 
-fn view_of(builder: ChromeBuilder, run: impl FnOnce(&Flusher)) -> View {
+fn view_of(builder: TraceFileBuilder, run: impl FnOnce(&Flusher)) -> View {
     View::of(&bytes_of(builder, "trace.pftrace", run))
 }
 
@@ -103,7 +103,7 @@ fn busy_and_idle(flusher: &Flusher) -> Vec<[f64; 2]> {
 #[test]
 fn each_value_is_the_thread_s_cpu_time_at_the_flush() {
     let mut read = Vec::new();
-    let view = view_of(Chrome::builder().with_cpu_time(), |flusher| {
+    let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         read = busy_and_idle(flusher);
     });
     let busy = values(&view, "busy");
@@ -117,7 +117,7 @@ fn each_value_is_the_thread_s_cpu_time_at_the_flush() {
 
 #[test]
 fn a_busy_thread_s_cpu_time_grows_no_faster_than_time() {
-    let view = view_of(Chrome::builder().with_cpu_time(), |flusher| {
+    let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         busy_and_idle(flusher);
     });
     let busy = values(&view, "busy");
@@ -133,7 +133,7 @@ fn a_busy_thread_s_cpu_time_grows_no_faster_than_time() {
 
 #[test]
 fn an_idle_thread_s_cpu_time_hardly_grows() {
-    let view = view_of(Chrome::builder().with_cpu_time(), |flusher| {
+    let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         busy_and_idle(flusher);
     });
     let growth = |values: &Values| values.last().unwrap().1 - values[0].1;
@@ -143,7 +143,7 @@ fn an_idle_thread_s_cpu_time_hardly_grows() {
 
 #[test]
 fn the_counter_is_in_nanoseconds_below_the_thread() {
-    let view = view_of(Chrome::builder().with_cpu_time(), |flusher| {
+    let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         busy_and_idle(flusher);
     });
     let counters: Vec<_> = view
@@ -163,7 +163,7 @@ fn the_counter_is_in_nanoseconds_below_the_thread() {
 #[test]
 fn a_thread_that_has_ended_gets_no_value() {
     let mut end_ns = 0;
-    let view = view_of(Chrome::builder().with_cpu_time(), |flusher| {
+    let view = view_of(TraceFile::builder().with_cpu_time(), |flusher| {
         thread::scope(|scope| {
             let thread = spawn(scope, "ends", || {
                 info_span!("span").in_scope(|| ());
@@ -183,7 +183,7 @@ fn a_thread_that_has_ended_gets_no_value() {
 
 #[test]
 fn without_the_setting_there_is_no_counter() {
-    let view = view_of(Chrome::builder(), |flusher| {
+    let view = view_of(TraceFile::builder(), |flusher| {
         busy_and_idle(flusher);
     });
     assert_eq!(view.counters, []);
@@ -191,9 +191,13 @@ fn without_the_setting_there_is_no_counter() {
 
 #[test]
 fn json_has_counters_by_thread() {
-    let bytes = bytes_of(Chrome::builder().with_cpu_time(), "trace.json", |flusher| {
-        busy_and_idle(flusher);
-    });
+    let bytes = bytes_of(
+        TraceFile::builder().with_cpu_time(),
+        "trace.json",
+        |flusher| {
+            busy_and_idle(flusher);
+        },
+    );
     let events: Vec<serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
     let with = |key: &str, value: &str| {
         let events = events.iter().filter(|event| event[key] == value);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use crate::common::{on_thread, timed, with};
 use serde_json::{Value, json};
 use tempfile::tempdir;
-use tickline_tracing::flight::{self, FlightRecorder, TraceSummary, Tracks};
+use tickline_tracing::flight::{self, FlightRecorder};
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
+use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer, TraceFormat, TraceSummary, Tracks};
 use tracing::field::Empty;
 use tracing::{info, info_span};
 
@@ -168,7 +168,12 @@ fn a_black_box_has_the_names_of_fields() {
     timed(recorder, || {
         on_thread(|| info!(first = 1, second = "two", "event"));
     });
-    flight::convert(&std::fs::read(&path).unwrap()[..], &mut trace).unwrap();
+    flight::convert(
+        &std::fs::read(&path).unwrap()[..],
+        &mut trace,
+        TraceFormat::Json,
+    )
+    .unwrap();
     let events: Vec<Value> = serde_json::from_slice(&trace).unwrap();
     let args = json!({ "first": 1, "second": "two" });
     assert_eq!(first(&events, "i")["args"], args);

@@ -8,8 +8,8 @@ use std::{fs, thread};
 use crate::common::{Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::flight::{FlightRecorder, TraceSummary, Tracks};
+use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::{SpanTimingLayer, TraceSummary, Tracks};
 use tracing::{Dispatch, dispatcher, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{registry, reload};
@@ -389,4 +389,16 @@ fn a_write_that_fails_leaves_no_file() {
     let recorder = FlightRecorder::builder().build();
     assert!(recorder.write(&in_the_way).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// Symptom: the error was "No such file or directory", without a name.
+#[test]
+fn a_file_that_cannot_be_written_is_named_by_the_error() {
+    let recorder = FlightRecorder::builder().build();
+    let error = recorder.write("no-folder/x.json").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert!(
+        error.to_string().starts_with("no-folder/x.json: "),
+        "{error}"
+    );
 }

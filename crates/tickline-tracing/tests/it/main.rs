@@ -8,7 +8,6 @@
 
 #[cfg(unix)]
 mod black_box;
-mod chrome;
 mod common;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod cpu_counter;
@@ -24,3 +23,4 @@ mod perfetto;
 mod perfetto_view;
 mod sinks;
 mod spans;
+mod trace_file;

@@ -6,26 +6,27 @@ use std::time::Duration;
 
 use serde_json::json;
 use tempfile::tempdir;
-use tickline_tracing::chrome::{Chrome, ChromeBuilder, TraceFormat, TraceSummary, Tracks};
 use tickline_tracing::flight::{self, FlightRecorder};
+use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder};
+use tickline_tracing::{TraceFormat, TraceSummary, Tracks};
 use tracing::{debug_span, info, info_span};
 
 use crate::common::{Hand, START_NS, on_thread, timed};
 use crate::perfetto_view::View;
 
 /// Runs `run` with a trace, and returns its bytes.
-fn bytes_of(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<u8>) {
+fn bytes_of(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<u8>) {
     let (hand, folder) = (Hand::default(), tempdir().unwrap());
     let path = folder.path().join("trace.pftrace");
-    let (chrome, guard) = builder.create(&path).unwrap();
-    hand.timed(chrome, || run(&hand));
+    let (trace, guard) = builder.create(&path).unwrap();
+    hand.timed(trace, || run(&hand));
     let summary = guard.finish().unwrap();
     assert_eq!(summary.dropped_records, 0);
     (summary, fs::read(path).unwrap())
 }
 
 /// Runs `run` with a trace, and reads the trace.
-fn traced(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, View) {
+fn traced(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, View) {
     let (summary, bytes) = bytes_of(builder, run);
     let view = View::of(&bytes);
     assert_eq!(
@@ -44,19 +45,19 @@ fn names(view: &View) -> Vec<&str> {
 
 #[test]
 fn the_extension_of_the_file_chooses_the_format() {
-    let (_, bytes) = bytes_of(Chrome::builder(), |_| info_span!("work").in_scope(|| ()));
+    let (_, bytes) = bytes_of(TraceFile::builder(), |_| info_span!("work").in_scope(|| ()));
     assert_eq!(names(&View::of(&bytes)), ["work"]);
 }
 
 #[test]
 fn the_setting_chooses_the_format_against_the_extension() {
-    let (_, bytes) = bytes_of(Chrome::builder().format(TraceFormat::Json), |_| ());
+    let (_, bytes) = bytes_of(TraceFile::builder().format(TraceFormat::Json), |_| ());
     assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
 }
 
 #[test]
 fn busy_intervals_are_exact_and_values_keep_their_types() {
-    let (_, view) = traced(Chrome::builder().with_fields(), |hand| {
+    let (_, view) = traced(TraceFile::builder().with_fields(), |hand| {
         let outer = info_span!(
             "outer",
             small = 7,
@@ -86,7 +87,7 @@ fn busy_intervals_are_exact_and_values_keep_their_types() {
 
 #[test]
 fn threads_and_the_process_have_names_and_numbers() {
-    let (_, view) = traced(Chrome::builder(), |hand| {
+    let (_, view) = traced(TraceFile::builder(), |hand| {
         on_thread(|| {
             let _active = hand.0.activate();
             info_span!("work").in_scope(|| ());
@@ -103,7 +104,7 @@ fn threads_and_the_process_have_names_and_numbers() {
 /// fields of another.
 #[test]
 fn spans_that_overlap_keep_their_length_and_fields_below_the_request() {
-    let builder = Chrome::builder().tracks(Tracks::Requests).with_fields();
+    let builder = TraceFile::builder().tracks(Tracks::Requests).with_fields();
     let (_, view) = traced(builder, |hand| {
         let request = info_span!("request");
         let begin = |number: u64| {
@@ -136,7 +137,7 @@ fn spans_that_overlap_keep_their_length_and_fields_below_the_request() {
 
 #[test]
 fn a_span_that_ends_on_another_thread_is_whole() {
-    let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {
+    let (_, view) = traced(TraceFile::builder().tracks(Tracks::Requests), |hand| {
         let request = info_span!("request");
         on_thread(|| {
             let _active = hand.0.activate();
@@ -157,7 +158,7 @@ fn a_span_that_ends_on_another_thread_is_whole() {
 
 #[test]
 fn events_are_instants_with_their_messages_for_names() {
-    let builder = Chrome::builder().with_fields().with_source_locations();
+    let builder = TraceFile::builder().with_fields().with_source_locations();
     let (summary, view) = traced(builder, |hand| {
         hand.advance_ns(7);
         info!(rows = 3, "read \"{}\"", "all");
@@ -182,7 +183,7 @@ fn events_are_instants_with_their_messages_for_names() {
 
 #[test]
 fn an_event_in_a_request_is_on_the_track_of_its_span() {
-    let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |_| {
+    let (_, view) = traced(TraceFile::builder().tracks(Tracks::Requests), |_| {
         info_span!("request").in_scope(|| info!("told"));
     });
     assert_eq!(view.instants[0].track, view.slices[0].track);
@@ -190,7 +191,7 @@ fn an_event_in_a_request_is_on_the_track_of_its_span() {
 
 #[test]
 fn numbers_with_the_prefix_are_counters() {
-    let (summary, view) = traced(Chrome::builder(), |hand| {
+    let (summary, view) = traced(TraceFile::builder(), |hand| {
         info!(counter.queue = 3);
         hand.advance_ns(5);
         info!(counter.queue = -1, counter.load = 0.5, "balanced");
@@ -213,7 +214,7 @@ fn numbers_with_the_prefix_are_counters() {
 /// The names of a callsite come with its first event that is shown.
 #[test]
 fn an_event_has_its_names_after_events_with_counters_alone() {
-    let (_, view) = traced(Chrome::builder(), |_| {
+    let (_, view) = traced(TraceFile::builder(), |_| {
         for other in [None, Some(7)] {
             info!(counter.queue = 3, other);
         }
@@ -226,7 +227,7 @@ fn an_event_has_its_names_after_events_with_counters_alone() {
 
 #[test]
 fn a_span_that_follows_from_another_is_connected_with_it() {
-    let (_, view) = traced(Chrome::builder().tracks(Tracks::Requests), |hand| {
+    let (_, view) = traced(TraceFile::builder().tracks(Tracks::Requests), |hand| {
         let first = info_span!("first");
         let second = info_span!("second");
         hand.advance_ns(5);
@@ -246,7 +247,7 @@ fn a_span_that_follows_from_another_is_connected_with_it() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_trace_relates_its_times_to_the_other_clocks_of_the_machine() {
-    let (_, view) = traced(Chrome::builder(), |_| ());
+    let (_, view) = traced(TraceFile::builder(), |_| ());
     const REALTIME: u32 = 1;
     const MONOTONIC: u32 = 3;
     const BOOTTIME: u32 = 6;
@@ -261,7 +262,7 @@ fn a_trace_relates_its_times_to_the_other_clocks_of_the_machine() {
 /// clocks was some ns before that of the time since the boot.
 #[test]
 fn the_clock_of_a_sequence_begins_after_the_boot() {
-    let (_, view) = traced(Chrome::builder(), |_| info_span!("work").in_scope(|| ()));
+    let (_, view) = traced(TraceFile::builder(), |_| info_span!("work").in_scope(|| ()));
     const OF_SEQUENCE: u32 = 64;
     const MONOTONIC: u32 = 3;
     let of_sequences = view
@@ -278,7 +279,7 @@ fn the_clock_of_a_sequence_begins_after_the_boot() {
 
 #[test]
 fn the_bounds_of_utc_become_a_clock() {
-    let (_, view) = traced(Chrome::builder().with_fields(), |_| {
+    let (_, view) = traced(TraceFile::builder().with_fields(), |_| {
         info!(
             name: "clock snapshot",
             utc_minus_monotonic_least_ns = 970_i64,
@@ -293,7 +294,7 @@ fn the_bounds_of_utc_become_a_clock() {
 
 #[test]
 fn spans_that_did_not_end_are_open() {
-    let builder = Chrome::builder().tracks(Tracks::ThreadsAndRequests);
+    let builder = TraceFile::builder().tracks(Tracks::ThreadsAndRequests);
     let (summary, view) = traced(builder, |_| {
         std::mem::forget(info_span!("server").entered());
         info_span!("work").in_scope(|| ());
@@ -347,12 +348,12 @@ fn a_black_box_becomes_a_trace_in_either_format() {
     recorded(&recorder);
     let mut bytes = Vec::new();
     let file = fs::File::open(&path).unwrap();
-    flight::convert_to(file, &mut bytes, TraceFormat::Perfetto).unwrap();
+    flight::convert(file, &mut bytes, TraceFormat::Perfetto).unwrap();
     let view = View::of(&bytes);
     check_flight(&view);
     assert_eq!(view.primary_clock, Some(3), "the other clocks are unknown");
     let (mut json, file) = (Vec::new(), fs::File::open(&path).unwrap());
-    flight::convert_to(file, &mut json, TraceFormat::Json).unwrap();
+    flight::convert(file, &mut json, TraceFormat::Json).unwrap();
     assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok());
 }
 
@@ -360,9 +361,9 @@ fn a_black_box_becomes_a_trace_in_either_format() {
 fn after_a_flush_the_file_has_all_earlier_records() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("trace.pftrace");
-    let builder = Chrome::builder().flush_every(Duration::MAX);
-    let (chrome, guard) = builder.create(&path).unwrap();
-    timed(chrome, || {
+    let builder = TraceFile::builder().flush_every(Duration::MAX);
+    let (trace, guard) = builder.create(&path).unwrap();
+    timed(trace, || {
         let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
@@ -390,7 +391,7 @@ fn a_mark_says_how_many_records_are_missing() {
 
 /// The bytes of 100,000 spans.
 fn bytes_of_spans(tracks: Tracks) -> usize {
-    let builder = Chrome::builder().wait_when_full().tracks(tracks);
+    let builder = TraceFile::builder().wait_when_full().tracks(tracks);
     let (_, bytes) = bytes_of(builder, |hand| {
         for _ in 0..100_000 {
             info_span!("span").in_scope(|| hand.advance_ns(300));
@@ -422,7 +423,7 @@ fn a_compressed_trace_is_smaller_and_has_the_same_content() {
             info_span!("span", number).in_scope(|| hand.advance_ns(300));
         }
     };
-    let builder = Chrome::builder().with_fields().wait_when_full();
+    let builder = TraceFile::builder().with_fields().wait_when_full();
     let (_, plain) = bytes_of(builder, work);
     let (_, compressed) = bytes_of(builder.compressed(), work);
     let (plain_view, view) = (View::of(&plain), View::of(&compressed));
@@ -435,7 +436,7 @@ fn a_compressed_trace_is_smaller_and_has_the_same_content() {
 #[test]
 #[cfg(feature = "compression")]
 fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
-    let builder = Chrome::builder().wait_when_full().compressed();
+    let builder = TraceFile::builder().wait_when_full().compressed();
     let (_, bytes) = bytes_of(builder, |hand| {
         (0..50_000).for_each(|_| info_span!("span").in_scope(|| hand.advance_ns(300)));
     });
@@ -448,8 +449,11 @@ fn a_compressed_trace_without_its_end_has_all_whole_blocks() {
 #[test]
 #[cfg(feature = "compression")]
 fn json_is_not_compressed() {
-    let error = Chrome::builder().compressed().write_to(std::io::sink());
-    assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    let builder = TraceFile::builder().compressed();
+    let error = builder.write_to(std::io::sink()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    let choices = "choose TraceFormat::Perfetto, or a file name that ends with .pftrace";
+    assert!(error.to_string().ends_with(choices), "{error}");
 }
 
 /// The writer is stuck, because its pipe is full, and the ring has no room for the end of a span with
@@ -458,14 +462,14 @@ fn json_is_not_compressed() {
 #[test]
 fn a_request_s_end_without_room_in_the_ring_is_not_lost() {
     let (mut reader, pipe) = std::io::pipe().unwrap();
-    let builder = Chrome::builder()
+    let builder = TraceFile::builder()
         .format(TraceFormat::Perfetto)
         .tracks(Tracks::Requests)
         .with_fields()
         .bytes_per_thread(1);
-    let (chrome, guard) = builder.write_to(pipe).unwrap();
+    let (trace, guard) = builder.write_to(pipe).unwrap();
     let hand = Hand::default();
-    hand.timed(chrome, || {
+    hand.timed(trace, || {
         let outer = info_span!("outer");
         let inner = info_span!(parent: &outer, "inner", late = tracing::field::Empty);
         inner.record("late", "x".repeat(12_000));

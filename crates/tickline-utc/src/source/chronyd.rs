@@ -79,13 +79,15 @@ pub struct Tracking {
     /// The distance from a reference clock (NTP's stratum).
     pub stratum: u16,
     /// 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
-    pub(crate) leap_status: u16,
+    pub leap_status: u16,
     /// The Unix time of the last update, s.
     pub updated_s: u64,
     /// The NTP clock minus the system clock, ns.
     pub correction_ns: i64,
     /// The rate of the unsteered system clock against UTC, ppb.
-    pub(crate) frequency_ppb: i64,
+    pub frequency_ppb: i64,
+    /// The estimated error of that rate, ppb.
+    pub skew_ppb: i64,
     /// The error of that rate: the skew, and the residual frequency; ppb, not negative.
     pub(crate) unsure_ppb: i64,
     /// The root delay, ns; not negative.
@@ -120,6 +122,7 @@ impl Tracking {
             updated_s: u64::from(word(56)) << 32 | u64::from(word(60)),
             correction_ns: ns(68),
             frequency_ppb: ppb(80),
+            skew_ppb: ppb(88),
             unsure_ppb: ppb(84)
                 .saturating_abs()
                 .saturating_add(ppb(88).saturating_abs()),

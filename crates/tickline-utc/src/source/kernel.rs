@@ -15,14 +15,12 @@ use core::num::NonZeroU16;
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
 use crate::sys::KernelClock;
+#[cfg(test)]
+use crate::sys::{STA_INS, STA_UNSYNC, UNSET_ERROR_US};
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
 const GROWTH_US: i64 = 500;
-
-/// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
-/// `include/linux/timex.h`).
-const UNSET_ERROR_US: i64 = 16_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelSource {
@@ -37,16 +35,12 @@ pub(crate) struct KernelSource {
 
 impl KernelSource {
     pub(super) fn report(&mut self, clock: &KernelClock) -> Option<Answer> {
-        let KernelClock {
-            steering_ppb,
-            maxerror_us,
-            esterror_us,
-            ..
-        } = *clock;
+        let maxerror_us = clock.maxerror_us;
+        let steering_ppb = clock.steering_ppb();
         self.tai_offset_s = u16::try_from(clock.tai_offset_s)
             .ok()
             .and_then(NonZeroU16::new);
-        self.leap_second_today = clock.leap_second_today;
+        self.leap_second_today = clock.leap_second_today();
         if maxerror_us < self.maxerror_us
             || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0
         {
@@ -54,16 +48,13 @@ impl KernelSource {
         }
         self.maxerror_us = maxerror_us;
         // If a daemon dies during a slew, it leaves a clock that runs away.
-        if !clock.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
+        if !clock.is_synchronised() || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return Some(Err(UtcUnknown::Unsynchronised));
         }
         if maxerror_us % GROWTH_US == 0 {
             return None;
         }
-        let estimated_us = Some(esterror_us)
-            .filter(|us| *us < UNSET_ERROR_US)
-            .unwrap_or(0)
-            .max(0);
+        let estimated_us = clock.set_esterror_us().unwrap_or(0).max(0);
         let error_us = maxerror_us
             .saturating_add(estimated_us)
             .saturating_add(GROWTH_US);
@@ -88,12 +79,14 @@ impl KernelSource {
 /// A clock with an error of 1,234 us. Its daemon does not set the estimated error.
 #[cfg(test)]
 pub(super) const USUAL: KernelClock = KernelClock {
-    steering_ppb: 0,
+    frequency_ppb: 0,
+    tick_us: 10_000,
     offset_ns: -700,
+    time_constant: 0,
     maxerror_us: 1_234,
     esterror_us: UNSET_ERROR_US,
-    is_synchronised: true,
-    leap_second_today: false,
+    status: 0,
+    state: 0,
     tai_offset_s: 37,
 };
 
@@ -107,7 +100,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
         ([-1_734_700, 1_734_700], 700)
     );
     let steered = answer(KernelClock {
-        steering_ppb: -100_000,
+        frequency_ppb: -100_000,
         ..USUAL
     })
     .unwrap()
@@ -116,7 +109,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     assert!(!claim.leap_second_today);
     assert!(
         answer(KernelClock {
-            leap_second_today: true,
+            status: STA_INS,
             ..USUAL
         })
         .unwrap()
@@ -131,6 +124,15 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     .unwrap()
     .unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
+    // Kernels before 6.11 take any estimate.
+    let beyond_the_limit = answer(KernelClock {
+        esterror_us: UNSET_ERROR_US + 1,
+        ..USUAL
+    });
+    assert_eq!(
+        beyond_the_limit.unwrap().unwrap().offset_ns,
+        [-16_001_735_700, 16_001_735_700]
+    );
     // A daemon has updated it: it is less than before, or has not grown as by itself.
     let mut measurement = |maxerror_us| {
         answer(KernelClock {
@@ -146,11 +148,11 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     // Slewed by a twelfth, and left so.
     for wrong in [
         KernelClock {
-            is_synchronised: false,
+            status: STA_UNSYNC,
             ..USUAL
         },
         KernelClock {
-            steering_ppb: 83_300_000,
+            frequency_ppb: 83_300_000,
             ..USUAL
         },
     ] {

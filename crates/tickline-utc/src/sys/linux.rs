@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use tickline_core::reference::{frequency_from_timex_ppb, steering_from_timex_ppb};
+use tickline_core::reference::frequency_from_timex_ppb;
 
 use crate::sys::KernelClock;
 
@@ -33,13 +33,14 @@ fn converted(timex: &libc::timex, state: i32) -> KernelClock {
         1
     };
     KernelClock {
-        steering_ppb: steering_from_timex_ppb(frequency_ppb, timex.tick.into()),
+        frequency_ppb,
+        tick_us: timex.tick.into(),
         offset_ns: i64::from(timex.offset).saturating_mul(offset_unit_ns),
+        time_constant: timex.constant.into(),
         maxerror_us: timex.maxerror.into(),
         esterror_us: timex.esterror.into(),
-        is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        leap_second_today: state != libc::TIME_WAIT
-            && timex.status & (libc::STA_INS | libc::STA_DEL) != 0,
+        status: timex.status,
+        state,
         tai_offset_s: timex.tai.into(),
     }
 }
@@ -82,7 +83,7 @@ fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
         ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
     };
     let convert = |status, state| converted(&libc::timex { status, ..timex }, state);
-    assert_eq!(convert(0, libc::TIME_OK).steering_ppb, 83_270_000);
+    assert_eq!(convert(0, libc::TIME_OK).steering_ppb(), 83_270_000);
     assert_eq!(
         [0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns),
         [-700_000, -700]
@@ -97,7 +98,7 @@ fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
     ] {
         let timex = convert(status, state);
         assert_eq!(
-            (timex.is_synchronised, timex.leap_second_today),
+            (timex.is_synchronised(), timex.leap_second_today()),
             (is_synchronised, leap_second_today)
         );
     }

@@ -78,10 +78,7 @@ impl Engine {
     /// The monotonic time by the common line while it is valid, or by the OS clock.
     fn now_by_common_line(&self) -> u64 {
         let Some(counter) = COUNTER else {
-            // There is nothing to calibrate, but a judgement gives the status its reason.
-            if !self.is_judged() && self.driver() == Driver::Reader {
-                self.iterate(Cadence::OnDemand);
-            }
+            self.judge_without_counter();
             return saturating_unsigned(OsClock.monotonic_ns());
         };
         let mut reading = self
@@ -95,6 +92,14 @@ impl Engine {
                 .read_slow(&counter, &self.probed_os_clock());
         }
         saturating_unsigned(reading.ns)
+    }
+
+    /// Judges the gates, unless that was done. There is nothing to calibrate, but a judgement gives
+    /// the status its reason.
+    pub(super) fn judge_without_counter(&self) {
+        if !self.is_judged() && self.driver() == Driver::Reader {
+            self.iterate(Cadence::OnDemand);
+        }
     }
 
     #[cold]

@@ -25,3 +25,28 @@ fn readers_run_no_iteration_beside_a_thread() {
     (0..100).for_each(|_| _ = engine.now_ns());
     assert!(COUNTER.is_none() || !engine.is_judged());
 }
+
+#[test]
+fn a_reader_without_a_counter_judges_the_gates() {
+    let engine = Engine::new(Driver::Reader);
+    engine.judge_without_counter();
+    assert!(engine.is_judged());
+}
+
+#[test]
+fn a_reader_of_a_manual_clock_without_a_counter_does_not_judge_the_gates() {
+    let engine = Engine::new(Driver::Manual);
+    engine.judge_without_counter();
+    assert!(!engine.is_judged());
+}
+
+/// A judgement takes too long for each reading.
+#[test]
+fn a_reader_without_a_counter_judges_the_gates_once() {
+    let engine = Engine::new(Driver::Reader);
+    engine.judge_without_counter();
+    let refusals = || engine.refused_since_ns.load(Ordering::Relaxed);
+    let _held = engine.clock.lock(sys::lock_token());
+    engine.judge_without_counter();
+    assert_eq!(refusals(), NEVER, "nothing was asked for");
+}

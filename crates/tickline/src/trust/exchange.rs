@@ -335,6 +335,11 @@ mod tests {
         assert_eq!(baton.get(1, || 8), None, "and stays so");
     }
 
+    #[test]
+    fn the_cpus_are_those_whose_counters_can_be_compared() {
+        assert_eq!(cpus(), sys::comparable_cpus());
+    }
+
     /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Symptom:
     /// enough of them counted as a proof that the counters are synchronised, to within a
     /// millisecond.

@@ -45,6 +45,7 @@ pub(crate) fn are_current(facts: &Facts) -> bool {
 #[cfg(test)]
 mod tests {
     use tickline_core::clocksource::Clocksource;
+    use tickline_core::gate::Reason;
 
     use super::*;
     use crate::settings::Probes;
@@ -76,5 +77,52 @@ mod tests {
         assert!(are_current(&facts));
         facts.kernel_accepts = Some(was != Some(true));
         assert!(!are_current(&facts));
+    }
+
+    /// Facts about a counter that may be used, after this change.
+    fn usable_but(change: impl FnOnce(&mut Facts)) -> Facts {
+        let mut facts = Facts::UNKNOWN;
+        (facts.may_read_counter, facts.has_counter) = (true, true);
+        facts.switched_off_by = None;
+        change(&mut facts);
+        facts
+    }
+
+    #[test]
+    fn a_counter_that_exists_and_may_be_read_is_usable() {
+        assert!(is_usable(&usable_but(|_| {})));
+    }
+
+    #[test]
+    fn a_counter_that_may_not_be_read_is_not_usable() {
+        let facts = usable_but(|facts| facts.may_read_counter = false);
+        assert!(!is_usable(&facts));
+    }
+
+    #[test]
+    fn a_counter_that_does_not_exist_is_not_usable() {
+        let facts = usable_but(|facts| facts.has_counter = false);
+        assert!(!is_usable(&facts));
+    }
+
+    #[test]
+    fn a_counter_that_is_switched_off_is_not_usable() {
+        let facts = usable_but(|facts| facts.switched_off_by = Some(Reason::DisabledByProgram));
+        assert!(!is_usable(&facts));
+    }
+
+    #[test]
+    fn the_counters_of_a_virtual_machine_need_a_comparison() {
+        let facts = usable_but(|facts| facts.is_virtual = true);
+        assert!(needs_comparison(&facts));
+    }
+
+    #[test]
+    fn counters_that_may_not_be_read_need_no_comparison() {
+        let facts = usable_but(|facts| {
+            facts.is_virtual = true;
+            facts.may_read_counter = false;
+        });
+        assert!(!needs_comparison(&facts));
     }
 }

@@ -85,6 +85,32 @@ fn enabling_and_disabling_at_once_leaves_one_of_the_two() {
     }
 }
 
+/// The CPUs of a clock that is fast by one line have one counter, so the thread may move.
+#[test]
+fn ordered_ticks_are_between_those_that_were_read_before_and_after() {
+    let builder = Clock::builder().driver(Driver::Reader);
+    let clock = builder.line_per_cpu(LinePerCpu::Off).start().unwrap();
+    let Some(counter) = HardwareCounter::if_present().filter(|_| until_fast(&clock).is_some())
+    else {
+        return;
+    };
+    // The line may end while this thread waits for a CPU. There are no ticks then.
+    let mut found = None;
+    until(&clock, || {
+        std::hint::black_box(clock.now()); // renews the line
+        let before = counter.now_ordered();
+        found = clock
+            .ticks_ordered()
+            .map(|ticks| (before, ticks, counter.now_ordered()));
+        found.is_some()
+    });
+    let (before, ticks, after) = found.unwrap();
+    assert!(
+        ticks.wrapping_sub(before) <= after.wrapping_sub(before),
+        "{before}, {ticks}, {after} ticks"
+    );
+}
+
 type Read = fn(&Clock) -> u64;
 
 /// Every way to read a clock, as nanoseconds; the names are for messages.
@@ -354,6 +380,16 @@ fn the_thread_recalibrates_at_the_interval_of_start_global() {
         let spent = start.elapsed();
         assert!(spent < Duration::from_secs(8), "{spent:?}");
     });
+}
+
+#[test]
+fn a_clock_in_a_log_has_its_driver_and_its_state() {
+    let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
+    clock.disable();
+    assert_eq!(
+        format!("{clock:?}"),
+        "Clock { driver: Manual, state: Fallback(DisabledByProgram), .. }"
+    );
 }
 
 /// What CPUID says of the processor, as the kernel has read it.

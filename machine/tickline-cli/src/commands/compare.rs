@@ -72,6 +72,7 @@ struct DiffRow {
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
+    output.check_inputs(&[&args.first, &args.second])?;
     let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, args.above));
     let found = compare(read(&args.first)?, read(&args.second)?, args.above);
     output.emit(&found, &comparison_text(&found))?;
@@ -476,6 +477,8 @@ mod tests {
                 maximum_error_us: 100,
                 estimated_error_us: 1,
                 flags: None,
+                leap: None,
+                tai_offset_s: None,
             });
             document
         };

@@ -66,6 +66,10 @@ struct Diagnosis<'a> {
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::read_document(file)?;
     let destinations = open_destinations(args)?;
+    destinations.document.check_inputs(&[file])?;
+    if let Some(figures) = &destinations.figures {
+        figures.check_inputs("--openmetrics", &[file])?;
+    }
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     let diagnosis = serde_json::to_value(Diagnosis {

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use tickline_tracing::flight::{self, TraceFormat};
+use tickline_tracing::TraceFormat;
+use tickline_tracing::flight;
 
 use crate::args::Flight;
 use crate::exit::Exit;
@@ -26,8 +27,8 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
     let format = TraceFormat::from_path(out);
-    let found = flight::convert_to(file, &mut trace, format)
-        .map_err(|error| with_path(&args.file, &error))?;
+    let found =
+        flight::convert(file, &mut trace, format).map_err(|error| with_path(&args.file, &error))?;
     let spans = found.intervals;
     let open = found.unended_intervals;
     let events = found.events;

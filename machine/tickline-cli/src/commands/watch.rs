@@ -15,7 +15,7 @@ use crate::cpu_list;
 use crate::exit::Exit;
 use crate::float::as_f64;
 use crate::measure::watch::{Ending, Sampler, WatchSummary};
-use crate::output::{JsonOutput, is_stdout, line_to_stderr};
+use crate::output::{JsonOutput, check_stdout, is_stdout, line_to_stderr};
 use crate::progress::Progress;
 use crate::screen;
 use crate::setup::Setup;
@@ -84,6 +84,7 @@ fn watch(
                 return Ok(());
             }
             let lines = view.lines(&sample, &sampler.summary.cpus, columns());
+            check_stdout()?;
             write!(io::stdout(), "{lines}")
         });
         if let Some(progress) = &progress {

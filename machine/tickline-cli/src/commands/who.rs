@@ -106,8 +106,9 @@ fn check_process(pid: u32) -> io::Result<()> {
     if Path::new("/proc/self").exists() && !process.exists() {
         return Err(io::Error::other(format!("there is no process {pid}")));
     }
-    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-    match status
+    // The file begins with the process's name, which may be any bytes.
+    let status = fs::read(process.join("status")).unwrap_or_default();
+    match String::from_utf8_lossy(&status)
         .lines()
         .find_map(|line| line.strip_prefix("Tgid:\t"))
         .filter(|tgid| *tgid != pid.to_string())
@@ -172,5 +173,26 @@ impl CallCounts {
             callers,
             ..self.who
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    /// Symptom: a thread whose process has such a name was counted as a process, which has no call.
+    #[test]
+    fn a_thread_is_refused_whatever_the_name_of_its_process() {
+        let error = std::thread::spawn(|| {
+            fs::write("/proc/thread-self/comm", b"a\xffb").unwrap();
+            let thread = rustix::thread::gettid().as_raw_pid();
+            check_process(thread.cast_unsigned())
+                .unwrap_err()
+                .to_string()
+        });
+        let error = error.join().unwrap();
+        let expected = format!("is a thread of process {}", std::process::id());
+        assert!(error.contains(&expected), "{error}");
     }
 }

@@ -44,21 +44,26 @@ pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
         return None;
     }
     facts.avoidable_cost_ns()?;
+    let recommended = facts.machine.cloud.as_deref().and_then(hosts::recommended);
+    let fix = if recommended == Some(name) {
+        Fix::none("the cloud's provider recommends this clock")
+    } else {
+        shared_fixes::use_tsc(facts)
+    };
     let finding = Finding::note(
         Code::ParavirtualClockDearer,
         format!("the vDSO reads {name}, which takes longer than the TSC would"),
     )
     .seen(format!("current_clocksource is {name}"))
     .seen("available_clocksource has tsc")
-    .fix(shared_fixes::use_tsc(facts));
+    .fix(fix);
     Some(with_gain(finding, facts).seen_all(shared_fixes::provider(facts)))
 }
 
 /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
 /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
 fn with_gain(finding: Finding, facts: &Document) -> Finding {
-    let steps = finding.fix.steps.as_ref();
-    let target = steps.and_then(|steps| steps.clocksource.as_deref());
+    let target = finding.fix.clocksource.as_deref();
     let reads_counter = match target.or(facts.clocksource()) {
         Some("xen") => facts.invariant() != Some(false),
         Some(name) => is_plain_counter(name),
@@ -67,7 +72,7 @@ fn with_gain(finding: Finding, facts: &Document) -> Finding {
     let Some((now_ns, then_ns)) = facts.avoidable_cost_ns() else {
         return finding;
     };
-    if !finding.leads_to_tsc && !reads_counter {
+    if !finding.leads_to_tsc && !reads_counter && !finding.fix.is_none {
         return finding;
     }
     let mut finding = finding.seen(format!(
@@ -109,8 +114,17 @@ fn slow_clocksource(clocksource: Option<&str>, facts: &Document) -> Finding {
     }
 }
 
+/// The CPU's own counter as a clocksource of Linux on PowerPC, s390, MIPS, LoongArch and SPARC
+/// (`arch/*/kernel/time.c`, `drivers/clocksource/mips-gic-timer.c`).
+const OTHER_COUNTERS: [&str; 7] = [
+    "timebase", "tod", "MIPS", "GIC", "Constant", "tick", "stick",
+];
+
 /// A slow clocksource on a machine that is not x86 and offers no better clocksource.
 fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
+    if OTHER_COUNTERS.contains(&name) {
+        return vdso_unused(name, facts);
+    }
     // Before ARMv7, Linux lets programs read no processor's counter.
     let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
     let fix = if cpu.contains("ARMv6") {
@@ -118,9 +132,12 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
             "a processor of ARMv6, such as that of the first Raspberry Pi, has no counter that \
              programs may read",
         )
-    } else {
+    } else if is_arm_or_riscv(facts) {
         "describe the CPU's own counter in the device tree or ACPI, so that the kernel uses it"
             .into()
+    } else {
+        Fix::from("use a kernel whose vDSO reads the CPU's own counter")
+            .then_fix("", shared_fixes::see_offer())
     };
     Finding::slow(
         Code::ClocksourceSlow,
@@ -128,6 +145,17 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
     )
     .seen(format!("current_clocksource is {name}"))
     .fix(fix)
+}
+
+/// Whether the machine is Arm or RISC-V. If the architecture was not recorded, the clocksource
+/// decides.
+fn is_arm_or_riscv(facts: &Document) -> bool {
+    match facts.machine.architecture.as_deref() {
+        Some(name) => ["arm", "aarch64", "riscv"]
+            .iter()
+            .any(|start| name.starts_with(start)),
+        None => facts.lists("arch_sys_counter") || facts.lists("riscv_clocksource"),
+    }
 }
 
 /// The finding that the clocksource's name is unreadable, although no clock is slow.
@@ -141,7 +169,7 @@ fn unknown_clocksource(facts: &Document) -> Option<Finding> {
         "the name of the kernel's clocksource is unreadable",
     )
     .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
-    .fix(UNMASK);
+    .fix(unmask(facts));
     if let Some((clock, ServedBy::Vdso)) = facts.precise_served_by() {
         finding = finding.seen(format!("the vDSO answers {clock} all the same"));
     }
@@ -158,12 +186,18 @@ fn unreadable_and_slow(facts: &Document) -> Finding {
     };
     Finding::slow(Code::ClocksourceUnknown, what)
         .seen(format!("{CLOCKSOURCE}/current_clocksource cannot be read"))
-        .fix(UNMASK)
+        .fix(unmask(facts))
 }
 
 /// Makes the clocksource's name readable.
-const UNMASK: &str = "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs \
-    /sys), or run tickline outside of the container";
+fn unmask(facts: &Document) -> &'static str {
+    if facts.hypervisor() == "gvisor" {
+        "run tickline on the host: gVisor shows no clocksource"
+    } else {
+        "give the container the host's /sys, read-only (mount -t sysfs -o ro sysfs /sys), or run \
+         tickline outside of the container"
+    }
+}
 
 /// The finding that the process does not use the vDSO. `None` if the vDSO answers the coarse clock.
 fn vdso_bypassed(facts: &Document) -> Option<Finding> {
@@ -235,10 +269,12 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
         format!("the kernel keeps time with {name}, which the vDSO can read, but does not here"),
     )
     .seen(format!("current_clocksource is {name}"));
-    let erratum = if facts.is_x86() {
-        ""
+    let erratum = if name == "arch_sys_counter" {
+        ", or a counter with an erratum (dmesg | grep -i erratum)"
+    } else if OTHER_COUNTERS.contains(&name) {
+        ", or a processor whose counter programs may not read"
     } else {
-        ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)"
+        ""
     };
     let old_kernel = format!("a kernel too old for its vDSO to read that clocksource{erratum}");
     // The vDSO answers the coarse clock, so the process uses the vDSO.
@@ -249,7 +285,7 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     }
     finding
         .seen_all(mapping(facts))
-        .fix(Fix::from(LOOK_BETWEEN).then(old_kernel))
+        .fix(Fix::from(LOOK_BETWEEN).or(format!("or for {old_kernel}")))
 }
 
 /// Whether the kernel has mapped its vDSO, in words.
@@ -301,7 +337,10 @@ fn kvm_clock(facts: &Document) -> Finding {
         .unwrap_or_default();
     finding.fix(
         host.then("the host's kernel must not have marked its TSC unstable")
-            .then("after that the guest may use tsc itself"),
+            .then(
+                "after that the guest may use tsc itself, if the host never suspends it, saves and \
+                 restores it, starts it from a snapshot, or migrates it",
+            ),
     )
 }
 
@@ -442,8 +481,9 @@ impl Explained for Code {
                   (note).",
                 text: "After each reading the vDSO must check whether the hypervisor has changed the \
                parameters. The kernel accepts tsc as well. Switch only if calls for the time \
-               matter, and the machine stays on its host: kvm-clock survives a move to a host \
-               with another frequency, tsc does not always. Some clouds recommend one of the two; \
+               matter, and the host never suspends the guest, saves and restores it, starts it \
+               from a snapshot, or migrates it: the host moves kvm-clock on, but with tsc the \
+               guest keeps the old time, runs at another rate, or does not resume. Some clouds recommend one of the two; \
                the doctor then says which one.",
                 more: &[],
             },
@@ -468,8 +508,10 @@ impl Explained for Code {
             Self::XenClocksource => Explanation {
                 code: "xen_clocksource",
                 summary: "The vDSO can't read Xen's clock here (slow).",
-                text: "Each call for the time is a system call. If the kernel accepts tsc, use tsc: AWS \
-               recommends it for its instances on Xen. If Xen shows no invariant TSC, change the \
+                text: "Each call for the time is a system call. If the kernel accepts tsc, AWS \
+               recommends it for its instances on Xen. Elsewhere, first decide whether the host \
+               suspends the guest, saves and restores it, or migrates it: with tsc it then keeps \
+               the old time, or does not resume (Qubes OS). If Xen shows no invariant TSC, change the \
                domain's configuration (`nomigrate=1`), or take another type of instance.",
                 more: &[],
             },

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::{hosts, shared_fixes};
 use crate::document::Block::Commands;
-use crate::document::facts::is_counter;
+use crate::document::facts::{is_computed_from_counter, is_counter};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
@@ -19,18 +19,29 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // because the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and
     // `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses its own
     // CPU's parameters.
+    // A vDSO that answers the precise clock computes it from the counter, also where the name of the
+    // clocksource is hidden, as in gVisor (`pkg/sentry/time` has no other source).
+    let computes_from_counter =
+        facts.paravirtual_clock().is_some() || facts.clocksource().is_none();
     let kernel_uses_them = facts.clocksource().is_some_and(is_counter)
-        || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
+        || computes_from_counter && facts.is_answered_by_vdso();
     let host = shared_fixes::host_or_firmware_fix(facts);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(facts) {
             Some(timer) => shared_fixes::switch_to(timer, facts).then_fix("then ", host),
             None => host,
         };
+        let kernel = if facts.hypervisor() == "gvisor" {
+            "gVisor"
+        } else {
+            "the kernel"
+        };
         Finding::wrong(
             Code::CountersUnsynchronised,
-            "the counters of two CPUs differ, and the kernel keeps time with them: threads see \
-             time step back",
+            format!(
+                "the counters of two CPUs differ, and {kernel} keeps time with them: threads see \
+                 time step back"
+            ),
         )
         .fix(fix)
     } else {
@@ -57,12 +68,12 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// The first clocksource on offer that does not read the counter.
+/// The first clocksource on offer that is not computed from the counter.
 fn other_timer(facts: &Document) -> Option<&str> {
     let offered = facts.machine.available_clocksources.as_deref()?;
     offered
         .split_whitespace()
-        .find(|name| !is_counter(name) && facts.clocksource() != Some(name))
+        .find(|name| !is_computed_from_counter(name) && facts.clocksource() != Some(name))
 }
 
 /// A read of the counter takes longer than a system call that reads no clock. Only a trapped
@@ -139,7 +150,7 @@ const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
 pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
-    let nominal_hz = facts.clock.nominal_frequency_hz?;
+    let nominal_hz = facts.nominal_hz()?;
     let measured_hz = facts.clock.frequency_hz?;
     // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its own.
     let rate_ppb = facts.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
@@ -172,17 +183,22 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
 pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let messages = facts.firmware_writes()?;
     let first = *messages.first()?;
+    let writer = match facts.machine.is_guest() {
+        Some(true) => "the host",
+        Some(false) => "the firmware",
+        None => "the firmware or the host",
+    };
     Some(
         Finding::note(
             Code::FirmwareWritesTsc,
             format!(
-                "the firmware writes to the counter of a CPU; the kernel has undone such writes \
-                 {} times",
+                "{writer} writes to the counter of a CPU; the kernel has undone such writes {} \
+                 times",
                 messages.len()
             ),
         )
         .seen(first)
-        .fix(shared_fixes::FIRMWARE),
+        .fix(shared_fixes::host_or_firmware_fix(facts)),
     )
 }
 

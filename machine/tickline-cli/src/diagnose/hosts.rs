@@ -43,6 +43,19 @@ pub(super) fn trusted_tsc(hypervisor: &str, facts: &Document) -> Option<Fix> {
     })
 }
 
+/// The fix for unsynchronised counters of a guest whose hypervisor has no known setting.
+pub(super) fn synchronised_tsc(hypervisor: &str) -> Fix {
+    if hypervisor == "gvisor" {
+        return "run the sandbox on a host whose counters are synchronised (`tickline warp` on the \
+            host): gVisor computes its time from the counters, and offers no other clock"
+            .into();
+    }
+    "on the host: compare its counters (`tickline warp`), use tsc as its own clocksource, and let \
+     the hypervisor show the guest a synchronised TSC; if the host's own counters differ, move the \
+     guest to another host"
+        .into()
+}
+
 /// The settings of VirtualBox, which has commands for them. In a cloud, the customer has no
 /// commands for the host.
 fn virtualbox(facts: &Document) -> Fix {
@@ -69,7 +82,7 @@ fn kvm(facts: &Document) -> Fix {
     if product.contains("QEMU") {
         QEMU.into()
     } else {
-        Fix::from(QEMU).then(UNLESS_QEMU)
+        Fix::from(QEMU).or(UNLESS_QEMU)
     }
 }
 
@@ -135,6 +148,15 @@ pub(super) fn other_host(cloud: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// The clocksource that the cloud's provider recommends; `advice` says where.
+pub(super) fn recommended(cloud: &str) -> Option<&'static str> {
+    match cloud {
+        "ec2_nitro" => Some("kvm-clock"),
+        "ec2_xen" => Some("tsc"),
+        _ => None,
+    }
 }
 
 /// The cloud provider's own recommendation of a clocksource, with its address.

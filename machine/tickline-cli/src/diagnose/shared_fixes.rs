@@ -2,11 +2,12 @@
 //! of the host and one of this machine.
 
 use super::{hosts, steps};
-use crate::document::{Document, Fix};
+use crate::document::{Document, Fix, Steps};
 use crate::machine::CLOCKSOURCE;
 
-/// The fix for firmware that has written to the counters, or has left them unsynchronised.
-pub(super) const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on \
+/// The fix for firmware that has written to the counters, or has left them unsynchronised. It is a
+/// fix on bare metal only: a guest has no firmware that sets the counters.
+const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on \
     again, which sets all counters to 0";
 
 /// The condition under which the kernel may be told not to check the TSC.
@@ -32,15 +33,60 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
         }
         None => format!("to keep it, boot with clocksource={clocksource}"),
     };
-    Fix::from(now)
+    let mut fix = Fix::from(now)
         .then(at_next_start)
-        .with_steps(steps::switch(clocksource, facts))
+        .with_steps(steps::switch(clocksource, facts));
+    fix.clocksource = Some(clocksource.to_owned());
+    fix
+}
+
+/// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
+/// and QubesOS/qubes-core-admin#545 (Xen), e2b-dev/infra#638 (Firecracker).
+const GUEST_ON_TSC: &str = "decide first whether the host ever suspends this guest, saves and restores it, starts it from \
+     a snapshot, or migrates it: with tsc the guest then keeps the old time until NTP corrects it, \
+     runs at another rate, or does not resume";
+
+/// Puts before a fix that leads to the TSC what the host may do to a guest.
+fn after_decision(fix: Fix, facts: &Document) -> Fix {
+    if facts.machine.is_guest() != Some(true) && !facts.machine.has_host_clock() {
+        return fix;
+    }
+    let mut fix = fix.after(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
+    if let Some(steps) = &mut fix.steps {
+        steps.caution = Some(GUEST_ON_TSC.to_owned());
+    }
+    fix
 }
 
 /// The switch of the kernel to the TSC, which the kernel must accept, with the checks that must
 /// come first. If CPUID does not call the TSC invariant, its rate may vary, which one comparison of
 /// the CPUs can't show. The fix then has no commands.
+///
+/// In a guest, the fix says first what the host may do. The hypervisor's own clock survives that, so
+/// a switch from it has no commands, unless the provider recommends the TSC.
 pub(super) fn use_tsc(facts: &Document) -> Fix {
+    let recommended = facts.machine.cloud.as_deref().and_then(hosts::recommended);
+    match recommended {
+        Some(name) if name != "tsc" && facts.clocksource() == Some(name) => {
+            let host = host_fix(facts).unwrap_or_default();
+            let tsc = checked_switch_to_tsc(facts);
+            return host.or_fix(
+                &format!("or, against the provider's recommendation of {name}, "),
+                &tsc,
+            );
+        }
+        Some(name) if name != "tsc" && facts.lists(name) => return switch_to(name, facts),
+        _ => {}
+    }
+    let mut fix = checked_switch_to_tsc(facts);
+    if facts.machine.has_host_clock() && recommended != Some("tsc") {
+        fix.steps = None;
+    }
+    fix
+}
+
+/// The switch to the TSC, with the checks and the decision that must come first.
+fn checked_switch_to_tsc(facts: &Document) -> Fix {
     let is_invariant = facts.invariant() != Some(false);
     let mut checks = Vec::new();
     // A host whose own clock the kernel uses does not guarantee its TSC, so the counters must be
@@ -62,6 +108,7 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
         let checks = checks.join(", and ");
         switch = switch.after(format!("check first {checks}"), "then: ");
     }
+    switch = after_decision(switch, facts);
     if is_invariant {
         return switch;
     }
@@ -69,11 +116,11 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
     if invariant.is_none {
         return invariant;
     }
-    invariant.then_fix(
+    invariant.or_fix(
         "or, as CPUID does not call the TSC invariant, only where the host's processors are known \
          to keep their TSC at one rate, `tickline warp` finds the counters synchronised, and the \
          machine is not moved to another host: ",
-        switch,
+        &switch,
     )
 }
 
@@ -82,8 +129,7 @@ pub(super) fn invariant_tsc(facts: &Document) -> Fix {
     if let Some(host) = host_fix(facts) {
         return host;
     }
-    let cpuid = facts.machine.cpuid.as_ref();
-    if cpuid.and_then(|cpuid| cpuid.hypervisor) == Some(true) {
+    if facts.machine.is_guest() == Some(true) {
         return "on the host: let the hypervisor show the processor's invariant TSC to the guest"
             .into();
     }
@@ -97,6 +143,12 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return Fix::none("by CPUID the TSC is not invariant, so the kernel's doubts are right");
     }
+    if facts.lacks_tsc_frequency() {
+        return state_frequency(facts);
+    }
+    if facts.has_parameter("tsc=reliable") {
+        return Fix::none("the kernel's command line has tsc=reliable already");
+    }
     // Older kernels compare the counters in spite of the parameter (`unsynchronized_tsc` in
     // `arch/x86/kernel/tsc.c`).
     let kernel = match facts.machine.kernel.as_deref() {
@@ -106,7 +158,9 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
         _ => "kernel 3.3 or later".to_owned(),
     };
     // `Documentation/admin-guide/kernel-parameters.txt`
-    format!("boot with tsc=reliable clocksource=tsc ({kernel}), {RELIABLE_ONLY_WHERE}").into()
+    let parameters =
+        format!("boot with tsc=reliable clocksource=tsc ({kernel}), {RELIABLE_ONLY_WHERE}");
+    after_decision(parameters.into(), facts)
 }
 
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
@@ -115,29 +169,147 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return trust_tsc(facts);
     }
-    Fix::from(
-        "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which leaves the \
-         kernel's comparison of the CPUs' counters at boot in force",
-    )
-    .then(format!(
-        "on an older kernel, boot with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
-    ))
+    if facts.has_parameter("tsc=nowatchdog") {
+        return Fix::none("the kernel's command line has tsc=nowatchdog already");
+    }
+    let newer = "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which leaves the \
+        kernel's comparison of the CPUs' counters at boot in force";
+    match facts.is_kernel_at_least(5, 2) {
+        Some(true) => after_decision(newer.into(), facts),
+        Some(false) => trust_tsc(facts),
+        None => {
+            let older = format!(
+                "on an older kernel, boot with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
+            );
+            after_decision(Fix::from(newer).or(older), facts)
+        }
+    }
+}
+
+/// Gives the kernel the TSC's frequency, without which it cannot use the TSC whatever else it is
+/// told. `tsc_early_khz=` stands in for the kernel's first calibration (Linux 5.8, commit
+/// bd35c77e32e4).
+fn state_frequency(facts: &Document) -> Fix {
+    if let Some(word) = facts.parameter_of("tsc_early_khz=") {
+        return Fix::none(&format!("the kernel's command line has {word} already"));
+    }
+    let khz = match facts.clock.frequency_hz {
+        Some(hz) => format!("tsc_early_khz={}", hz / 1_000),
+        None => "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
+            .to_owned(),
+    };
+    let kernel = match facts.machine.kernel.as_deref() {
+        Some(older) if facts.is_kernel_at_least(5, 8) == Some(false) => {
+            format!("with a kernel 5.8 or later: this one is {older}")
+        }
+        _ => "kernel 5.8 or later".to_owned(),
+    };
+    let fix = Fix::from(format!(
+        "tell the kernel the TSC's frequency, which it could not measure: boot with {khz} ({kernel})"
+    ));
+    let fix = after_decision(fix, facts);
+    if facts.machine.is_guest() != Some(true) {
+        return fix;
+    }
+    let fix = fix.or(
+        "or use a host that states the frequency by CPUID (leaf 15h or 4000_0010h; QEMU: -cpu \
+         host,+invtsc)",
+    );
+    if matches!(facts.hypervisor(), "kvm" | "firecracker") {
+        fix.or(
+            "or use a kernel with CONFIG_KVM_GUEST and without no-kvmclock: it learns the \
+             frequency from kvm-clock",
+        )
+    } else {
+        fix
+    }
 }
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
-/// watchdog tolerates about 100 ppm or more (`kernel/time/clocksource.c`). `tickline warp` measures
-/// the rate more precisely, even if a read of hpet takes 700 ns.
+/// watchdog tolerates about 100 ppm or more (`Document::watchdog_limit_ppm`). `tickline warp`
+/// measures the rate more precisely, even if a read of hpet takes 700 ns. It measures by the kernel's
+/// present clock, so a difference does not show which of the two is wrong.
 pub(super) fn check_tsc(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return host_fix_or(trust_tsc, facts);
     }
-    Fix::from(
-        "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: if \
-         the rates that it prints differ by 100 ppm or more, the kernel may be right (these rates \
-         do not show a single jump)",
-    )
-    .then_fix("", host_or_firmware_fix(facts))
-    .then_fix("only if the rate is steady then: ", no_watchdog(facts))
+    let limit_ppm = facts.watchdog_limit_ppm();
+    let clock = facts.clocksource().unwrap_or("the kernel's clock");
+    Fix::from(format!(
+        "run `tickline warp` when idle, under load, and hours later, while NTP slews nothing: it \
+         measures the TSC's rate by {clock}. If the rates differ by {limit_ppm} ppm or more, the \
+         kernel may be right, or {clock} is the wrong clock of the two, which NTP shows as a \
+         changing frequency (chronyc tracking). The rates do not show a single jump"
+    ))
+    .then_fix("if the kernel is right: ", host_or_firmware_fix(facts))
+    .or_unless_none("only if the rate is steady: ", &no_watchdog(facts))
+}
+
+/// The processors whose hpet stops in deep idle states, by their names: Intel's client processors of
+/// generations 8 to 11 and Gemini Lake (kernel bug 203183; `force_disable_hpet` in
+/// `arch/x86/kernel/early-quirks.c`). Linux 5.16 tests each processor for such a state
+/// (`hpet_is_pc10_damaged` in `arch/x86/kernel/hpet.c`).
+pub(super) fn has_stopping_hpet(facts: &Document) -> bool {
+    const GEMINI_LAKE: [&str; 6] = ["J4005", "J4105", "J5005", "N4000", "N4100", "N5000"];
+    let is_used =
+        facts.has_parameter("hpet=force") || facts.is_kernel_at_least(5, 16) == Some(false);
+    if facts.machine.is_guest() == Some(true) || !is_used {
+        return false;
+    }
+    let cpu = facts.machine.cpu.as_deref().unwrap_or_default();
+    if GEMINI_LAKE.iter().any(|model| cpu.contains(model)) {
+        return true;
+    }
+    let models = ["i3-", "i5-", "i7-", "i9-"]
+        .into_iter()
+        .filter_map(|family| Some(cpu.split_once(family)?.1));
+    models.into_iter().any(|model| {
+        let digits: String = model.chars().take_while(char::is_ascii_digit).collect();
+        // i7-8565U, i7-10510U; generation 10 and 11 also have names of four digits, as i7-1065G7.
+        match digits.len() {
+            4 => ["8", "9", "10", "11"]
+                .iter()
+                .any(|start| digits.starts_with(start)),
+            5 => ["10", "11"].iter().any(|start| digits.starts_with(start)),
+            _ => false,
+        }
+    })
+}
+
+/// The fix for an hpet that stops: the kernel then keeps time with the TSC, and checks it by
+/// acpi_pm. Until the restart, acpi_pm keeps the time right.
+pub(super) fn without_hpet(facts: &Document) -> Fix {
+    let fix = without_hpet_from_the_start(facts);
+    if !facts.lists("acpi_pm") {
+        return fix;
+    }
+    let kept = fix.steps.clone().unwrap_or_default();
+    let steps = steps::switch("acpi_pm", facts).map(|now| Steps {
+        keep: kept.keep,
+        undo_keep: kept.undo_keep,
+        ..now
+    });
+    Fix::from(steps::switch_command("acpi_pm"))
+        .then_fix("then ", fix)
+        .with_steps(steps)
+}
+
+fn without_hpet_from_the_start(facts: &Document) -> Fix {
+    if facts.has_parameter("hpet=force") {
+        return Fix::from("take `hpet=force` off the kernel's command line")
+            .with_steps(steps::remove_parameter("hpet=force"));
+    }
+    let kernel = facts.machine.kernel.as_deref().unwrap_or("unknown");
+    let later = if facts.is_kernel_at_least(5, 4) == Some(false) {
+        "from 5.4 for Coffee Lake, from 5.16 for every processor with this fault"
+    } else {
+        "from 5.16"
+    };
+    Fix::from("boot with hpet=disable: the kernel then uses the TSC, and checks it by acpi_pm")
+        .or(format!(
+            "or use a kernel {later}, which does not use this hpet (this one is {kernel})"
+        ))
+        .with_steps(steps::add_parameter("hpet=disable"))
 }
 
 /// The removal of a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
@@ -154,7 +326,8 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
     } else {
         None
     };
-    Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps)
+    let fix = Fix::from(format!("take `{word}` off the kernel's command line")).with_steps(steps);
+    after_decision(fix, facts)
 }
 
 /// The fix on the host, or the fix in the kernel. If the TSC is not invariant, only the host can
@@ -162,14 +335,24 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix {
     match host_fix(facts) {
         Some(host) if facts.invariant() == Some(false) => host,
-        Some(host) => host.then_fix("or ", kernel(facts)),
+        Some(host) => host.or_unless_none("or ", &kernel(facts)),
         None => kernel(facts),
     }
 }
 
-/// The fix on the host, or else the fix for the firmware.
+/// The fix for unsynchronised counters: on the host of a guest, or in the firmware of bare metal.
 pub(super) fn host_or_firmware_fix(facts: &Document) -> Fix {
-    host_fix(facts).unwrap_or_else(|| FIRMWARE.into())
+    if let Some(host) = host_fix(facts) {
+        return host;
+    }
+    match facts.machine.is_guest() {
+        Some(true) => hosts::synchronised_tsc(facts.hypervisor()),
+        Some(false) => FIRMWARE.into(),
+        None => Fix::from(format!("on bare metal: {FIRMWARE}")).or(format!(
+            "in a guest: {}",
+            hosts::synchronised_tsc("unknown").text()
+        )),
+    }
 }
 
 /// The fix that lets a guest's kernel trust the TSC, for the host's administrator or for the
@@ -185,7 +368,12 @@ pub(super) fn host_fix(facts: &Document) -> Option<Fix> {
 
 /// The cloud provider's own recommendation; `None` outside of the known clouds.
 pub(super) fn provider(facts: &Document) -> Option<String> {
-    let advice = hosts::advice(facts.machine.cloud.as_deref()?)?;
+    let cloud = facts.machine.cloud.as_deref()?;
+    // The finding about the counters forbids this clock.
+    if hosts::recommended(cloud) == Some("tsc") && facts.are_unsynchronised() {
+        return None;
+    }
+    let advice = hosts::advice(cloud)?;
     Some(advice.to_owned())
 }
 
@@ -224,7 +412,8 @@ mod tests {
             });
             host_fix_or(trust_tsc, &facts).text()
         });
-        assert!(either.contains("or boot with tsc=reliable"), "{either}");
+        assert!(either.contains("; or decide first"), "{either}");
+        assert!(either.contains("boot with tsc=reliable"), "{either}");
         assert!(host.starts_with("on the host: start QEMU"), "{host}");
         assert!(!host.contains("by CPUID"), "{host}");
     }

@@ -53,6 +53,11 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
             Code::Warp,
             format!("the kernel saw the counters of two CPUs differ, and keeps time with {name}"),
         ),
+        Cause::Skew if blames_stopping_hpet(facts) => Finding::slow(
+            Code::Skew,
+            "the kernel has rejected the TSC by a comparison with hpet, and keeps time with hpet, \
+             which is the broken clock: on this processor it stops in deep idle states",
+        ),
         Cause::Skew => Finding::slow(
             Code::Skew,
             format!(
@@ -81,6 +86,12 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
                  with {name}"
             ),
         ),
+        Cause::NoFrequency => Finding::slow(
+            Code::Unstable,
+            format!(
+                "the kernel could not find out the TSC's frequency, and keeps time with {name}"
+            ),
+        ),
         Cause::Halts => Finding::slow(
             Code::Halts,
             format!(
@@ -102,12 +113,30 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
     .seen_all(offer(facts))
     .seen_all(rejection.messages)
     .fix(fix_for_rejected(facts));
+    if blames_stopping_hpet(facts) {
+        finding = finding.seen(
+            "the processor is of a kind whose hpet stops in deep idle states \
+             (https://bugzilla.kernel.org/show_bug.cgi?id=203183)",
+        );
+    }
     // The kernel's verdict may be old, so also show the present comparison.
     let counters = facts.counters();
     if !counters.is_empty() {
         finding = finding.seen(format!("the counters today: {counters}"));
     }
     Some(finding)
+}
+
+/// Whether the kernel has rejected the TSC by an hpet that stops in deep idle states, and keeps time
+/// with it.
+fn blames_stopping_hpet(facts: &Document) -> bool {
+    let by_watchdog = facts
+        .rejection()
+        .is_none_or(|rejection| matches!(rejection.cause, Cause::Skew | Cause::Watchdog));
+    by_watchdog
+        && facts.clocksource() == Some("hpet")
+        && facts.may_have_good_tsc()
+        && shared_fixes::has_stopping_hpet(facts)
 }
 
 /// The list of available clocksources, which does not offer the TSC; `None` if it is unreadable.
@@ -136,6 +165,19 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
     let Some(offer) = offer(facts) else {
         return offer_unknown(name, fix, facts);
     };
+    let failures = facts.failed_calibrations();
+    if !failures.is_empty() {
+        return Finding::slow(
+            Code::Missing,
+            format!(
+                "the kernel could not find out the TSC's frequency, and keeps time with {name}"
+            ),
+        )
+        .seen(format!("current_clocksource is {name}"))
+        .seen(offer)
+        .seen_all(failures)
+        .fix(fix);
+    }
     let finding = if is_listed {
         Finding::slow(
             Code::Unstable,
@@ -164,7 +206,7 @@ fn offer_unknown(name: &str, fix_for_missing: Fix, facts: &Document) -> Finding 
     let fix = if facts.may_have_good_tsc() {
         shared_fixes::see_offer()
             .then_fix("if tsc is there, ", shared_fixes::use_tsc(facts))
-            .then_fix("if not, ", fix_for_missing)
+            .or_fix("if not, ", &fix_for_missing)
     } else {
         fix_for_missing
     };
@@ -194,13 +236,13 @@ pub(super) fn rejection_evidence(facts: &Document) -> Vec<String> {
 
 /// The fix for a TSC that the kernel does not offer, for an unknown reason.
 fn fix_for_missing(facts: &Document) -> Fix {
-    if let Some(host) = shared_fixes::host_fix(facts) {
-        return host;
-    }
     if facts.are_unsynchronised() {
-        return shared_fixes::FIRMWARE.into();
+        return shared_fixes::host_or_firmware_fix(facts);
     }
-    shared_fixes::trust_tsc(facts)
+    if facts.lacks_tsc_frequency() {
+        return shared_fixes::trust_tsc(facts);
+    }
+    shared_fixes::host_fix(facts).unwrap_or_else(|| shared_fixes::trust_tsc(facts))
 }
 
 /// The fix for a TSC that the kernel has rejected. Without a message, the watchdog has probably
@@ -212,7 +254,12 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
     }
     let rejection = facts.rejection();
     match rejection.map_or(Cause::Watchdog, |rejection| rejection.cause) {
-        Cause::Warp if shared_fixes::host_fix(facts).is_none() => shared_fixes::FIRMWARE.into(),
+        // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
+        Cause::Warp => shared_fixes::host_or_firmware_fix(facts),
+        Cause::NoFrequency => shared_fixes::trust_tsc(facts),
+        Cause::Skew | Cause::Watchdog if blames_stopping_hpet(facts) => {
+            shared_fixes::without_hpet(facts)
+        }
         Cause::Skew | Cause::Watchdog => shared_fixes::check_tsc(facts),
         // Only the watchdog's measurement has failed, so the TSC may be good.
         Cause::Delay => shared_fixes::host_fix_or(shared_fixes::no_watchdog, facts),
@@ -222,7 +269,7 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
                 .then("the TSC of newer processors does not stop")
         }
         Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", facts),
-        Cause::Warp | Cause::Unsynchronised | Cause::Other => {
+        Cause::Unsynchronised | Cause::Other => {
             shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts)
         }
     }
@@ -278,7 +325,8 @@ impl Explained for Code {
                 summary: "The kernel's watchdog has measured that the TSC's rate differs from another \
                   clock's (slow).",
                 text: "Each half second the kernel compares the TSC with hpet or acpi_pm. If they differ \
-               by about 100 ppm or more, it marks the TSC unstable until the machine restarts. \
+               by about 100 ppm or more (500 ppm from Linux 7.1; 4,000 ppm, if one of the two has \
+               no calibrated rate), it marks the TSC unstable until the machine restarts. \
                Then each call for the time is a system call.",
                 more: &[
                     Prose(
@@ -289,11 +337,15 @@ impl Explained for Code {
                     ),
                     Commands(&["tickline warp"]),
                     Prose(
-                        "The command prints the rate. Compare the rates when the machine is idle, under \
-                   load, and hours later, while NTP slews nothing. If the rates stay within 100 \
-                   ppm of each other, the TSC is good, and `tsc=nowatchdog` (Linux 5.2 or later) \
-                   keeps the watchdog from marking the TSC unstable. If the rates differ by more, \
-                   the kernel is right: leave the clocksource as it is.",
+                        "The command prints the rate by the kernel's present clock. Compare the rates \
+                   when the machine is idle, under load, and hours later, while NTP slews \
+                   nothing. If they stay within the kernel's limit, the TSC is good, and \
+                   `tsc=nowatchdog` (Linux 5.2 or later) keeps the watchdog from marking the TSC \
+                   unstable. If they differ by more, one of the two clocks is wrong: on some of \
+                   Intel's client processors hpet stops in deep idle states (kernel bug 203183), \
+                   and `hpet=disable` is the fix. A frequency that changes in `chronyc tracking` \
+                   shows that the present clock is the wrong one. Otherwise the kernel is right: \
+                   leave the clocksource as it is.",
                     ),
                 ],
             },
@@ -308,7 +360,10 @@ impl Explained for Code {
                 code: "tsc_unstable",
                 summary: "The kernel has marked the TSC unstable (slow).",
                 text: "The kernel's log names the reason, if it still has the message. The mark stays \
-               until the machine restarts. If the reason is the watchdog: `tickline explain \
+               until the machine restarts. A kernel that could not find out the TSC's frequency \
+               (\"could not calculate TSC khz\") needs it from its command line \
+               (`tsc_early_khz=`) or from the host; `tsc=reliable` does not state it. If the \
+               reason is the watchdog: `tickline explain \
                tsc_watchdog`.",
                 more: &[Commands(&["sudo dmesg | grep -iE 'tsc|clocksource'"])],
             },
@@ -322,9 +377,9 @@ impl Explained for Code {
             },
             Self::Warp => Explanation {
                 code: "tsc_warp",
-                summary: "The kernel saw the counters of two CPUs differ when they started (slow).",
-                text: "The kernel compares them pair by pair at boot, and rejects the TSC if one counter \
-               is behind. On bare metal the firmware has set them apart: newer firmware may help, \
+                summary: "The kernel saw the counters of two CPUs differ (slow).",
+                text: "The kernel compares them pair by pair at boot, from Linux 7.1 also while it runs \
+               (\"inter CPU skew\"), and rejects the TSC if one counter is behind. On bare metal the firmware has set them apart: newer firmware may help, \
                and switching the machine off and on again helps. In a guest the host has set them \
                apart. Never override this: with the TSC, threads would see time step back.",
                 more: &[],

@@ -2,14 +2,16 @@
 //! the kernel's NTP state, and by the state that an NTP daemon reports.
 
 use clap::ValueEnum;
+use tickline_utc::kernel::UNSET_ERROR_US;
 
-use super::steps;
+use super::clock_rate::{self, clock_rate_wrong};
+use super::{daemons, steps};
 use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
-use crate::float::signed_f64;
-use crate::machine::NtpDaemon;
-use crate::words::{rate, time};
+use crate::float::{as_f64, signed_f64};
+use crate::machine::{Leap, Ntp, NtpDaemon};
+use crate::words::{grouped, rate, time};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
 /// larger correction is a slew by an NTP daemon, or makes up for a wrong counter frequency.
@@ -17,7 +19,7 @@ const CRYSTAL_PPB: i64 = 100_000;
 
 /// The largest correction that NTP's loop makes (`MAXFREQ`, `include/linux/timex.h`), ppb. A larger
 /// correction is a fast slew, and durations that are measured meanwhile are wrong by it.
-const LOOP_PPB: i64 = 500_000;
+pub(super) const LOOP_PPB: i64 = 500_000;
 
 /// The largest error under a working daemon, ns. systemd-timesyncd sets an error of 0 at least
 /// every 2,048 s (timesyncd.conf(5)), in which the error grows to 1.024 s.
@@ -36,14 +38,8 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
         return None;
     }
     let correction = rate(rate_ppb);
-    let seen_rate = format!(
-        "adjtimex: rate corrected by {correction} (frequency {}, tick {} us, offset {})",
-        rate(ntp.frequency_ppb),
-        ntp.tick_us,
-        span(ntp.offset_ns)
-    );
-    if let Some(off_ns) = facts.off_ns() {
-        let off = span(off_ns);
+    let seen_rate = clock_rate::seen(ntp);
+    if let Some(off) = facts.off() {
         return Some(
             Finding::wrong(
                 Code::NtpSlewing,
@@ -54,11 +50,15 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
             )
             .seen(seen_rate)
             .seen(format!("left to remove, by kernel or daemon: {off}"))
-            .fix(
-                "wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p), or \
-                 let it step the clock: sudo chronyc makestep",
-            ),
+            .fix(format!(
+                "wait until the NTP daemon has removed the offset ({}), or {}",
+                daemons::look(facts),
+                daemons::step(facts)
+            )),
         );
+    }
+    if clock_rate_wrong(facts).is_some() {
+        return None;
     }
     let finding = if rate_ppb.saturating_abs() > LOOP_PPB {
         Finding::unsure(
@@ -76,9 +76,10 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
             ),
         )
     };
-    let fix = Fix::from(
-        "wait until the NTP daemon has removed the offset (chronyc tracking, ntpq -p)",
-    )
+    let fix = Fix::from(format!(
+        "wait until the NTP daemon has removed the offset ({})",
+        daemons::look(facts)
+    ))
     .then(
         "if the correction stays, check the kernel's frequency of the counter: dmesg | grep -i \
          'tsc:'",
@@ -88,18 +89,18 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
 
 /// Unix time has a known offset, and no fast slew removes it.
 pub(super) fn time_off(facts: &Document) -> Option<Finding> {
-    let off_ns = facts.off_ns()?;
+    let off = facts.off()?;
     if ntp_slewing(facts).is_some() {
         return None;
     }
-    let off = span(off_ns);
     Some(
         Finding::wrong(Code::TimeOff, format!("Unix time is off by {off}"))
             .seen(format!("left to remove, by kernel or daemon: {off}"))
-            .fix(
-                "see what the NTP daemon does about it (chronyc tracking, ntpq -p, timedatectl \
-                 timesync-status), or let it step the clock: sudo chronyc makestep",
-            ),
+            .fix(format!(
+                "see what the NTP daemon does about it ({}), or {}",
+                daemons::look(facts),
+                daemons::step(facts)
+            )),
     )
 }
 
@@ -109,11 +110,13 @@ pub(super) fn time_off(facts: &Document) -> Option<Finding> {
 /// `sys_timex.c`), but it always states its error.
 pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     if let Some(daemon) = facts.lone_daemon() {
-        return Some(lone_daemon(daemon));
+        return Some(lone_daemon(daemon, facts));
     }
     let ntp = facts.machine.ntp.as_ref()?;
     let error = time(signed_f64(ntp.maximum_error_us) * 1e3);
-    if facts.set_ntp().is_some() {
+    // A daemon that does not tell the kernel its error may tell it to whom asks: chronyd with `-x`,
+    // ntpd with `disable kernel`.
+    if facts.set_ntp().is_some() || facts.daemon_bound_ns().is_some() {
         if ntp.synchronised {
             return None;
         }
@@ -126,8 +129,11 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             .seen("adjtimex: STA_UNSYNC is set")
             .seen(format!("adjtimex: maxerror is {error}"))
             .fix(
-                Fix::from("see what the daemon says: chronyc tracking")
-                    .then("with `rtcsync` in its chrony.conf, chronyd clears the flag"),
+                Fix::from(format!(
+                    "see what the daemon says: {}",
+                    daemons::look(facts)
+                ))
+                .then("chronyd clears the flag with `rtcsync` in its chrony.conf, but not with -x"),
             ),
         );
     }
@@ -135,18 +141,53 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     if facts.clock.utc_error_ns.is_some() {
         return None;
     }
+    let seen_error = format!("adjtimex: maxerror is {error}, the kernel's limit");
+    if let Some(steerer) = steerer(facts, ntp) {
+        return Some(
+            Finding::unsure(
+                Code::NtpUnsynchronised,
+                format!("{steerer}, but nothing vouches for Unix time"),
+            )
+            .seen(seen_error)
+            .seen(clock_rate::seen(ntp))
+            .fix(daemons::find_and_repair(facts)),
+        );
+    }
     Some(
         Finding::unsure(
             Code::NtpUnsynchronised,
             "no NTP daemon keeps Unix time near UTC",
         )
-        .seen(format!("adjtimex: maxerror is {error}, the kernel's limit"))
-        .fix(start_of_a_daemon(facts)),
+        .seen(seen_error)
+        .seen_all((ntp.steering_ppb() != 0).then(|| clock_rate::seen(ntp)))
+        .fix(start_of_a_daemon(facts, ntp)),
     )
 }
 
+/// What steers the clock without a claim about its error, in words; `None` if nothing is seen.
+///
+/// The kernel's loop needs somebody who feeds it: its offset dies away within hours, and its
+/// frequency starts with 0. busybox ntpd feeds it and never sets the error (`networking/ntpd.c`).
+fn steerer(facts: &Document, ntp: &Ntp) -> Option<String> {
+    if let Some(daemon) = &facts.machine.ntp_daemon {
+        return Some(match daemon.updated_s {
+            Some(s) => format!(
+                "{} set the clock {} ago",
+                daemon.name,
+                time(as_f64(s) * 1e9)
+            ),
+            None => format!("{} runs", daemon.name),
+        });
+    }
+    let is_fed = facts.has_kernel_loop() && ntp.frequency_ppb != 0;
+    if ntp.offset_ns == 0 && !is_fed {
+        return None;
+    }
+    Some("a program steers the kernel's clock".to_owned())
+}
+
 /// The finding about a daemon that follows no other clock.
-fn lone_daemon(daemon: &NtpDaemon) -> Finding {
+fn lone_daemon(daemon: &NtpDaemon, facts: &Document) -> Finding {
     let name = &daemon.name;
     let reference = daemon.reference.as_deref().unwrap_or("none");
     Finding::unsure(
@@ -158,12 +199,13 @@ fn lone_daemon(daemon: &NtpDaemon) -> Finding {
          {reference}"
     ))
     .fix(format!(
-        "find out why {name} reaches no server: chronyc sources -v, or ntpq -p"
+        "find out why {name} reaches no server: {}",
+        daemons::servers(facts)
     ))
 }
 
 /// How an NTP daemon is started on this machine.
-fn start_of_a_daemon(facts: &Document) -> Fix {
+fn start_of_a_daemon(facts: &Document, ntp: &Ntp) -> Fix {
     // Under WSL, Windows sets the guest's clock.
     let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
     if kernel.contains("microsoft") {
@@ -171,6 +213,11 @@ fn start_of_a_daemon(facts: &Document) -> Fix {
             "to keep it right, run an NTP daemon: chronyd, with `refclock PHC /dev/ptp_hyperv` in \
              its chrony.conf",
         );
+    }
+    // A rate that differs from the one at the start was set by a program, which may still run:
+    // phc2sys of linuxptp 1 sets nothing else.
+    if ntp.steering_ppb() != 0 {
+        return daemons::unless_one_runs();
     }
     if facts.machine.systemd == Some(true) {
         let setting = steps::setting(
@@ -192,6 +239,11 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     }
     let bound = span(ns);
     let seen_bound = format!("within {bound} of UTC, as {by}");
+    let bound = if is_kernels && ns >= UNSET_ERROR_US * 1_000 {
+        format!("at least {bound}")
+    } else {
+        bound
+    };
     if facts.max_error_ns.is_some() {
         let most = span(most_ns);
         return Some(
@@ -200,10 +252,11 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
                 format!("Unix time may be off by {bound}, and --max-error asks for {most}"),
             )
             .seen(seen_bound)
-            .fix(
+            .fix(format!(
                 "let the NTP daemon follow nearer servers, or poll more often (minpoll and \
-                 maxpoll): chronyc sources -v, ntpq -p",
-            ),
+                 maxpoll): {}",
+                daemons::servers(facts)
+            )),
         );
     }
     let finding = if is_kernels {
@@ -223,25 +276,145 @@ pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
             ),
         )
     };
-    Some(finding.seen(seen_bound).fix(
-        "see whether an NTP daemon runs, and reaches its servers: chronyc sources -v, ntpq -p, \
-         timedatectl timesync-status",
+    Some(finding.seen(seen_bound).fix(format!(
+        "see whether an NTP daemon runs, and reaches its servers: {}",
+        daemons::servers(facts)
+    )))
+}
+
+/// Unix time was stepped while tickline's clock looked at it.
+pub(super) fn unix_stepped(facts: &Document) -> Option<Finding> {
+    let steps = *facts.clock.events.get("unix_step")?;
+    let times = match steps {
+        0 => return None,
+        1 => "once".to_owned(),
+        _ => format!("{} times", grouped(steps)),
+    };
+    let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
+    let fix = if kernel.contains("microsoft") {
+        "let one program alone set the clock: Windows (hv_utils), or an NTP daemon in the guest"
+    } else if facts.machine.is_guest() == Some(true) {
+        "find out what sets the clock (journalctl | grep -iE 'time.*(step|chang|jump)'); where the \
+         hypervisor's tools and an NTP daemon both do, switch one off"
+    } else {
+        "find out what sets the clock (journalctl | grep -iE 'time.*(step|chang|jump)'), and let \
+         one program alone do it, by a slew"
+    };
+    Some(
+        Finding::unsure(
+            Code::UnixStepped,
+            format!("Unix time was stepped {times} while tickline looked at it"),
+        )
+        .seen(format!("the clock's events: unix_step {}", grouped(steps)))
+        .fix(fix),
+    )
+}
+
+/// The lowest stratum that stands for a clock without a reference: the default of `local` in
+/// chrony.conf(5), and that of `fudge 127.127.1.0` in the examples of ntpd.
+const LOCAL_STRATUM: u16 = 10;
+
+/// What is stated about the error proves nothing.
+pub(super) fn utc_unproven(facts: &Document) -> Option<Finding> {
+    if facts.lone_daemon().is_some() {
+        return None;
+    }
+    if let Some(daemon) = &facts.machine.ntp_daemon
+        && let Some(stratum) = daemon.stratum
+        && (LOCAL_STRATUM..16).contains(&stratum)
+    {
+        let name = &daemon.name;
+        return Some(
+            Finding::unsure(
+                Code::UtcUnproven,
+                format!(
+                    "the servers of {name} seem to follow no reference clock (stratum {stratum}), \
+                     so what it claims about UTC proves nothing"
+                ),
+            )
+            .seen(format!(
+                "{name}: stratum {stratum}, reference {}",
+                daemon.reference.as_deref().unwrap_or("unknown")
+            ))
+            .fix(format!(
+                "let {name}, or the server that it follows, follow servers with a reference clock: \
+                 {}",
+                daemons::servers(facts)
+            )),
+        );
+    }
+    let offset_us = facts.offset_as_error_us()?;
+    let offset = time(signed_f64(offset_us) * 1e3);
+    Some(
+        Finding::unsure(
+            Code::UtcUnproven,
+            format!(
+                "the kernel's maximum error is the last offset ({offset}), as ptpd sets it, which \
+                 bounds nothing"
+            ),
+        )
+        .seen(format!(
+            "adjtimex: esterror is {offset}, and maxerror has only grown from it"
+        ))
+        .fix(
+            "see how far the time of the PTP master is from UTC (ptpd's status file); ptp4l with \
+             phc2sys, or chronyd with the network card's clock, can state more",
+        ),
+    )
+}
+
+/// A leap second is due today, or is passing.
+///
+/// Linux steps its clock back at the end of the second, or one second forward (`second_overflow` in
+/// `kernel/time/ntp.c`). It does so on whatever day the bit is set.
+pub(super) fn leap_second(facts: &Document) -> Option<Finding> {
+    let what = match facts.leap()? {
+        Leap::Insert => {
+            "a leap second is due at the end of this UTC day: Unix time then repeats a second"
+        }
+        Leap::Delete => {
+            "a negative leap second is due at the end of this UTC day: Unix time then skips a second"
+        }
+        Leap::InProgress => "a leap second is passing: Unix time repeats a second",
+        Leap::None | Leap::Done => return None,
+    };
+    let by_kernel = facts.machine.ntp.as_ref().and_then(Ntp::leap);
+    let seen = match (by_kernel, &facts.machine.ntp_daemon) {
+        (Some(Leap::None) | None, Some(daemon)) => {
+            format!("{} announces a leap second", daemon.name)
+        }
+        (Some(Leap::Delete), _) => "adjtimex: STA_DEL is set".to_owned(),
+        _ => "adjtimex: STA_INS is set".to_owned(),
+    };
+    Some(Finding::unsure(Code::LeapSecond, what).seen(seen).fix(
+        "see that the IERS has announced it (Bulletin C); measure durations with \
+             CLOCK_MONOTONIC; let all machines whose timestamps are compared follow servers that \
+             smear it, or none",
     ))
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Code {
+    LeapSecond,
     NtpFlag,
     NtpSlewing,
     NtpUnsynchronised,
     TimeOff,
+    UnixStepped,
     UtcErrorLarge,
+    UtcUnproven,
 }
 
 impl Explained for Code {
     fn explanation(&self) -> Explanation {
         match self {
+            Self::LeapSecond => Explanation {
+                code: "leap_second",
+                summary: "A leap second is due at the end of this UTC day (unsure).",
+                text: "Unix time has no name for it: the kernel steps its clock back by a second after an                inserted one, and forward by a second in place of one that is left out. Timestamps                of that second are ambiguous, and CLOCK_REALTIME goes back; CLOCK_MONOTONIC does                not. A server that smears the second announces none. An announcement on another                day than the last of June or December is false. To see what the daemon announces:",
+                more: &[Commands(&["chronyc tracking", "ntpq -c rv"])],
+            },
             Self::NtpFlag => Explanation {
                 code: "ntp_flag",
                 summary: "The kernel says that Unix time is not synchronised, but a daemon states the \
@@ -265,15 +438,17 @@ impl Explained for Code {
             },
             Self::NtpUnsynchronised => Explanation {
                 code: "ntp_unsynchronised",
-                summary: "The kernel knows of no NTP daemon that keeps Unix time right (unsure).",
+                summary: "Nothing vouches for Unix time: no NTP daemon runs, or none that tells its error (unsure).",
                 text: "The largest error that it states is at its limit of 16 s. It starts at this limit, \
                and reaches it again nine hours after a daemon has ended. CLOCK_MONOTONIC is not \
                affected; timestamps are. A machine needs only one daemon, on the host: containers \
                have the host's clock.",
                 more: &[
                     Prose(
-                        "With systemd, this command starts the daemon that is installed. Without \
-                   systemd, or without a daemon, install and start one, such as chronyd.",
+                        "If a program steers the clock already, such as busybox ntpd or phc2sys, find \
+                   it first: a second one works against it. If none does, and systemd runs, this \
+                   command starts the daemon that is installed. Without systemd, or without a \
+                   daemon, install and start one, such as chronyd.",
                     ),
                     Commands(&["sudo timedatectl set-ntp true"]),
                 ],
@@ -286,6 +461,15 @@ impl Explained for Code {
                forbidden to step after its start (`makestep` in chrony.conf).",
                 more: &[Commands(&["chronyc tracking"])],
             },
+            Self::UnixStepped => Explanation {
+                code: "unix_stepped",
+                summary: "Unix time was stepped while tickline looked at it (unsure).",
+                text: "A daemon steps the clock once, at its start. If it is stepped again and again, two \
+               programs set it, or its rate is so wrong that the daemon can't follow by a slew: \
+               under WSL, for example, Windows and systemd-timesyncd. CLOCK_MONOTONIC has no \
+               steps; timestamps go back or skip. To see the steps:",
+                more: &[Commands(&["tickline watch"])],
+            },
             Self::UtcErrorLarge => Explanation {
                 code: "utc_error_large",
                 summary: "An NTP daemon has set the clock, but long ago, or with a wide error (unsure).",
@@ -293,6 +477,15 @@ impl Explained for Code {
                update. A large error of the kernel therefore means that the daemon has ended, or \
                reaches no server. Unix time may still be right, but nothing vouches for it.",
                 more: &[Commands(&["chronyc sources -v"])],
+            },
+            Self::UtcUnproven => Explanation {
+                code: "utc_unproven",
+                summary: "What is stated about Unix time's error proves nothing (unsure).",
+                text: "A server without a reference clock may serve its own time (`local` in chrony.conf, \
+               ntpd's local clock), from stratum 10 on. The daemons that follow it agree with each \
+               other, and are as far from UTC as that server. ptpd states its last offset from the \
+               master as its maximum error, which leaves out the network and the master's own error.",
+                more: &[Commands(&["chronyc sources -v", "ntpq -p"])],
             },
         }
     }

@@ -5,6 +5,7 @@ use tickline_core::clocksource::Clocksource;
 
 use super::Document;
 use crate::cpu_list::{self, ranges};
+use crate::machine::{Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
@@ -42,6 +43,12 @@ pub(crate) fn is_counter(name: &str) -> bool {
             by_name(name),
             Clocksource::TscEarly | Clocksource::HypervPage
         )
+}
+
+/// Whether this clocksource has the counter's differences between CPUs: the counter itself, or a
+/// hypervisor's clock, which is computed from it.
+pub(crate) fn is_computed_from_counter(name: &str) -> bool {
+    is_counter(name) || matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen)
 }
 
 /// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
@@ -232,6 +239,40 @@ impl Document {
     /// Whether CPUID states that the TSC runs at one rate in all power states.
     pub(crate) fn invariant(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc
+    }
+
+    /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz. In a
+    /// guest leaf 15h describes the host, unless the hypervisor states the frequency. Older versions
+    /// of the program recorded it all the same.
+    pub(crate) fn nominal_hz(&self) -> Option<u64> {
+        if let Some(cpuid) = &self.machine.cpuid
+            && self.machine.is_guest() == Some(true)
+            && cpuid.hypervisor_khz.is_none()
+            && cpuid.leaf_15h_hz.is_some()
+        {
+            return None;
+        }
+        self.clock.nominal_frequency_hz
+    }
+
+    /// The leap second, by the kernel, or else by the daemon that answers. A daemon without the
+    /// kernel's loop, such as chronyd with `leapsecmode slew`, does not tell the kernel. It may
+    /// announce a second that the kernel knows to be over.
+    pub(crate) fn leap(&self) -> Option<Leap> {
+        let daemon = self.machine.ntp_daemon.as_ref();
+        let by_daemon = daemon.and_then(|daemon| daemon.leap);
+        match self.machine.ntp.as_ref().and_then(Ntp::leap) {
+            Some(Leap::None) | None => by_daemon.or(Some(Leap::None)),
+            by_kernel => by_kernel,
+        }
+        .filter(|_| self.machine.ntp.is_some() || daemon.is_some())
+    }
+
+    /// Whether the kernel's own loop steers its clock (`STA_PLL` or `STA_FLL`), which a daemon has
+    /// switched on.
+    pub(crate) fn has_kernel_loop(&self) -> bool {
+        let ntp = self.machine.ntp.as_ref();
+        ntp.is_some_and(|ntp| ntp.has_flag("PLL") || ntp.has_flag("FLL"))
     }
 
     /// Whether the TSC may be good: neither CPUID nor a comparison of the CPUs says otherwise.

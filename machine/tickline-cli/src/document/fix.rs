@@ -9,19 +9,39 @@ pub(crate) struct Fix {
     /// The fix in words: the command, the kernel's parameter, the hypervisor's setting.
     #[serde(rename = "fix", serialize_with = "in_one_text")]
     #[cfg_attr(test, schemars(with = "String"))]
-    parts: Vec<String>,
+    parts: Vec<Part>,
     /// The fix as commands, step by step; null if an administrator must decide, or if the commands
     /// for another machine are unknown.
     pub(crate) steps: Option<Steps>,
     /// Whether there is no fix, and therefore no gain. The text then says why.
     #[serde(skip)]
     pub(crate) is_none: bool,
+    /// The clocksource to which the fix switches, with or without commands.
+    #[serde(skip)]
+    pub(crate) clocksource: Option<String>,
+}
+
+/// A part of the fix in words.
+#[derive(Debug, Clone, PartialEq)]
+struct Part {
+    text: String,
+    /// Whether this part takes the place of the part before it, so it is not the next step.
+    is_alternative: bool,
+}
+
+impl Part {
+    fn step(text: String) -> Self {
+        Self {
+            text,
+            is_alternative: false,
+        }
+    }
 }
 
 impl From<String> for Fix {
     fn from(part: String) -> Self {
         Self {
-            parts: vec![part],
+            parts: vec![Part::step(part)],
             ..Self::default()
         }
     }
@@ -52,8 +72,23 @@ impl Fix {
 
     /// Adds a part to the text.
     pub(crate) fn then(mut self, part: impl Into<String>) -> Self {
-        self.parts.push(part.into());
+        self.parts.push(Part::step(part.into()));
         self
+    }
+
+    /// Adds a part to the text, which takes the place of the part before it.
+    pub(crate) fn or(mut self, part: impl Into<String>) -> Self {
+        self.parts.push(Part {
+            text: part.into(),
+            is_alternative: true,
+        });
+        self
+    }
+
+    /// Adds the text of another fix, without its commands, as an alternative. `introduction` stands
+    /// before it.
+    pub(crate) fn or_fix(self, introduction: &str, other: &Self) -> Self {
+        self.or(format!("{introduction}{}", other.text()))
     }
 
     /// Adds the text of another fix, without its commands. `introduction` stands before it.
@@ -62,26 +97,36 @@ impl Fix {
         self
     }
 
+    /// As [`Fix::or_fix`], unless the other states that there is no fix.
+    pub(crate) fn or_unless_none(self, introduction: &str, other: &Self) -> Self {
+        if other.is_none {
+            self
+        } else {
+            self.or_fix(introduction, other)
+        }
+    }
+
     /// Puts a part before the text, which `introduction` then joins to it.
     pub(crate) fn after(self, first: String, introduction: &str) -> Self {
         let mut fix = self.introduced_by(introduction);
-        fix.parts.insert(0, first);
+        fix.parts.insert(0, Part::step(first));
         fix
     }
 
     fn introduced_by(mut self, introduction: &str) -> Self {
         if let Some(first) = self.parts.first_mut() {
-            first.insert_str(0, introduction);
+            first.text.insert_str(0, introduction);
         }
         self
     }
 
     /// The fix in words.
     pub(crate) fn text(&self) -> String {
-        self.parts.join("; ")
+        joined(&self.parts)
     }
 
-    /// The texts that a person reads. A long text is one numbered text for each part.
+    /// The texts that a person reads. A long text is one text for each part. Steps are numbered if
+    /// there are several; an alternative has no number.
     pub(crate) fn paragraphs(&self) -> Vec<String> {
         /// The length of a long text, bytes: three lines.
         const LONG: usize = 250;
@@ -89,16 +134,30 @@ impl Fix {
         if text.len() < LONG || self.parts.len() == 1 {
             return vec![text];
         }
-        (1..)
-            .zip(&self.parts)
-            .map(|(number, part): (u32, _)| format!("{number}. {part}"))
-            .collect()
+        let steps = self.parts.iter().filter(|part| !part.is_alternative);
+        let has_numbers = steps.count() > 1;
+        let mut number = 0;
+        let mut paragraphs = Vec::new();
+        for part in &self.parts {
+            if part.is_alternative || !has_numbers {
+                paragraphs.push(part.text.clone());
+            } else {
+                number += 1;
+                paragraphs.push(format!("{number}. {}", part.text));
+            }
+        }
+        paragraphs
     }
 }
 
 /// Other programs read the fix as one text.
-fn in_one_text<S: Serializer>(parts: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&parts.join("; "))
+fn in_one_text<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&joined(parts))
+}
+
+fn joined(parts: &[Part]) -> String {
+    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+    texts.join("; ")
 }
 
 /// The machine on which the user runs the commands of a fix.
@@ -122,6 +181,9 @@ pub(crate) struct Steps {
     pub(crate) place: Place,
     /// The command that must succeed first; null if no check is necessary.
     pub(crate) check: Option<String>,
+    /// What must be decided first, because the commands can break it; null if they break nothing.
+    /// `doctor --fix` says it before it asks.
+    pub(crate) caution: Option<String>,
     /// The command that mends the fault until the next restart; null if only a restart mends it.
     pub(crate) now: Option<String>,
     /// The command that mends the fault from the next restart on; null if the kernel's command line
@@ -169,6 +231,19 @@ mod tests {
         let numbered = [format!("1. {long}"), "2. then compare; again".to_owned()];
         assert_eq!(fix.paragraphs(), numbered);
         assert_eq!(Fix::from(long.as_str()).paragraphs(), [long]);
+    }
+
+    /// Symptom: "2. or boot with ..." read as the second of two steps.
+    #[test]
+    fn an_alternative_is_not_numbered_like_a_step() {
+        let long = "x".repeat(250);
+        let other = Fix::from("boot with a").then("compare");
+        let one_step = Fix::from(long.as_str()).or_fix("or ", &other);
+        let alternative = "or boot with a; compare".to_owned();
+        assert_eq!(one_step.paragraphs(), [long.clone(), alternative.clone()]);
+        let two_steps = one_step.then("restart");
+        let expected = [format!("1. {long}"), alternative, "2. restart".to_owned()];
+        assert_eq!(two_steps.paragraphs(), expected);
     }
 
     #[test]

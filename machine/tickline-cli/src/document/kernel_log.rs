@@ -7,7 +7,13 @@
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
 //! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | `kernel/time/clocksource.c` |
 //! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | `kernel/time/clocksource.c` |
-//! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the three above |
+//! | `CPUs N behind CPU M for clocksource tsc.`, or `ahead of` | `kernel/time/clocksource.c`, `clocksource_verify_percpu` of Linux 5.13 to 7.0 |
+//! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the four above |
+//! | `Marking clocksource tsc unstable due to inter CPU skew`, then `CPUn TICKS < CPUm TICKS (cycles)` | `kernel/time/clocksource.c` since the watchdog was rewritten (Linux 7.1, commit 763aacf86f1b) |
+//! | `Marking clocksource tsc unstable due to frequency skew`, then `Watchdog hpet interval: N ns` and `Clocksource tsc interval: N ns` | the same |
+//! | `TSC found unstable after boot` | `kernel/sched/clock.c` |
+//! | `Override clocksource tsc is unstable and not HRT compatible` | `kernel/time/clocksource.c` |
+//! | `Marking TSC unstable due to KVM discovered backwards TSC` | `arch/x86/kvm/x86.c`, on a host |
 //! | `[Firmware Bug]: TSC ADJUST ...` | `arch/x86/kernel/tsc_sync.c` |
 
 use super::Document;
@@ -25,6 +31,8 @@ pub(crate) enum Cause {
     Watchdog,
     /// Nothing guarantees that the counters of several CPUs agree.
     Unsynchronised,
+    /// The kernel could not find out the TSC's frequency.
+    NoFrequency,
     /// The TSC stops when a CPU sleeps.
     Halts,
     /// A parameter of the kernel's command line.
@@ -34,8 +42,21 @@ pub(crate) enum Cause {
 }
 
 /// Two parts of each message that states a cause by itself, without "Marking TSC unstable".
-const MESSAGES: [(Cause, [&str; 2]); 6] = [
+const MESSAGES: [(Cause, [&str; 2]); 15] = [
     (Cause::Warp, ["cycles TSC warp", "between CPUs"]),
+    (
+        Cause::Warp,
+        ["Marking clocksource tsc", "unstable due to inter CPU skew"],
+    ),
+    (Cause::Warp, ["clocksource: CPU", " (cycles)"]),
+    (Cause::Warp, ["behind CPU", "for clocksource tsc"]),
+    (Cause::Warp, ["ahead of CPU", "for clocksource tsc"]),
+    (
+        Cause::Skew,
+        ["Marking clocksource tsc", "unstable due to frequency skew"],
+    ),
+    (Cause::Skew, ["clocksource: Watchdog ", "interval: "]),
+    (Cause::Skew, ["clocksource: Clocksource ", "tsc interval: "]),
     (
         Cause::Skew,
         [
@@ -48,11 +69,14 @@ const MESSAGES: [(Cause, [&str; 2]); 6] = [
     // The kernel also logs delays that it tolerates, without these words.
     (Cause::Delay, ["read-back delay of", "marking unstable"]),
     (Cause::Delay, ["read-back delay of", "marking tsc"]),
+    // Both messages follow from a rejection, and give no reason.
+    (Cause::Watchdog, ["TSC found unstable", "after boot"]),
+    (Cause::Watchdog, ["Override clocksource tsc", "is unstable"]),
 ];
 
 /// An extended regular expression, for `grep -i`, that finds each message about a rejection of the
 /// TSC.
-pub(crate) const ANY_REJECTION: &str = "TSC warp|tsc.*(unstable|skewed)|marking (tsc )?unstable";
+pub(crate) const ANY_REJECTION: &str = "TSC warp|(^|[^a-z])tsc.*(unstable|skewed)|marking (tsc )?unstable|CPU.*(<|behind|ahead of) CPU.*(cycles|clocksource tsc)|clocksource.*(watchdog|tsc) +interval:|clocksource: watchdog .*interval:";
 
 /// The kernel's rejection of the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,18 +98,19 @@ pub(crate) fn rejection(log: &[String]) -> Option<Rejection> {
         Some(reason.trim_matches([':', ' ', '.']))
     });
     let has_message = |cause| !messages(log, cause).is_empty();
-    // A measured skew says more than a failed measurement.
-    let by_watchdog = [Cause::Skew, Cause::Delay]
+    // Unsynchronised counters say more than a skew, which they can cause. A measured skew says more
+    // than a failed measurement.
+    let by_watchdog = [Cause::Warp, Cause::Skew, Cause::Delay, Cause::Watchdog]
         .into_iter()
         .find(|cause| has_message(*cause));
     let cause = match reason {
-        Some("check_tsc_sync_source failed") => Cause::Warp,
+        Some("check_tsc_sync_source failed" | "KVM discovered backwards TSC") => Cause::Warp,
+        Some("could not calculate TSC khz") => Cause::NoFrequency,
         Some("clocksource watchdog") => by_watchdog.unwrap_or(Cause::Watchdog),
         Some("TSCs unsynchronized") => Cause::Unsynchronised,
         Some("boot parameter") => Cause::Parameter,
         Some(reason) if reason.contains("halt") => Cause::Halts,
         Some(_) => Cause::Other,
-        None if has_message(Cause::Warp) => Cause::Warp,
         None => by_watchdog?,
     };
     let mut messages = messages(log, cause);
@@ -111,7 +136,52 @@ fn messages(log: &[String], cause: Cause) -> Vec<String> {
     found
 }
 
+/// The messages that the kernel has found out no frequency of the TSC (`determine_cpu_tsc_frequencies` and
+/// `pit_hpet_ptimer_calibrate_cpu` in `arch/x86/kernel/tsc.c`).
+fn failed_calibrations(log: &[String]) -> Vec<String> {
+    let has = |line: &String, words: &[&str]| words.iter().any(|part| line.contains(part));
+    if log
+        .iter()
+        .any(|line| has(line, &["MHz processor", "MHz TSC"]))
+    {
+        return Vec::new();
+    }
+    let failures = [
+        "HPET/PMTIMER calibration failed",
+        "No reference (HPET/PMTIMER)",
+        "could not calculate TSC khz",
+    ];
+    let lines = log.iter().filter(|line| has(line, &failures));
+    lines.cloned().collect()
+}
+
 impl Document {
+    /// The kernel's messages that it has found out no frequency of the TSC; none if it has.
+    pub(crate) fn failed_calibrations(&self) -> Vec<String> {
+        let log = self.machine.kernel_log.as_deref();
+        log.map(failed_calibrations).unwrap_or_default()
+    }
+
+    /// Whether the kernel's log says that the kernel has found out no frequency of the TSC.
+    pub(crate) fn lacks_tsc_frequency(&self) -> bool {
+        !self.failed_calibrations().is_empty()
+    }
+
+    /// The least difference of the TSC's rate that the kernel's watchdog takes for a fault, ppm. The
+    /// watchdog since Linux 7.1 tolerates 500 ppm of two calibrated clocks, and 4,000 ppm of others
+    /// (`watchdog_check_freq` in `kernel/time/clocksource.c`).
+    pub(crate) fn watchdog_limit_ppm(&self) -> u32 {
+        let log = self.machine.kernel_log.as_deref().unwrap_or_default();
+        let is_new = log
+            .iter()
+            .any(|line| line.contains("unstable due to frequency skew"));
+        if is_new || self.is_kernel_at_least(7, 1) == Some(true) {
+            500
+        } else {
+            100
+        }
+    }
+
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
     pub(crate) fn rejection(&self) -> Option<Rejection> {
         rejection(self.machine.kernel_log.as_deref()?)

@@ -1,16 +1,12 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
+use tickline_utc::kernel::UNSET_ERROR_US;
+
 use super::Document;
 use crate::float::signed_f64;
 use crate::machine::{Ntp, NtpDaemon};
 use crate::words::{UNKNOWN, source_name, time};
-
-/// The largest error that the kernel states for its clock, us (`NTP_PHASE_LIMIT`,
-/// `include/linux/timex.h`). The kernel starts with this error. An NTP daemon sets a smaller error,
-/// which the kernel lets grow by 500 ppm. So an error below this limit comes from a daemon, and is
-/// at most some hours old.
-const NTP_LIMIT_US: i64 = 16_000_000;
 
 /// The time in which the error grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
 pub(crate) const GROWTH: i64 = 2_000;
@@ -21,6 +17,10 @@ const GROWTH_US: i64 = 1_000_000 / GROWTH;
 /// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
 /// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
+
+/// The largest offset that the kernel takes from a daemon, ns (`MAXPHASE`, `include/linux/timex.h`;
+/// `ntp_update_offset` in `kernel/time/ntp.c`).
+const MAX_PHASE_NS: i64 = 500_000_000;
 
 /// A bound of Unix time's offset from UTC.
 pub(crate) struct UtcBound {
@@ -65,7 +65,7 @@ impl Document {
                 is_kernels: true,
             });
         }
-        if let Some(bound_ns) = daemon.and_then(|daemon| daemon.bound_ns) {
+        if let Some(bound_ns) = self.daemon_bound_ns() {
             return Some(UtcBound {
                 ns: bound_ns,
                 by: format!("{name} claims"),
@@ -79,21 +79,53 @@ impl Document {
         })
     }
 
-    /// The kernel's NTP state, if a daemon has set its error.
+    /// The kernel's NTP state, if a daemon has set its maximum error. The kernel starts with its
+    /// limit (`NTP_PHASE_LIMIT`, `include/linux/timex.h`), and lets the error grow by 500 ppm. So an
+    /// error below the limit comes from a daemon, and is at most some hours old.
     pub(crate) fn set_ntp(&self) -> Option<&Ntp> {
         let ntp = self.machine.ntp.as_ref()?;
-        if ntp.maximum_error_us >= NTP_LIMIT_US {
+        if ntp.maximum_error_us >= UNSET_ERROR_US {
             return None;
         }
         Some(ntp)
     }
 
+    /// The bound that the daemon states which answers, ns; `None` if it follows no other clock.
+    pub(crate) fn daemon_bound_ns(&self) -> Option<i64> {
+        let daemon = self.machine.ntp_daemon.as_ref()?;
+        if self.lone_daemon().is_some() {
+            return None;
+        }
+        daemon.bound_ns
+    }
+
+    /// The offset that a daemon has set as the estimated and as the maximum error, us: ptpd does
+    /// so at each update, about once a second, whatever its sign (`informClockSource` in
+    /// `src/dep/sys.c`). Other daemons add half of the root delay and the dispersion. `None` if the daemon that answers states a bound, or if the errors
+    /// differ.
+    pub(crate) fn offset_as_error_us(&self) -> Option<i64> {
+        /// The time since the last update in which only ptpd's errors are taken for equal, s. A
+        /// longer time has more chance matches with those of other daemons.
+        const UPDATED_S: i64 = 4;
+        let ntp = self.set_ntp()?;
+        let estimated_us = ntp.set_estimated_error_us()?;
+        let grown_us = ntp.maximum_error_us.saturating_sub(estimated_us);
+        let has_only_grown =
+            grown_us % GROWTH_US == 0 && (0..=UPDATED_S * GROWTH_US).contains(&grown_us);
+        if estimated_us == 0 || !has_only_grown || self.daemon_bound_ns().is_some() {
+            return None;
+        }
+        Some(estimated_us)
+    }
+
     /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a
     /// second is no claim: systemd-timesyncd and OpenNTPD set the error to 0 (tickline-utc,
-    /// `source/kernel.rs`).
+    /// `source/kernel.rs`). Neither is an offset.
     pub(crate) fn kernel_claim(&self) -> Option<&Ntp> {
         let ntp = self.set_ntp()?;
-        if ntp.maximum_error_us % GROWTH_US == 0 || self.lone_daemon().is_some() {
+        let is_no_claim =
+            ntp.maximum_error_us % GROWTH_US == 0 || self.offset_as_error_us().is_some();
+        if is_no_claim || self.lone_daemon().is_some() {
             return None;
         }
         Some(ntp)
@@ -102,7 +134,7 @@ impl Document {
     /// The daemon that answers, if it follows no other clock.
     pub(crate) fn lone_daemon(&self) -> Option<&NtpDaemon> {
         let daemon = self.machine.ntp_daemon.as_ref()?;
-        if daemon.synchronised {
+        if daemon.synchronised && !follows_itself(daemon) {
             return None;
         }
         Some(daemon)
@@ -114,7 +146,8 @@ impl Document {
         let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
         let estimated_ns = self
             .set_ntp()
-            .map(|ntp| ntp.estimated_error_us.saturating_mul(1_000));
+            .and_then(|ntp| ntp.set_estimated_error_us())
+            .map(|us| us.saturating_mul(1_000));
         let daemon_ns = self
             .machine
             .ntp_daemon
@@ -131,6 +164,18 @@ impl Document {
         Some(largest_ns)
     }
 
+    /// That offset, in words. The kernel takes no larger offset than `MAXPHASE`, so there may be
+    /// more to remove than it says.
+    pub(crate) fn off(&self) -> Option<String> {
+        let off_ns = self.off_ns()?;
+        let kernel_ns = self.machine.ntp.as_ref().map(|ntp| ntp.offset_ns);
+        let off = time(signed_f64(off_ns));
+        if off_ns >= MAX_PHASE_NS && kernel_ns.map(i64::saturating_abs) == Some(off_ns) {
+            return Some(format!("at least {off}"));
+        }
+        Some(off)
+    }
+
     /// The bound of Unix time's offset, in words.
     pub(crate) fn utc(&self) -> Option<String> {
         let UtcBound { ns, by, .. } = self.utc_bound()?;
@@ -139,9 +184,20 @@ impl Document {
     }
 }
 
+/// Whether the daemon's reference is its own clock: `local` of chrony.conf(5); ntpd's local clock
+/// driver, and its orphan mode.
+fn follows_itself(daemon: &NtpDaemon) -> bool {
+    let Some(reference) = daemon.reference.as_deref() else {
+        return false;
+    };
+    let is_orphan = reference == "127.0.0.1" && daemon.name == "ntpd";
+    reference.starts_with("127.127.1.") || matches!(reference, "LOCL" | "LCL") || is_orphan
+}
+
 /// The kernel's error with the offset that it has still to remove, ns.
 fn kernel_error_ns(ntp: &Ntp) -> i64 {
     ntp.maximum_error_us
+        .saturating_abs()
         .saturating_mul(1_000)
         .saturating_add(ntp.offset_ns.saturating_abs())
 }

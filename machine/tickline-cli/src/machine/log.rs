@@ -6,10 +6,10 @@
     reason = "klogctl, which none of this program's other dependencies wraps"
 )]
 
-/// Words, in lower case, of messages about clocks. The last three name the hypervisor.
-const TOPICS: [&str; 11] = [
+/// Words, in lower case, of messages about clocks, besides the TSC. The last three name the
+/// hypervisor.
+const TOPICS: [&str; 10] = [
     "clocksource",
-    "tsc",
     "hpet",
     "kvm-clock",
     "pvclock",
@@ -61,7 +61,20 @@ fn read_all() -> Option<String> {
 
 fn is_about_clocks(message: &str) -> bool {
     let message = message.to_lowercase();
-    TOPICS.iter().any(|topic| message.contains(topic))
+    TOPICS.iter().any(|topic| message.contains(topic)) || is_about_the_tsc(&message)
+}
+
+/// Whether a message in lower case has the TSC as a word. Other devices have these letters in their
+/// names: `prtsc`, the key; `tsc2007` and `ti_am335x_tsc`, touch screens.
+fn is_about_the_tsc(message: &str) -> bool {
+    let is_part = |character: char| character.is_ascii_alphanumeric();
+    message.match_indices("tsc").any(|(place, word)| {
+        let (before, after) = (&message[..place], &message[place + word.len()..]);
+        let before = before.strip_suffix("rd").unwrap_or(before);
+        let after = after.strip_prefix(['s', 'p']).unwrap_or(after);
+        !before.ends_with(|character| is_part(character) || character == '_')
+            && !after.starts_with(is_part)
+    })
 }
 
 /// A line of the form `<level>[ seconds] text`, without its level.
@@ -92,6 +105,29 @@ mod tests {
             "[    0.700000] Hypervisor detected: KVM",
         ];
         assert_eq!(messages_about_clocks(log), expected);
+    }
+
+    /// Symptom: messages about keys and touch screens took the place of the TSC's.
+    #[test]
+    fn other_words_with_the_letters_tsc_are_not_about_clocks() {
+        for message in [
+            "input: PrtSc key as /devices/platform/keys",
+            "tsc2007 1-0048: touchscreen",
+            "ti_am335x_tsc: IRQ 30",
+            "utscopy: done",
+        ] {
+            assert!(!is_about_clocks(message), "{message}");
+        }
+        for message in [
+            "tsc: Detected 2600.000 MHz processor",
+            "[Firmware Bug]: TSC ADJUST: CPU0: -5",
+            "Marking TSC unstable due to: TSCs unsynchronized.",
+            "TSC_DEADLINE disabled",
+            "kvm: rdtscp is not there",
+            "wd-tsc-wd read-back delay",
+        ] {
+            assert!(is_about_clocks(message), "{message}");
+        }
     }
 
     #[test]

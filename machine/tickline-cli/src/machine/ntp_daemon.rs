@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tickline_utc::chronyd::{LOCAL, Tracking, ask_daemon};
 
-use super::NtpDaemon;
+use super::{Leap, NtpDaemon};
 
 /// A client's request of NTP version 4 (RFC 5905, 7.3).
 const CLIENT: [u8; 1] = [(4 << 3) | 3];
@@ -45,6 +45,11 @@ fn of_chronyd(tracking: &Tracking, now_s: u64) -> NtpDaemon {
         offset_ns: Some(left_ns),
         bound_ns: Some(left_ns.saturating_abs().saturating_add(error_ns)),
         updated_s: now_s.checked_sub(tracking.updated_s),
+        leap: leap_of(tracking.leap_status),
+        frequency_ppb: Some(tracking.frequency_ppb),
+        skew_ppb: Some(tracking.skew_ppb),
+        root_delay_ns: Some(tracking.delay_ns),
+        root_dispersion_ns: Some(tracking.dispersion_ns),
     }
 }
 
@@ -59,16 +64,32 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
     let updated_s = word(16)?.wrapping_sub(UNIX_EPOCH_S);
     let is_reply = reply.len() >= CLIENT_BYTES && first & 7 == 4;
     // These fields have 16 binary places. BOUND: below 3 * 2^32 * 2^29.
-    let twice_the_error = i64::from(word(4)?) + 2 * i64::from(word(8)?);
+    let [delay, dispersion] = [i64::from(word(4)?), i64::from(word(8)?)];
+    let ns = |figure: i64| (figure * 500_000_000) >> 15;
     is_reply.then(|| NtpDaemon {
         name: "ntpd".to_owned(),
         synchronised: first >> 6 != 3 && (1..16).contains(stratum) && reference != LOCAL,
         reference: Some(reference_name(reference)),
         stratum: Some(u16::from(*stratum)),
         offset_ns: None,
-        bound_ns: Some((twice_the_error * 500_000_000) >> 16),
+        bound_ns: Some(((delay + 2 * dispersion) * 500_000_000) >> 16),
         updated_s: now_s.checked_sub(updated_s.into()),
+        leap: leap_of((first >> 6).into()),
+        frequency_ppb: None,
+        skew_ppb: None,
+        root_delay_ns: Some(ns(delay)),
+        root_dispersion_ns: Some(ns(dispersion)),
     })
+}
+
+/// The leap second that this leap indicator announces (RFC 5905, figure 9).
+fn leap_of(indicator: u16) -> Option<Leap> {
+    match indicator {
+        0 => Some(Leap::None),
+        1 => Some(Leap::Insert),
+        2 => Some(Leap::Delete),
+        _ => None,
+    }
 }
 
 /// The state of systemd-timesyncd by the file that it touches at each update.

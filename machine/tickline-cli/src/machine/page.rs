@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 use serde::Serialize;
-use tickline_page::page_file::writer_pid;
+use tickline_page::HardwareCounter;
+use tickline_page::page_file::{AttachedFile, writer_pid};
 use tickline_page::program::{LIBRARY, PAGE};
 
 /// A process that has the page mapped.
@@ -33,6 +34,8 @@ pub(crate) struct Mappings {
     pub(crate) library_only: Vec<u32>,
     /// The number of processes that this user may not examine.
     pub(crate) unreadable: usize,
+    /// Whether `/proc` hides processes from this user (proc(5), `hidepid`).
+    pub(crate) are_some_hidden: bool,
 }
 
 /// The paths of the default pages, where programs look for a page: the machine's, then the user's.
@@ -41,14 +44,31 @@ fn default_pages() -> Vec<PathBuf> {
     iter::once(of_machine().to_owned()).chain(user).collect()
 }
 
-/// The page that programs find: the first of the default pages that exists.
+/// The page that this program finds: the first of the default pages that serves a line now, or else
+/// the first that has a server, or else the first that exists. A page without a server may be there
+/// from a service that has ended.
 ///
 /// # Errors
 ///
 /// If none exists.
 pub(crate) fn find() -> io::Result<PathBuf> {
-    let found = default_pages().into_iter().find(|page| page.exists());
+    let mut pages = default_pages();
+    pages.retain(|page| page.exists());
+    let first = |is_wanted: fn(&Path) -> bool| pages.iter().find(|page| is_wanted(page));
+    let found = first(serves).or_else(|| first(has_server));
+    let found = found.or(pages.first()).cloned();
     found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))
+}
+
+fn serves(page: &Path) -> bool {
+    super::may_read_counter() != Some(false)
+        && HardwareCounter::if_present()
+            .zip(AttachedFile::open(page).ok())
+            .is_some_and(|(counter, attached)| attached.file.snapshot(&counter).is_served)
+}
+
+fn has_server(page: &Path) -> bool {
+    matches!(writer_pid(page), Ok(Some(_)))
 }
 
 /// The path of the machine's page.
@@ -75,7 +95,8 @@ pub(crate) fn of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
 pub(super) fn count_readers() -> Option<usize> {
     let counts = default_pages().into_iter().filter_map(|page| {
         let found = mappings(&page, writer_pid(&page).ok().flatten()).ok()?;
-        (found.unreadable == 0 || !found.readers.is_empty()).then_some(found.readers.len())
+        let are_all_known = found.unreadable == 0 && !found.are_some_hidden;
+        (are_all_known || !found.readers.is_empty()).then_some(found.readers.len())
     });
     counts.reduce(|all, count| all + count)
 }
@@ -85,7 +106,11 @@ pub(crate) fn mappings(page: &Path, server: Option<u32>) -> io::Result<Mappings>
     let file = fs::metadata(page)?;
     let device = format!("{:02x}:{:02x}", major(file.dev()), minor(file.dev()));
     let inode = file.ino().to_string();
-    let mut found = Mappings::default();
+    let mut found = Mappings {
+        // Each PID namespace has a process 1, as long as it has any process.
+        are_some_hidden: !Path::new("/proc/1").exists(),
+        ..Mappings::default()
+    };
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?
             .file_name()

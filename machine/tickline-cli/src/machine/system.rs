@@ -4,7 +4,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "adjtimex, dladdr and clock_gettime, which none of this program's other dependencies wraps"
+    reason = "dladdr and clock_gettime, which none of this program's other dependencies wraps"
 )]
 
 use std::fs;
@@ -14,10 +14,10 @@ use nix::time::{ClockId, clock_gettime};
 use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
-use tickline_core::reference::frequency_from_timex_ppb;
 use tickline_page::page_file::namespace_offset_ns;
+use tickline_utc::kernel::KernelClock;
 
-use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon, page};
+use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page};
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
@@ -33,62 +33,34 @@ pub(super) fn facts() -> Machine {
     }
 }
 
-/// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).
-const FLAGS: [&str; 16] = [
-    "PLL",
-    "PPSFREQ",
-    "PPSTIME",
-    "FLL",
-    "INS",
-    "DEL",
-    "UNSYNC",
-    "FREQHOLD",
-    "PPSSIGNAL",
-    "PPSJITTER",
-    "PPSWANDER",
-    "PPSERROR",
-    "CLOCKERR",
-    "NANO",
-    "MODE",
-    "CLK",
-];
-
 /// The kernel's NTP state; `None` if the kernel does not tell.
 pub(crate) fn ntp() -> Option<Ntp> {
-    // SAFETY: `timex` is plain data, for which all zeros is a valid value. Modes of 0 only read.
-    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `timex` is valid for reads and writes.
-    let state = unsafe { libc::adjtimex(&raw mut timex) };
-    if state < 0 {
-        return None;
-    }
-    Some(ntp_of(state, &timex))
+    Some(ntp_of(&KernelClock::read()?))
 }
 
-/// The NTP state by the result of adjtimex(2).
-#[allow(
-    clippy::useless_conversion,
-    reason = "long has 32 bits on some targets"
-)]
-fn ntp_of(state: libc::c_int, timex: &libc::timex) -> Ntp {
-    let to_ns = if timex.status & libc::STA_NANO == 0 {
-        1_000
-    } else {
-        1
-    };
-    let flags = FLAGS
-        .iter()
-        .enumerate()
-        .filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
+fn ntp_of(clock: &KernelClock) -> Ntp {
     Ntp {
-        synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        frequency_ppb: frequency_from_timex_ppb(timex.freq.into()),
-        tick_us: timex.tick.into(),
-        offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
-        time_constant: Some(timex.constant.into()),
-        maximum_error_us: timex.maxerror.into(),
-        estimated_error_us: timex.esterror.into(),
-        flags: Some(flags.map(|(_, name)| (*name).to_owned()).collect()),
+        synchronised: clock.is_synchronised(),
+        frequency_ppb: clock.frequency_ppb,
+        tick_us: clock.tick_us,
+        offset_ns: clock.offset_ns,
+        time_constant: Some(clock.time_constant),
+        maximum_error_us: clock.maxerror_us,
+        estimated_error_us: clock.esterror_us,
+        flags: Some(flags_of(clock.status)),
+        leap: Some(leap_of(clock)),
+        tai_offset_s: Some(clock.tai_offset_s).filter(|s| *s != 0),
+    }
+}
+
+/// The kernel's leap second (adjtimex(2), "Return value").
+fn leap_of(clock: &KernelClock) -> Leap {
+    match clock.state {
+        libc::TIME_OOP => Leap::InProgress,
+        libc::TIME_WAIT => Leap::Done,
+        _ if clock.status & libc::STA_INS != 0 => Leap::Insert,
+        _ if clock.status & libc::STA_DEL != 0 => Leap::Delete,
+        _ => Leap::None,
     }
 }
 
@@ -184,44 +156,70 @@ fn time_namespace() -> Option<TimeNamespace> {
 mod tests {
     use super::*;
 
-    /// What adjtimex(2) returns while a daemon keeps the clock right.
-    fn timex() -> libc::timex {
-        // SAFETY: `timex` is plain data, for which all zeros is a valid value.
-        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-        timex.status = libc::STA_PLL | libc::STA_NANO;
-        timex.freq = -20 << 16;
-        timex.tick = 10_000;
-        timex.offset = 1_500;
-        timex.maxerror = 700;
-        timex.esterror = 30;
-        timex
-    }
+    /// What the kernel says while a daemon keeps the clock right.
+    const KEPT: KernelClock = KernelClock {
+        frequency_ppb: -20_000,
+        tick_us: 10_000,
+        offset_ns: 1_500,
+        time_constant: 7,
+        maxerror_us: 700,
+        esterror_us: 30,
+        status: libc::STA_PLL | libc::STA_NANO,
+        state: libc::TIME_OK,
+        tai_offset_s: 37,
+    };
 
     #[test]
-    fn the_kernels_ntp_state_is_read_in_its_units() {
-        let ntp = ntp_of(libc::TIME_OK, &timex());
+    fn the_kernels_ntp_state_has_each_figure_in_its_place() {
+        let ntp = ntp_of(&KEPT);
         assert!(ntp.synchronised);
         assert_eq!((ntp.frequency_ppb, ntp.tick_us), (-20_000, 10_000));
+        assert_eq!((ntp.offset_ns, ntp.time_constant), (1_500, Some(7)));
         assert_eq!((ntp.maximum_error_us, ntp.estimated_error_us), (700, 30));
         assert_eq!(ntp.flags, Some(vec!["PLL".to_owned(), "NANO".to_owned()]));
     }
 
     #[test]
-    fn the_offset_is_in_us_unless_the_kernel_says_ns() {
-        let mut timex = timex();
-        assert_eq!(ntp_of(libc::TIME_OK, &timex).offset_ns, 1_500);
-        timex.status = libc::STA_PLL;
-        assert_eq!(ntp_of(libc::TIME_OK, &timex).offset_ns, 1_500_000);
+    fn the_flag_or_the_state_says_that_the_clock_is_not_synchronised() {
+        let state = libc::TIME_ERROR;
+        assert!(!ntp_of(&KernelClock { state, ..KEPT }).synchronised);
+        let status = KEPT.status | libc::STA_UNSYNC;
+        let ntp = ntp_of(&KernelClock { status, ..KEPT });
+        assert!(!ntp.synchronised);
+        assert!(ntp.flags.unwrap().contains(&"UNSYNC".to_owned()));
     }
 
     #[test]
-    fn the_flag_or_the_state_says_that_the_clock_is_not_synchronised() {
-        let mut timex = timex();
-        assert!(!ntp_of(libc::TIME_ERROR, &timex).synchronised);
-        timex.status |= libc::STA_UNSYNC;
-        let ntp = ntp_of(libc::TIME_OK, &timex);
-        assert!(!ntp.synchronised);
-        assert!(ntp.flags.unwrap().contains(&"UNSYNC".to_owned()));
+    fn a_leap_second_is_due_passing_or_over() {
+        for (status, state, leap) in [
+            (0, libc::TIME_OK, Leap::None),
+            (libc::STA_INS, libc::TIME_INS, Leap::Insert),
+            // The state of an unsynchronised clock is TIME_ERROR.
+            (libc::STA_INS, libc::TIME_ERROR, Leap::Insert),
+            (libc::STA_DEL, libc::TIME_DEL, Leap::Delete),
+            (libc::STA_INS, libc::TIME_OOP, Leap::InProgress),
+            (libc::STA_INS, libc::TIME_WAIT, Leap::Done),
+        ] {
+            let clock = KernelClock {
+                status,
+                state,
+                ..KEPT
+            };
+            assert_eq!(ntp_of(&clock).leap, Some(leap), "{status} {state}");
+        }
+    }
+
+    #[test]
+    fn tai_is_unknown_until_a_daemon_tells_it() {
+        let tai_offset_s = |s| {
+            let tai_offset_s = s;
+            ntp_of(&KernelClock {
+                tai_offset_s,
+                ..KEPT
+            })
+            .tai_offset_s
+        };
+        assert_eq!([37, 0].map(tai_offset_s), [Some(37), None]);
     }
 
     /// The kernel is asked after libc, so its time is a little later.
@@ -249,8 +247,8 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_its_ntp_state_to_whom_it_answers() {
-        let mut timex = timex();
-        timex.modes = 0;
+        // SAFETY: `timex` is plain data, for which all zeros is a valid value.
+        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
         // SAFETY: `timex` is valid for reads and writes, and modes of 0 only read.
         let state = unsafe { libc::adjtimex(&raw mut timex) };
         assert_eq!(ntp().is_some(), state >= 0);
@@ -283,5 +281,21 @@ mod tests {
         assert_eq!(facts.ntp.is_some(), ntp().is_some());
         assert_eq!(facts.kernel_log.is_some(), log::read().is_some());
         assert!(facts.clock_gettime_difference_ns.is_some());
+    }
+
+    /// The right is each thread's own.
+    #[test]
+    fn a_thread_that_was_denied_the_counter_is_allowed_to_read_it() {
+        let answers = std::thread::spawn(|| {
+            let denied = TimeStampCounterReadability::RaiseSIGSEGV;
+            let is_denied = set_time_stamp_counter_readability(denied).is_ok();
+            let while_denied = may_read_counter();
+            allow_counter();
+            is_denied.then(|| (while_denied, may_read_counter()))
+        });
+        let Some(answers) = answers.join().expect("no panic") else {
+            return eprintln!("SKIPPED: this kernel denies nobody the counter");
+        };
+        assert_eq!(answers, (Some(false), Some(true)));
     }
 }

@@ -179,6 +179,21 @@ fn the_nominal_frequency_is_the_hypervisors_or_else_the_processors() {
     }
 }
 
+/// Symptom: a guest of 2 GHz had the 5.6 GHz of its host as the nominal frequency.
+#[test]
+fn the_leaf_of_the_processor_says_nothing_in_a_guest() {
+    let named = |name: &str| Machine {
+        hypervisor: Some(name.to_owned()),
+        ..stating(Some(5_600_000_000), None)
+    };
+    assert_eq!(named("kvm").nominal_hz(), None);
+    assert_eq!(named("gvisor").nominal_hz(), None);
+    assert_eq!(named("none").nominal_hz(), Some(5_600_000_000));
+    let mut by_cpuid = stating(Some(5_600_000_000), None);
+    by_cpuid.cpuid.as_mut().unwrap().hypervisor = Some(true);
+    assert_eq!(by_cpuid.nominal_hz(), None);
+}
+
 /// Linux shows the same bits of CPUID (`arch/x86/include/asm/cpufeatures.h`).
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,5 +1,7 @@
 //! Tests of the rows about the machine.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// The text of the row with this name.
@@ -18,6 +20,11 @@ fn row_of(machine: Machine, name: &str) -> String {
     row(&facts, name)
 }
 
+fn events(counts: [(&str, u64); 2]) -> BTreeMap<String, u64> {
+    let counts = counts.map(|(event, count)| (event.to_owned(), count));
+    counts.into()
+}
+
 fn ntp_with_claim() -> Ntp {
     Ntp {
         synchronised: true,
@@ -28,6 +35,8 @@ fn ntp_with_claim() -> Ntp {
         maximum_error_us: 923_305,
         estimated_error_us: 7,
         flags: Some(vec!["UNSYNC".to_owned(), "NANO".to_owned()]),
+        leap: None,
+        tai_offset_s: Some(37),
     }
 }
 
@@ -40,6 +49,11 @@ fn daemon() -> NtpDaemon {
         offset_ns: Some(480_000_000),
         bound_ns: Some(506_000),
         updated_s: Some(9_000),
+        leap: None,
+        frequency_ppb: Some(-12_300),
+        skew_ppb: Some(40),
+        root_delay_ns: Some(1_000_000),
+        root_dispersion_ns: Some(6_000),
     }
 }
 
@@ -70,7 +84,7 @@ fn the_counters_row_compares_the_measured_frequency_with_the_nominal_one() {
         ..ClockStatus::default()
     };
     assert_eq!(
-        counter(&clock),
+        counter(&clock, clock.nominal_frequency_hz),
         "2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal \
          (by processor or hypervisor)"
     );
@@ -132,7 +146,7 @@ fn the_ntp_row_shows_what_a_daemon_claims_and_what_the_kernel_does() {
     assert_eq!(
         row_of(machine, "NTP"),
         "synchronised, within 923 ms of UTC by its claim, probably within 7 us, \
-         rate corrected by 8.3 %, flags: UNSYNC; NANO"
+         rate corrected by 8.3 %, flags: UNSYNC; NANO, TAI is 37 s ahead of UTC"
     );
 }
 
@@ -148,6 +162,8 @@ fn the_ntp_row_of_a_kernel_that_no_daemon_steers_has_no_claim() {
             maximum_error_us: 16_000_000,
             estimated_error_us: 16_000_000,
             flags: Some(Vec::new()),
+            leap: None,
+            tai_offset_s: None,
         }),
         ..Machine::default()
     };
@@ -163,7 +179,8 @@ fn the_row_of_the_ntp_daemon_shows_what_it_follows_and_how_well() {
     assert_eq!(
         ntp_daemon(Some(&daemon())),
         "chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, \
-         within 506 us of UTC by its claim, updated 2.5 h ago"
+         within 506 us of UTC by its claim, its clock's rate is off by -12.3 ppm, skew 40 ppb, \
+         root delay 1 ms, root dispersion 6 us, updated 2.5 h ago"
     );
     let done = NtpDaemon {
         name: "ntpd".to_owned(),
@@ -219,7 +236,7 @@ fn the_clocks_row_shows_its_bound_with_the_condition_for_it() {
         max_drift_ppb: Some(20_000),
         interval_ns: Some(3_000_000_000),
         thread_error: Some("no memory".to_owned()),
-        events: [("rate_change", 2), ("expiry", 0)].into(),
+        events: events([("rate_change", 2), ("expiry", 0)]),
         ..ClockStatus::default()
     };
     assert_eq!(
@@ -292,6 +309,6 @@ fn a_bound_of_a_clock_without_drift_or_interval_says_nothing_about_them() {
 #[test]
 fn an_event_counts_from_its_first_time() {
     let mut facts = Document::default();
-    facts.clock.events = [("steps", 1), ("suspends", 0)].into();
+    facts.clock.events = events([("steps", 1), ("suspends", 0)]);
     assert_eq!(row(&facts, "clock"), "no bound, events: steps 1");
 }

@@ -7,8 +7,12 @@ use std::path::Path;
 use std::process::Stdio;
 
 use tempfile::TempDir;
+#[cfg(target_os = "linux")]
+use tickline::for_program::exchange;
 
 use crate::common::{assert_fails, entries, text, tickline};
+#[cfg(target_os = "linux")]
+use crate::harmless::{open_folder, unprivileged};
 
 /// A folder with a file `x`, a folder `taken`, a link to that folder, and a link to a missing file.
 fn folder() -> TempDir {
@@ -391,4 +395,19 @@ fn explain_knows_the_words_that_watch_and_doctor_show() {
 fn an_empty_code_is_refused_in_quotes() {
     let output = tickline(&["explain", ""]).output().unwrap();
     assert_fails(&output, 2, "\"\" is not a code: `tickline explain` lists");
+}
+
+/// Symptom: "no thread could be started on CPU 0: choose from 0-1".
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_of_threads_is_not_a_wrong_choice_of_cpus() {
+    let (_folder, program) = open_folder();
+    let cpu = exchange::cpus()[0];
+    let mut limited = unprivileged(Path::new("prlimit"));
+    limited.arg("--nproc=1").arg(&program);
+    let output = limited.args(["warp", "--cpus", &cpu.to_string()]).output();
+    let output = output.expect("util-linux");
+    let message = text(&output.stderr);
+    assert_fails(&output, 2, "no thread could be started");
+    assert!(!message.contains("choose from"), "{message}");
 }

@@ -1,9 +1,10 @@
 //! Tests that `doctor --facts` reads the output of `facts.sh`, on machines with different tools.
 #![cfg(target_os = "linux")]
+#![allow(clippy::print_stderr, reason = "what was skipped")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
@@ -36,10 +37,8 @@ fn facts(output: &Output) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-#[test]
-fn a_machine_with_hpet_is_diagnosed_by_its_files() {
-    let root = tempfile::tempdir().unwrap();
-    let root = root.path();
+/// Writes the files of a machine with hpet below `root`, and returns the folder of its programs.
+fn machine_with_hpet(root: &Path) -> PathBuf {
     for (name, text) in [
         (
             "proc/cpuinfo",
@@ -63,7 +62,7 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     for (name, prints) in [
         (
             "dmesg",
-            "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.2] tsc: 3000 MHz",
+            "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.1] input: PrtSc key\n[ 1.1] tsc2007 1-0048: touch\n[ 1.2] tsc: 3000 MHz",
         ),
         (
             "strace",
@@ -77,20 +76,38 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
         ),
         (
             "chronyc",
-            "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.0,0.001,0.002,16.0,Normal",
+            "5048,PHC0,1,1700000000.5,-0.250000000,0.0,0.0,-7.5,0.0,0.25,0.001,0.002,16.0,Normal",
         ),
     ] {
         program(&programs, name, prints);
     }
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh")
+    programs
+}
+
+/// The facts that the script collects below `root` in this shell, with these folders in front of the
+/// path.
+fn collected(shell: &str, folders: &[&Path], root: &Path) -> Value {
+    let usual = std::env::var_os("PATH").expect("a path");
+    let folders = folders.iter().map(|folder| folder.to_path_buf());
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&usual))).expect("a path");
+    let mut words = shell.split(' ');
+    let output = Command::new(words.next().expect("a shell"))
+        .args(words)
         .arg(SCRIPT)
         .arg("-r")
         .arg(root)
         .env("PATH", path)
         .output()
-        .unwrap();
-    let facts = facts(&output);
+        .expect("the shell");
+    facts(&output)
+}
+
+#[test]
+fn a_machine_with_hpet_is_diagnosed_by_its_files() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let programs = machine_with_hpet(root);
+    let facts = collected("sh", &[&programs], root);
     let machine = &facts["machine"];
     assert_eq!(machine["cpu"], "A \"CPU\" \\ 1 x");
     assert_eq!(machine["kernel_command_line"], "quiet a=\"b c\"");
@@ -104,10 +121,12 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     );
     assert_eq!(machine["kernel_log"][0], "[ 1.0] clocksource: \"hpet\"\\");
     let ntp = json!({ "synchronised": false, "frequency_ppb": -10_000, "tick_us": 10_834,
-        "offset_ns": -480_000_000, "time_constant": 7, "maximum_error_us": 510_000, "estimated_error_us": 7 });
+        "offset_ns": -480_000_000, "time_constant": 7, "maximum_error_us": 510_000, "estimated_error_us": 7,
+        "flags": ["UNSYNC"] });
     assert_eq!(machine["ntp"], ntp);
     let daemon = json!({ "name": "chronyd", "synchronised": true, "reference": "PHC0", "stratum": 1,
-        "offset_ns": -250_000_000, "bound_ns": 252_500_000 });
+        "offset_ns": -250_000_000, "bound_ns": 252_500_000, "leap": "none", "frequency_ppb": -7_500, "skew_ppb": 250,
+        "root_delay_ns": 1_000_000, "root_dispersion_ns": 2_000_000 });
     assert_eq!(
         (&machine["ntp_daemon"], &machine["systemd"]),
         (&daemon, &false.into())
@@ -131,6 +150,56 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
         "{document}"
     );
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
+}
+
+/// Symptom: with busybox's awk (Alpine, OpenWrt), chronyd was lost.
+#[test]
+fn each_shell_and_each_awk_collects_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let programs = machine_with_hpet(root);
+    let without_time = |mut facts: Value| {
+        facts["taken_at"].take();
+        facts
+    };
+    let usual = without_time(collected("sh", &[&programs], root));
+    assert_eq!(usual["machine"]["ntp_daemon"]["stratum"], 1, "{usual}");
+    for (shell, program, tools) in [
+        ("dash", "dash", &[][..]),
+        ("bash", "bash", &[]),
+        ("sh", "mawk", &["awk"]),
+        ("sh", "gawk", &["awk"]),
+        ("sh", "original-awk", &["awk"]),
+        (
+            "busybox sh",
+            "busybox",
+            &["awk", "sed", "grep", "head", "tr", "cat", "date", "uname"],
+        ),
+    ] {
+        let Some(file) = installed(program) else {
+            eprintln!(
+                "SKIPPED: facts.sh with {program}, which is not installed (apt install {program})"
+            );
+            continue;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        for tool in tools {
+            symlink(&file, folder.path().join(tool)).expect("a link");
+        }
+        let facts = collected(shell, &[&programs, folder.path()], root);
+        assert_eq!(
+            without_time(facts),
+            usual,
+            "{program} as {tools:?}, in {shell}"
+        );
+    }
+}
+
+/// The file of a program on the path.
+fn installed(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
+    files.find(|file| file.is_file())
 }
 
 #[test]

@@ -271,3 +271,96 @@ fn flight_says_at_its_end_what_opens_the_trace() {
     );
     assert!(trace.exists());
 }
+
+/// Symptom: the comparison replaced one of the documents that it compares.
+#[test]
+fn a_document_that_a_command_reads_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    code(&sh(folder.path(), "\"$0\" $BENCH --json a"));
+    let original = fs::read(folder.path().join("a")).unwrap();
+    fs::write(folder.path().join("b"), &original).unwrap();
+    symlink("b", folder.path().join("link")).unwrap();
+    for command in [
+        "compare a b --json a",
+        "compare a b --json ./b",
+        "compare a b --json link",
+        "compare a link --json b",
+        "compare - b --json a <a",
+        "doctor --facts a --json a",
+        "doctor --facts - --json a <a",
+        "doctor --facts a --openmetrics a",
+    ] {
+        let output = sh(folder.path(), &format!("\"$0\" {command}"));
+        assert_fails(&output, 2, "this command reads");
+        for name in ["a", "b"] {
+            let found = fs::read(folder.path().join(name)).unwrap();
+            assert!(found == original, "{command}: {name} has changed");
+        }
+    }
+}
+
+/// Symptom: what the shell wrote next to the descriptor overwrote the document.
+#[test]
+fn a_descriptor_is_written_to_where_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    for (script, log) in [
+        (
+            "(echo before; \"$0\" $BENCH --json /dev/fd/3 3>&1 >text; echo after) >log",
+            "log",
+        ),
+        (
+            "(echo before >&3; \"$0\" $BENCH --json /proc/self/fd/3 >text; echo after >&3) 3>log",
+            "log",
+        ),
+        (
+            "(echo before >&2; \"$0\" $BENCH --json /dev/stderr >text; echo after >&2) 2>log",
+            "log",
+        ),
+    ] {
+        code(&sh(folder.path(), script));
+        let found = fs::read_to_string(folder.path().join(log)).unwrap();
+        let json = found.strip_prefix("before\n").expect(&found);
+        let json = json.strip_suffix("after\n").expect(&found);
+        serde_json::from_str::<Value>(json).expect(&found);
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_open_for_reading_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log"), "before").unwrap();
+    let output = sh(folder.path(), "\"$0\" $BENCH --json /dev/fd/3 3<log");
+    assert_fails(&output, 2, "/dev/fd/3: ");
+    assert_eq!(fs::read(folder.path().join("log")).unwrap(), b"before");
+}
+
+/// Symptom: exit code 0, and nothing was printed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_output_that_is_closed_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in [
+        "$BENCH",
+        "$BENCH --json -",
+        "$BENCH --json a.json",
+        "--help",
+        "explain",
+        "completions bash",
+        "watch",
+        "watch --csv -",
+    ] {
+        let output = sh(folder.path(), &format!("\"$0\" {command} >&-"));
+        assert_fails(&output, 2, "standard output: Bad file descriptor");
+    }
+    let output = sh(folder.path(), "\"$0\" --check >&-");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_nobody_wants_may_go_to_dev_null() {
+    let folder = tempfile::tempdir().unwrap();
+    for output in [">/dev/null", "1<>/dev/null", ">/dev/null 2>&- <&-"] {
+        code(&sh(folder.path(), &format!("\"$0\" $BENCH {output}")));
+    }
+}

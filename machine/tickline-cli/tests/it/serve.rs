@@ -399,3 +399,132 @@ fn a_user_without_rights_serves_that_users_programs() {
     // Symptom: a user saw nothing of the page that root serves.
     assert_fails(&elsewhere(&["serve", "status"]), 2, "no page is served");
 }
+
+/// Runs a script with the program as `$0` in namespaces of its own, in which `/proc` shows a user
+/// only that user's processes. `None`, with a message, if this user may not make namespaces.
+fn with_hidden_processes(program: &Path, script: &str) -> Option<std::process::Output> {
+    let script = format!(
+        "mount -t proc -o hidepid=2 proc /proc && echo mounted && {}",
+        script.replace(
+            "AS_USER",
+            &format!("setpriv --reuid {USER} --regid {USER} --clear-groups")
+        )
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--mount", "--fork", "sh", "-c", &script])
+        .arg(program)
+        .env_remove("TICKLINE");
+    let output = command.output().ok()?;
+    if text(&output.stdout).starts_with("mounted\n") {
+        return Some(output);
+    }
+    eprintln!("SKIPPED: no such namespace: {}", text(&output.stderr));
+    None
+}
+
+/// Symptom: "mapped by no process", where the user does not see the processes of others.
+#[test]
+fn the_readers_are_unknown_to_a_user_who_does_not_see_all_processes() {
+    let (folder, program) = open_folder();
+    let runtime = folder.path().join("runtime");
+    let page = runtime.join("tickline/page.v1");
+    DirBuilder::new()
+        .mode(0o755)
+        .recursive(true)
+        .create(page.parent().unwrap())
+        .unwrap();
+    drop(LockedPageFile::create(&page).unwrap());
+    let script = format!(
+        "XDG_RUNTIME_DIR={} AS_USER \"$0\" doctor --secs 1 --openmetrics -",
+        runtime.display()
+    );
+    let Some(output) = with_hidden_processes(&program, &script) else {
+        return;
+    };
+    let metrics = text(&output.stdout);
+    assert!(metrics.contains("tickline_machine_info"), "{output:?}");
+    assert!(!metrics.contains("\ntickline_page_readers "), "{metrics}");
+    let script = format!("AS_USER \"$0\" serve status --page {}", page.display());
+    let output = with_hidden_processes(&program, &script).unwrap();
+    let words = text(&output.stdout);
+    assert!(
+        words.contains("readers 0; /proc hides other users' processes"),
+        "{output:?}"
+    );
+}
+
+/// Symptom: `status` showed the page that root's server had left behind.
+#[test]
+fn a_page_that_no_server_has_does_not_hide_that_of_the_user() {
+    const SCRIPT: &str = "mount -t tmpfs none /run && echo mounted && mkdir -p /run/mine/tickline && chmod -R 755 /run/mine && {
+        \"$0\" serve & left=$!
+        until test -e /run/tickline/page.v1; do sleep 0.1; done
+        kill -9 $left; wait $left
+        # The leases run out.
+        sleep 2
+        \"$0\" serve --page /run/mine/tickline/page.v1 & own=$!
+        until \"$0\" serve status --page /run/mine/tickline/page.v1 | grep -q \"process $own\"; do sleep 0.1; done
+        \"$0\" serve status; kill -9 $own; } 2>&1";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--fork", "sh", "-c", SCRIPT])
+        .arg(env!("CARGO_BIN_EXE_tickline"))
+        .env("XDG_RUNTIME_DIR", "/run/mine")
+        .env_remove("TICKLINE");
+    let output = command.output();
+    let shown = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    if !shown.starts_with("mounted\n") {
+        return eprintln!("SKIPPED: no mount namespace: {shown}");
+    }
+    assert!(
+        shown.contains("page    /run/mine/tickline/page.v1"),
+        "{shown}"
+    );
+}
+
+/// Symptom: exit code 0 with "the page is switched off", which systemd takes for success.
+#[test]
+fn a_page_that_was_filled_with_ones_was_not_switched_off() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let original = fs::read(&page).unwrap();
+    // The header stays, so this is a page.
+    let mut ones = original[..64].to_vec();
+    ones.resize(original.len(), 0xff);
+    fs::write(&page, &ones).unwrap();
+    assert_fails(&run(&page, &[]), 2, "no server has written its word");
+    assert_eq!(status(&page).unwrap()["switched_off"], false);
+    assert!(fs::read(&page).unwrap() == ones, "the file stays as it is");
+    fs::write(&page, &original).unwrap();
+    let mut server = Server::start(&page);
+    wait_for_line(&page, &server);
+    fs::File::options()
+        .write(true)
+        .open(&page)
+        .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; 4096], 0))
+        .unwrap();
+    let (code, messages) = server.ended();
+    assert_eq!(code, Some(2), "{messages}");
+    assert!(!messages.contains("switched off"), "{messages}");
+}
+
+/// Symptom: "once no program reads it, delete it", of a file that is no page; and "a size of 4096
+/// to 4096".
+#[test]
+fn a_file_of_the_users_own_is_not_to_be_deleted() {
+    let (_folder, page) = folder();
+    for bytes in [0, 5, 4_096] {
+        fs::write(&page, vec![b'a'; bytes]).unwrap();
+        for action in [&[][..], &["status"], &["off"], &["on"]] {
+            let output = run(&page, action);
+            let message = text(&output.stderr);
+            assert_fails(&output, 2, "page");
+            assert!(!message.contains("delete"), "{message}");
+            assert!(!message.contains("4096 to"), "{message}");
+            assert_eq!(fs::read(&page).unwrap().len(), bytes);
+        }
+    }
+}

@@ -71,10 +71,10 @@ unsafe impl Sync for WipedMemory {}
 
 impl WipedMemory {
     fn map() -> Option<Self> {
-        const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an unused address for the new mapping.
         let start =
-            unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, READ_WRITE, MapFlags::PRIVATE) };
+            unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) };
         let memory = Self(NonNull::new(start.ok()?.cast())?);
         // SAFETY: the range is exactly this mapping, which holds nothing yet.
         let advised = unsafe {
@@ -137,5 +137,25 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(libc::WEXITSTATUS(status), 0, "{status}");
         assert!(mark.is_set(), "in the parent");
+    }
+
+    /// Whether this memory is mapped (mincore(2)).
+    fn is_mapped(memory: NonNull<AtomicU32>) -> bool {
+        let mut is_resident = 0;
+        // SAFETY: the call only asks, and writes a byte for the one page.
+        unsafe { libc::mincore(memory.as_ptr().cast(), MAPPED_BYTES, &raw mut is_resident) == 0 }
+    }
+
+    /// Other threads may map memory at some of the addresses meanwhile.
+    #[test]
+    fn a_mark_that_is_dropped_leaves_no_memory() {
+        let marks: Vec<_> = (0..64).map_while(|_| WipedMemory::map()).collect();
+        if marks.is_empty() {
+            return eprintln!("SKIPPED: this kernel wipes no memory");
+        }
+        let memory: Vec<_> = marks.iter().map(|mark| mark.0).collect();
+        assert!(memory.iter().all(|memory| is_mapped(*memory)));
+        drop(marks);
+        assert!(!memory.iter().all(|memory| is_mapped(*memory)));
     }
 }

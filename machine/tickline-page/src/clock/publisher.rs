@@ -111,11 +111,13 @@ impl Publisher {
     }
 
     /// Whether another process has switched the page off. A truncated file reads as off, too, but
-    /// not as newer.
+    /// not as newer; a file full of ones does, but not as the word of a writer.
     fn was_switched_off(&self) -> bool {
         let word = self.page.word();
         let own = self.writer.word();
-        word.phase() == LeasePhase::Off && word.generation() > own.generation()
+        word.phase() == LeasePhase::Off
+            && word.is_of_writer()
+            && word.generation() > own.generation()
     }
 
     fn try_maintain(&mut self) -> Result<Duration, PageChanged> {

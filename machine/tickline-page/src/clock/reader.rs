@@ -108,16 +108,24 @@ pub fn open_with_probes(path: impl AsRef<Path>, probes: Probes) -> Result<Clock,
     Ok(Clock::from_backend(Arc::new(reader)))
 }
 
+/// The counter that a process may read, unless its environment switches the counter off.
+fn unless_switched_off(
+    admitted: Result<HardwareCounter, Reason>,
+    switch: EnvironmentSwitch,
+) -> Result<HardwareCounter, Reason> {
+    match switch {
+        EnvironmentSwitch::Off => Err(Reason::DisabledByEnvironment),
+        _ => admitted,
+    }
+}
+
 impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes) -> Result<Self, PageError> {
         let attached = AttachedFile::open(path)?;
         let page_offset_ns = attached.page().page_offset_ns();
         let admitted = admitted_counter();
-        let counter = match EnvironmentSwitch::at_start(probes) {
-            EnvironmentSwitch::Off => Err(Reason::DisabledByEnvironment),
-            _ => admitted,
-        };
+        let counter = unless_switched_off(admitted, EnvironmentSwitch::at_start(probes));
         let reader = Self {
             os: PageOs::new(probes, admitted.err()),
             counter,

@@ -145,9 +145,17 @@ impl LeaseWord {
         (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
     }
 
+    /// Whether a writer or `switch_off` can have stored the word: the phase is one of the table, and
+    /// bits without a meaning are 0.
+    pub(crate) fn is_of_writer(self) -> bool {
+        const STATE: u64 = (1 << GENERATION_SHIFT) - 1;
+        let stored = self.next(self.phase(), self.first(), self.second());
+        stored.0 & STATE == self.0 & STATE
+    }
+
     /// Whether the page is off for later writers as well: `Off` with two slots.
     pub(crate) fn stays_off(self) -> bool {
-        self.phase() == LeasePhase::Off && self.second().is_some()
+        self.phase() == LeasePhase::Off && self.second().is_some() && self.is_of_writer()
     }
 
     /// The word that switches the page off for all writers. It names a slot that this word names,
@@ -191,6 +199,16 @@ mod tests {
             assert_eq!(word.phase() == LeasePhase::Off, is_off, "{word:?}");
             assert_eq!(word.taken_over().phase(), word.phase(), "{word:?}");
         }
+    }
+
+    /// Symptom: a page that was filled with ones counted as switched off.
+    #[test]
+    fn ones_are_no_word_of_a_writer() {
+        let ones = LeaseWord::from_bits(u64::MAX);
+        assert!(!ones.is_of_writer() && !ones.stays_off());
+        assert!(LeaseWord::default().is_of_writer());
+        let off = LeaseWord::default().taken_over().switched_off();
+        assert!(off.is_of_writer() && off.stays_off());
     }
 
     /// Rule W1: no word recurs, even if the page was off in the meantime.

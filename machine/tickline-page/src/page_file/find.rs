@@ -3,7 +3,7 @@
 
 use core::ffi::CStr;
 
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, FsWord, Mode, OFlags, fstatfs, openat, stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -94,14 +94,15 @@ pub(super) fn is_on_tmpfs(file: impl AsFd) -> bool {
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
 }
 
+/// Opens a file for reading.
+fn open(path: impl Arg) -> rustix::io::Result<OwnedFd> {
+    const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+    openat(CWD, path, FLAGS, Mode::empty())
+}
+
 /// Reads the beginning of a file into `buffer`. Returns the bytes that were read.
 pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8]> {
-    let file = openat(
-        CWD,
-        path,
-        OFlags::RDONLY.union(OFlags::CLOEXEC),
-        Mode::empty(),
-    )?;
+    let file = open(path)?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())
 }
@@ -143,7 +144,17 @@ pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::{FdFlags, fcntl_getfd};
+
     use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no openat")]
+    fn a_program_that_this_one_becomes_does_not_inherit_a_file() {
+        // No file of /proc: QEMU's user-mode emulation makes up some of these, without the flag.
+        let file = open(c"/dev/null");
+        assert_eq!(file.and_then(fcntl_getfd), Ok(FdFlags::CLOEXEC));
+    }
 
     #[test]
     fn a_boot_id_has_sixteen_bytes() {

@@ -68,7 +68,7 @@ impl core::fmt::Display for FileError {
             }
             Self::TooShort { bytes } => write!(
                 f,
-                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, delete it, and `tickline serve` makes a new one"
+                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, move it away, and `tickline serve` makes a new one"
             ),
             Self::ForeignOwner {
                 owner: UNMAPPED, ..

@@ -50,7 +50,16 @@ fn run_delay_in(text: &[u8]) -> Option<u64> {
 
 /// The calling thread's CPU clock.
 pub(super) fn cpu_ns() -> Option<u64> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    ns_of(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The CPU clock of the calling thread's process.
+pub(super) fn process_cpu_ns() -> Option<u64> {
+    ns_of(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn ns_of(clock: ClockId) -> Option<u64> {
+    let time = clock_gettime(clock).ok()?;
     let secs = u64::try_from(time.tv_sec()).ok()?;
     let ns = u64::try_from(time.tv_nsec()).ok()?;
     secs.checked_mul(1_000_000_000)?.checked_add(ns)
@@ -105,6 +114,18 @@ mod tests {
             now = cpu_ns().expect("a clock");
         }
         assert!(now > before);
+    }
+
+    #[test]
+    fn the_process_s_cpu_clock_contains_threads_that_have_ended() {
+        let before = process_cpu_ns().expect("a clock");
+        let ran_ns = std::thread::spawn(|| {
+            let begin = cpu_ns().expect("a clock");
+            while cpu_ns().expect("a clock") - begin < 1_000_000 {}
+            cpu_ns().expect("a clock") - begin
+        });
+        let ran_ns = ran_ns.join().expect("a thread");
+        assert!(process_cpu_ns().expect("a clock") - before >= ran_ns);
     }
 
     #[test]

@@ -26,6 +26,10 @@ pub(super) fn cpu_ns() -> Option<u64> {
     None
 }
 
+pub(super) fn process_cpu_ns() -> Option<u64> {
+    None
+}
+
 pub(super) fn blocked() -> Option<c_long> {
     None
 }

@@ -157,6 +157,7 @@ fn meter() -> Option<ThreadMeter> {
         scale: MeterScale {
             ns_per_tick: 1.0,
             calls_ns: 0,
+            others_calls_ns: 0,
         },
         long_ticks: LONG_TICKS,
     })
@@ -211,38 +212,13 @@ fn a_pair_is_unknown_if_the_file_can_t_be_read() {
     );
 }
 
-/// Keeps the CPU of this thread busy until it is dropped.
-struct Rival {
-    is_over: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Rival {
-    fn on(cpu: core_affinity::CoreId) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&is_over);
-        let thread = std::thread::spawn(move || {
-            core_affinity::set_for_current(cpu);
-            // ORDERING: Relaxed, because nothing else is read after it. It pairs with the store in
-            // `drop`.
-            while !seen.load(Ordering::Relaxed) {
-                black_box(7);
-            }
-        });
-        Self {
-            is_over,
-            thread: Some(thread),
-        }
-    }
-}
+/// Another program that keeps this thread's CPU busy until it is dropped.
+struct Rival(std::process::Child);
 
 impl Drop for Rival {
     fn drop(&mut self) {
-        // ORDERING: Relaxed, for the load in the thread's loop.
-        self.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("the thread ends");
-        }
+        _ = self.0.kill();
+        _ = self.0.wait();
     }
 }
 
@@ -263,9 +239,40 @@ fn sample_ns(time: &CounterTime) -> (Elapsed, f64) {
     (elapsed, as_f64(cpu_ns))
 }
 
+/// The variable by which a test that runs itself again tells each process its role.
+const ROLE: &str = "TICKLINE_CRITERION_TEST_ROLE";
+
+/// This program, which runs only this test, in this role.
+fn program(test: &str, role: &str) -> std::process::Command {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = std::process::Command::new(program);
+    command.args(["--exact", test, "--nocapture"]);
+    command.env(ROLE, role);
+    command
+}
+
 /// Symptom: under load, all figures doubled.
+///
+/// The sample is taken by a process of its own, because other tests are threads of this one, whose
+/// time is not told from the routine's. The rival inherits its CPU.
 #[test]
-fn a_sample_beside_a_busy_thread_takes_the_time_in_which_it_ran() {
+fn a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran() {
+    const TEST: &str = "backend::thread_meter::tests::a_sample_beside_a_busy_program_takes_the_time_in_which_it_ran";
+    match std::env::var(ROLE).as_deref() {
+        Ok("rival") => busy_for(Duration::from_secs(60)), // if it is not killed before
+        Ok(_) => measure_beside(|| program(TEST, "rival")),
+        Err(_) => {
+            let child = program(TEST, "measure").output().expect("a child");
+            let text = String::from_utf8_lossy(&child.stderr).into_owned();
+            assert!(child.status.success(), "{text}");
+            text.lines()
+                .filter(|line| line.contains("SKIPPED: "))
+                .for_each(|line| Messages::Shown.print(&line));
+        }
+    }
+}
+
+fn measure_beside(rival: impl FnOnce() -> std::process::Command) {
     let cpu = core_affinity::get_core_ids().unwrap_or_default();
     let time = CounterTime::builder().quiet().start_or_wall_time();
     let (None, Some(&cpu)) = (time.not_subtracted(), cpu.first()) else {
@@ -274,8 +281,10 @@ fn a_sample_beside_a_busy_thread_takes_the_time_in_which_it_ran() {
     if !core_affinity::set_for_current(cpu) {
         return Messages::Shown.print(&"SKIPPED: the thread can't be bound to a CPU");
     }
-    let _rival = Rival::on(cpu);
-    // The first samples may end before the other thread begins.
+    let mut rival = rival();
+    let rival = rival.stdout(std::process::Stdio::null()).spawn();
+    let _rival = Rival(rival.expect("a rival"));
+    // The first samples may end before the other program begins.
     let (elapsed, cpu_ns) = (0..500)
         .map(|_| sample_ns(&time))
         .find(|(elapsed, _)| elapsed.taken.waited_ns > 1_000_000)
@@ -294,6 +303,115 @@ fn a_sample_beside_a_busy_thread_takes_the_time_in_which_it_ran() {
     assert!(
         (left_ns - cpu_ns).abs() < (all_ns - cpu_ns).abs() / 2.0,
         "{left_ns} of {all_ns}, but the CPU clock says {cpu_ns}; {taken:?}"
+    );
+}
+
+/// Works for the measured thread on the same CPU, and yields in between, until it is dropped.
+struct Helper {
+    state: Arc<HelperState>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What the measured thread and its helper tell each other.
+#[derive(Default)]
+struct HelperState {
+    is_over: AtomicBool,
+    requests: AtomicU64,
+    answers: AtomicU64,
+    /// The helper's CPU clock at its last answer.
+    cpu_ns: AtomicU64,
+}
+
+impl Helper {
+    fn on(cpu: core_affinity::CoreId) -> Self {
+        let state = Arc::new(HelperState::default());
+        let shared = Arc::clone(&state);
+        let thread = std::thread::spawn(move || {
+            core_affinity::set_for_current(cpu);
+            answer(&shared);
+        });
+        Self {
+            state,
+            thread: Some(thread),
+        }
+    }
+
+    /// Has the helper work, and yields until it has.
+    fn call(&self) {
+        // ORDERING: Relaxed, for the load in `answer`: the number is all that is handed over.
+        let request = self.state.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        // ORDERING: Acquire, pairs with the Release store in `answer`. Weaker would let `cpu_ns`
+        // be that of an earlier answer.
+        while self.state.answers.load(Ordering::Acquire) != request {
+            std::thread::yield_now();
+        }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        // ORDERING: Relaxed, because the Acquire load in `call` comes first.
+        self.state.cpu_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// Works for 20 us for each request.
+fn answer(state: &HelperState) {
+    let mut answered = 0;
+    // ORDERING: Relaxed, because nothing else is read after it. It pairs with the store in `drop`.
+    while !state.is_over.load(Ordering::Relaxed) {
+        // ORDERING: Relaxed, pairs with the increment in `call`, which hands over nothing else.
+        let request = state.requests.load(Ordering::Relaxed);
+        if request == answered {
+            std::thread::yield_now();
+            continue;
+        }
+        busy_for(Duration::from_micros(20));
+        answered = request;
+        let cpu_ns = system::cpu_ns().expect("a clock");
+        // ORDERING: Relaxed, because the Release store below publishes it.
+        state.cpu_ns.store(cpu_ns, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `call`.
+        state.answers.store(answered, Ordering::Release);
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed, for the load in `answer`.
+        self.state.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the thread ends");
+        }
+    }
+}
+
+/// Symptom: a routine that waits for its helper by `yield_now` took 1.5 us of the 44 us of a call,
+/// because a thread that yields stays runnable, so its wait is run delay.
+#[test]
+fn a_sample_that_yields_to_its_own_helper_has_the_time_of_the_helper() {
+    let cpu = core_affinity::get_core_ids().unwrap_or_default();
+    let time = CounterTime::builder().quiet().start_or_wall_time();
+    let (None, Some(&cpu)) = (time.not_subtracted(), cpu.first()) else {
+        return Messages::Shown.print(&"SKIPPED: nothing is subtracted here");
+    };
+    if !core_affinity::set_for_current(cpu) {
+        return Messages::Shown.print(&"SKIPPED: the thread can't be bound to a CPU");
+    }
+    let helper = Helper::on(cpu);
+    helper.call();
+    let (cpu_ns, helper_ns) = (system::cpu_ns().expect("a clock"), helper.cpu_ns());
+    let start = time.start();
+    for _ in 0..500 {
+        helper.call();
+    }
+    let elapsed = time.end(start);
+    let cpu_ns = system::cpu_ns().expect("a clock") - cpu_ns;
+    let helper_ns = helper.cpu_ns() - helper_ns;
+    // Both run on one CPU, so the sample takes at least the time in which they ran.
+    let (reported_ns, ran_ns) = (time.to_f64(&elapsed), as_f64(cpu_ns + helper_ns));
+    assert!(
+        reported_ns > 0.9 * ran_ns,
+        "{reported_ns} of {ran_ns}, {helper_ns} of them the helper's; {:?}",
+        elapsed.taken
     );
 }
 

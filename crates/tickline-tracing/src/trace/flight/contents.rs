@@ -229,4 +229,35 @@ mod tests {
         };
         assert_eq!(TraceContents::from_snapshot(&snapshot).end_ns, 5);
     }
+
+    /// The number of undecided spans, if a request began at this time, and the ends of others
+    /// before 5 ns may be lost.
+    fn undecided_spans(began_ns: u64) -> u64 {
+        let ring = Ring::new(1);
+        ring.begin_block(1, 0);
+        ring.push(&Record {
+            callsite: 7,
+            ..Record::new(Kind::AsyncBegin, began_ns)
+        });
+        let snapshot = Snapshot {
+            threads: vec![ThreadSnapshot::from_ring(&ring)],
+            open_requests: None,
+            ends_lost_before_ns: 5,
+            ..Snapshot::default()
+        };
+        let mut contents = TraceContents::from_snapshot(&snapshot);
+        assert_eq!(contents.records.len(), 1);
+        contents.leave_out_before(0, &snapshot);
+        contents.summary.undecided_spans
+    }
+
+    #[test]
+    fn a_request_whose_end_may_be_lost_is_undecided() {
+        assert_eq!(undecided_spans(4), 1);
+    }
+
+    #[test]
+    fn a_request_that_began_when_no_end_was_lost_any_more_is_decided() {
+        assert_eq!(undecided_spans(5), 0);
+    }
 }

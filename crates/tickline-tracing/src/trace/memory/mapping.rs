@@ -16,6 +16,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use nix::sys::statvfs::fstatvfs;
 use spin::mutex::SpinMutex;
 
 use crate::layer::open_spans::lock_briefly;
@@ -101,6 +102,7 @@ impl Mapping {
         let bytes = words * size_of::<AtomicU64>();
         prepare_for_forks()?;
         lock(&file)?;
+        check_free_space(&file, bytes)?;
         // This write allocates all blocks. Without it, a full disk would later end the process by
         // SIGBUS at a store to the mapping; here it is an error.
         io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
@@ -192,6 +194,22 @@ fn lock_at(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
+/// Fails at once if the file system has not so many free bytes; the write of the blocks would notice
+/// it only after it has filled the disk.
+fn check_free_space(file: &File, bytes: usize) -> io::Result<()> {
+    let found = fstatvfs(file)?;
+    // Some file systems state no size: ramfs, and tmpfs without a limit.
+    if found.blocks() == 0 {
+        return Ok(());
+    }
+    let free = u128::from(found.blocks_free()) * u128::from(found.fragment_size());
+    if bytes as u128 <= free {
+        return Ok(());
+    }
+    let text = format!("it takes {bytes} bytes, and its file system has {free} free");
+    Err(io::Error::new(io::ErrorKind::StorageFull, text))
+}
+
 fn busy() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "another recorder writes to it")
 }
@@ -213,6 +231,21 @@ fn lock(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// Symptom: a recorder whose file was larger than the free space filled the disk before it
+    /// failed.
+    #[test]
+    fn a_file_for_which_no_space_is_free_is_refused_before_it_is_filled() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("box")).unwrap();
+        let error = check_free_space(&file, usize::MAX).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(
+            error.to_string().contains(&usize::MAX.to_string()),
+            "{error}"
+        );
+        check_free_space(&file, 1).unwrap();
+    }
+
     /// A recorder may be preempted between its open of an old file and its lock. Without the check
     /// it would then rename the file of another recorder.
     #[test]
@@ -228,5 +261,28 @@ mod tests {
             lock_at(&opened, &path).unwrap_err().kind(),
             io::ErrorKind::ResourceBusy
         );
+    }
+
+    /// Whether this memory is mapped (mincore(2)).
+    fn is_mapped(words: *const AtomicU64) -> bool {
+        let mut is_resident = 0_u8;
+        let (start, resident) = (words.cast_mut().cast(), (&raw mut is_resident).cast());
+        // SAFETY: the call only asks, and writes a byte for each page of the length, which is one.
+        unsafe { libc::mincore(start, 1, resident) == 0 }
+    }
+
+    /// Other threads may map memory at some of the addresses meanwhile.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_file_that_is_dropped_leaves_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let mappings = [(); 64].map(|()| {
+            let path = tempfile::tempdir_in(&folder).unwrap().keep().join("box");
+            Mapping::create(&path, 512, [1, 2, 3]).unwrap()
+        });
+        let memory = mappings.each_ref().map(|mapping| mapping.words.as_ptr());
+        assert!(memory.iter().all(|words| is_mapped(*words)));
+        drop(mappings);
+        assert!(!memory.iter().all(|words| is_mapped(*words)));
     }
 }

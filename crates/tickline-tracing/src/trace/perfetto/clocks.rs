@@ -74,3 +74,35 @@ impl ClockReadings {
         bytes.end(packet);
     }
 }
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use nix::time::{ClockId, clock_gettime};
+
+    use super::*;
+
+    #[test]
+    fn the_readings_are_those_of_the_kernels_clocks() {
+        let read = |clock| {
+            let time = std::time::Duration::from(clock_gettime(clock).expect("a clock of Linux"));
+            u64::try_from(time.as_nanos()).expect("less than 584 years")
+        };
+        let by_kernel = || {
+            [
+                (clocks::MONOTONIC, read(ClockId::CLOCK_MONOTONIC)),
+                (clocks::BOOTTIME, read(ClockId::CLOCK_BOOTTIME)),
+            ]
+        };
+        let before = by_kernel();
+        let ClockReadings(readings) = ClockReadings::now();
+        let after = by_kernel();
+        for ((clock, before_ns), (_, after_ns)) in before.into_iter().zip(after) {
+            let reading = readings.iter().find(|(id, _)| *id == clock);
+            let (_, ns) = reading.expect("a reading of each clock");
+            assert!(
+                (before_ns..=after_ns).contains(ns),
+                "clock {clock}: {ns} is not in {before_ns} to {after_ns} ns"
+            );
+        }
+    }
+}

@@ -29,6 +29,41 @@ fn a_claim_grows_by_the_errors_of_both_rates() {
     }
 }
 
+/// Otherwise the interval of a claim could be too small by a nanosecond at the end of a day.
+#[test]
+fn the_slopes_of_a_claim_are_rounded_outwards() {
+    const BILLION: u128 = 1_000_000_000;
+    let rates_ppb = [-WANDER_PPB, WANDER_PPB];
+    let exact = rates_ppb
+        .map(|ppb| (BILLION << SLOPE_BITS).saturating_add_signed(i128::from(ppb) << SLOPE_BITS));
+    let found = claim()
+        .by_raw
+        .slopes
+        .map(|slope| u128::from(slope) * BILLION);
+    assert!(
+        found[0] <= exact[0] && exact[1] <= found[1],
+        "{found:?} {exact:?}"
+    );
+}
+
+/// The counter's rate, that of UTC, and what the counter may wander, multiplied.
+#[test]
+fn the_slopes_of_a_claim_by_the_counter_are_rounded_outwards() {
+    const BILLION: u128 = 1_000_000_000;
+    let mut maker = maker_after(&[report_of(0, 0)]);
+    let claim = next_claim(&mut maker, &moment(1), report_of(0, 0), VALID_NS).unwrap();
+    let [slowest, fastest] = maker.rate.slopes.expect("a rate").map(u128::from);
+    let wander_ppb = u128::from(WANDER_PPB.unsigned_abs());
+    let [less, more] = [BILLION - wander_ppb, BILLION + wander_ppb];
+    let exact = [slowest * less * less, fastest * more * more];
+    let found = claim.by_counter.slopes;
+    let found = found.map(|slope| u128::from(slope) * BILLION * BILLION);
+    assert!(
+        found[0] <= exact[0] && exact[1] <= found[1],
+        "{found:?} {exact:?}"
+    );
+}
+
 #[test]
 fn a_claim_says_nothing_of_the_time_before_it() {
     assert_eq!(bounds_at(0), [None; 2]);

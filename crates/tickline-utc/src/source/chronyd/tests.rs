@@ -50,6 +50,19 @@ fn only_a_whole_reply_of_the_daemon_is_taken() {
 }
 
 #[test]
+fn a_daemon_is_asked_at_its_port_of_this_machine() {
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let reply = std::thread::spawn(move || {
+        let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
+        server.send_to(&[7; 4], from).unwrap();
+    });
+    let answer = ask_daemon(port, &[1], Duration::from_secs(60));
+    reply.join().unwrap();
+    assert_eq!(answer, Some([7; 4]));
+}
+
+#[test]
 fn replies_are_read() {
     let offset_ns = |reply: Vec<u8>| {
         Some(

@@ -6,7 +6,7 @@ use tickline_core::cell::{StateCell, WindowedState};
 use tickline_core::comparison::CounterComparison;
 use tickline_core::control::Cadence;
 use tickline_core::gate::Cost;
-use tickline_core::shared::{BoundedReading, Event};
+use tickline_core::shared::{BoundedReading, Event, SharedClock};
 use tickline_core::state::LineState;
 
 use super::*;
@@ -15,6 +15,7 @@ use crate::status::{ClockState, Status};
 use crate::trust::facts::injected;
 
 mod reviews;
+mod unix_time;
 
 /// Injects these costs, ns: the counter; the OS clock's monotonic and Unix time.
 fn inject(costs: (u64, u64, u64)) {
@@ -189,14 +190,18 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
     injected::COST.set(None);
 }
 
-/// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
-/// running does. `false` if the line has just ended.
+/// Puts the common line ahead. `false` if it has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
-    let cell = &engine.clock.shared.cell;
-    let old = cell.snapshot();
-    let Some(BoundedReading { mut bounds, .. }) = engine.read_bounded() else {
-        return false;
-    };
+    engine
+        .read_bounded()
+        .is_some_and(|reading| put_clock_ahead(&engine.clock.shared, reading, ahead_ns))
+}
+
+/// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
+/// running does. `reading` is one by the present line. `false` if that has just ended.
+fn put_clock_ahead(clock: &SharedClock, reading: BoundedReading, ahead_ns: i64) -> bool {
+    let old = clock.cell.snapshot();
+    let mut bounds = reading.bounds;
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     // The slope is the same except for the tag, which changes the time by about 100 ns.
@@ -210,7 +215,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
         },
         ..old
     };
-    cell.publish(old.state, &line, &bounds.into(), None)
+    clock.cell.publish(old.state, &line, &bounds.into(), None)
 }
 
 /// An engine whose counter was found to be slow, and would be fast now. `None`, with a message, if
@@ -314,4 +319,19 @@ fn a_reading_after_disable_is_in_order_and_within_its_bounds() {
         (last_ns..=reading.latest()).contains(&reading.time()),
         "{reading:?} after {last_ns}"
     );
+}
+
+/// The reasons why a line is missing do not count while there is one.
+#[test]
+fn a_clock_with_a_line_has_the_recorded_verdict_about_calibration() {
+    let engine = Engine::new(Driver::Manual);
+    let Some(_) = judged(&engine, (30, 120, 120)) else {
+        return;
+    };
+    injected::COST.set(None);
+    let recorded = Verdict::new(Gate::Calibration, Some(Reason::CounterTooSlow));
+    engine.record_verdict(recorded);
+    assert!(is_ever(&engine, || {
+        engine.status().verdict(Gate::Calibration) == recorded
+    }));
 }

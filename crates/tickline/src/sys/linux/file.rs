@@ -64,4 +64,21 @@ mod tests {
         let flags = unsafe { libc::fcntl(file.0, libc::F_GETFD) };
         assert_eq!(flags, libc::FD_CLOEXEC);
     }
+
+    /// A pipe with a name has a reader only while a descriptor of it is open for reading.
+    #[test]
+    fn a_file_that_is_dropped_is_closed() {
+        let path = std::env::temp_dir().join(format!("tickline-pipe-{}", std::process::id()));
+        let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes())
+            .expect("a path without zeros");
+        // SAFETY: the path is a C string.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        let reader = File::open(&path, libc::O_RDONLY | libc::O_NONBLOCK);
+        assert!(reader.is_some());
+        drop(reader);
+        let writer = File::open(&path, libc::O_WRONLY | libc::O_NONBLOCK);
+        // SAFETY: the path is a C string.
+        unsafe { libc::unlink(path.as_ptr()) };
+        assert!(writer.is_none(), "there is a reader");
+    }
 }

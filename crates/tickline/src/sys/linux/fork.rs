@@ -50,14 +50,12 @@ static LAST_NUMBER: AtomicU32 = AtomicU32::new(NO_TAKEOVER);
 /// A number that is the same for all threads of this process, and differs from every ancestor's;
 /// never 0. A signal handler may call this.
 pub(crate) fn process_token() -> u64 {
-    // ORDERING: Relaxed for both, as in `first_process_token`.
-    if IS_WIPED.load(Ordering::Relaxed) == WIPED {
-        let known = TOKEN.0.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
-        }
+    // Only a token that the kernel wipes at a fork is ever stored.
+    // ORDERING: Relaxed, as in `first_process_token`.
+    match TOKEN.0.load(Ordering::Relaxed) {
+        0 => first_process_token(),
+        known => known,
     }
-    first_process_token()
 }
 
 /// The token in the first call of a process, and where the kernel does not wipe the page.
@@ -68,10 +66,6 @@ fn first_process_token() -> u64 {
         Some(word) => {
             // ORDERING: Relaxed for all: the numbers publish no other memory.
             let order = Ordering::Relaxed;
-            let known = word.load(order);
-            if known != 0 {
-                return known;
-            }
             // The number is taken before the token is stored. A child that is forked in between has
             // no token, and takes the next number.
             let number = LAST_NUMBER.fetch_add(1, order).wrapping_add(1);

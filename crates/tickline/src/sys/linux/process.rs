@@ -63,3 +63,37 @@ impl Drop for SignalsBlocked {
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
 }
+
+// Miri has no such call.
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::*;
+
+    /// Whether a thread may read the counter after it has asked the kernel for this mode, and
+    /// whether the kernel has set it. Kernels for processors other than x86 may not have the call.
+    fn after_setting(mode: libc::c_int) -> (bool, bool) {
+        let set = |mode: libc::c_int| {
+            // SAFETY: PR_SET_TSC takes a number, and concerns only the calling thread.
+            unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
+        };
+        let ask = move || {
+            let is_set = set(mode);
+            let may_read = may_read_counter();
+            set(libc::PR_TSC_ENABLE); // before the thread ends, in which std may read a clock
+            (may_read, is_set)
+        };
+        std::thread::spawn(ask).join().expect("no panic")
+    }
+
+    #[test]
+    fn a_thread_that_has_denied_itself_the_counter_may_not_read_it() {
+        let (may_read, is_denied) = after_setting(libc::PR_TSC_SIGSEGV);
+        assert_eq!(may_read, !is_denied);
+    }
+
+    #[test]
+    fn a_thread_that_is_denied_nothing_may_read_the_counter() {
+        assert!(after_setting(libc::PR_TSC_ENABLE).0);
+    }
+}

@@ -133,13 +133,10 @@ impl StoppableSleep {
         let timeout = timespec(time);
         // SAFETY: one pollfd and a timeout, both valid; no signal mask.
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
-        // After a wake-up, arming the timer again reports whether the clock was set (Linux
-        // `fs/timerfd.c`, `timerfd_setup`: the timer is armed even where the answer is ECANCELED).
-        // Disarming it reports nothing; only a set clock makes a disarmed timer readable.
         poll.revents != 0
             && self.timer().is_some_and(|timer| {
                 let expiry_s = far_expiry_now_s();
-                arm(timer, expiry_s) == Err(libc::ECANCELED) || expiry_s == DISARMED
+                tells_set_clock(arm(timer, expiry_s), expiry_s)
             })
     }
 
@@ -224,6 +221,13 @@ fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
     } else {
         Err(io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
+}
+
+/// Whether the clock was set, by the result of arming a readable timer again (Linux
+/// `fs/timerfd.c`, `timerfd_setup`: the timer is armed even where the answer is ECANCELED).
+/// Disarming it reports nothing; only a set clock makes a disarmed timer readable.
+fn tells_set_clock(armed: Result<(), i32>, expiry_s: u64) -> bool {
+    armed == Err(libc::ECANCELED) || expiry_s == DISARMED
 }
 
 /// A futex operation on `word`, within this process. `timeout`: s and ns.
@@ -332,6 +336,26 @@ mod tests {
         assert_eq!(far_expiry_s(u64::MAX, never), FAR_S);
     }
 
+    #[test]
+    fn a_timer_that_was_cancelled_tells_that_the_clock_was_set() {
+        assert!(tells_set_clock(Err(libc::ECANCELED), FAR_S));
+    }
+
+    #[test]
+    fn a_timer_that_is_armed_again_tells_of_no_set_clock() {
+        assert!(!tells_set_clock(Ok(()), FAR_S));
+    }
+
+    #[test]
+    fn a_timer_that_cannot_be_armed_tells_of_no_set_clock() {
+        assert!(!tells_set_clock(Err(libc::EINVAL), FAR_S));
+    }
+
+    #[test]
+    fn a_readable_timer_that_is_disarmed_tells_that_the_clock_was_set() {
+        assert!(tells_set_clock(Ok(()), DISARMED));
+    }
+
     /// A sleep whose timer is disarmed, and this timer.
     fn disarmed() -> (StoppableSleep, libc::c_int) {
         let sleep = StoppableSleep::notifying_clock_set();
@@ -364,6 +388,39 @@ mod tests {
         let (sleep, timer) = disarmed();
         assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
         assert_eq!(sleep.timer(), Some(timer));
+    }
+
+    /// Whether `sleep` has the number of a descriptor, which may be another file's.
+    fn has_descriptor(sleep: &StoppableSleep) -> bool {
+        // ORDERING: Relaxed: one thread.
+        sleep.timer.load(Ordering::Relaxed) >= 0
+    }
+
+    #[test]
+    fn a_plain_sleep_has_no_descriptor() {
+        assert!(!has_descriptor(&StoppableSleep::plain()));
+    }
+
+    #[test]
+    fn a_sleep_that_is_closed_has_no_descriptor() {
+        let sleep = StoppableSleep::notifying_clock_set();
+        assert!(has_descriptor(&sleep));
+        sleep.close();
+        assert!(!has_descriptor(&sleep));
+    }
+
+    #[test]
+    fn a_sleep_abandons_a_descriptor_that_is_not_its_timer() {
+        // SAFETY: a copy of the standard error stream, which only this test has.
+        let others = unsafe { libc::dup(libc::STDERR_FILENO) };
+        let sleep = StoppableSleep {
+            timer: AtomicI32::new(others),
+            stopped: AtomicU32::new(0),
+        };
+        assert_eq!(sleep.timer(), None);
+        assert!(!has_descriptor(&sleep));
+        // SAFETY: the copy from above, which nothing uses any more.
+        assert_eq!(unsafe { libc::close(others) }, 0, "the sleep left it open");
     }
 
     /// As in a program that has closed its standard input.

@@ -135,3 +135,22 @@ extern "C" fn begin(work: *mut c_void) -> *mut c_void {
     catch_unwind(AssertUnwindSafe(work)).ok();
     ptr::null_mut()
 }
+
+#[cfg(all(test, target_env = "gnu", not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Otherwise a program with much thread-local storage could start no thread.
+    #[test]
+    fn glibc_says_how_much_stack_a_thread_needs() {
+        // SAFETY: plain data, which the call below fills.
+        let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
+        // SAFETY: `attributes` is valid for a write.
+        unsafe { libc::pthread_attr_init(&raw mut attributes) };
+        let stack_bytes = [(); 2].map(|()| min_stack_bytes(&attributes));
+        // SAFETY: `attributes` is initialised, and used no more.
+        unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+        assert!(stack_bytes[0] >= libc::PTHREAD_STACK_MIN, "{stack_bytes:?}");
+        assert_eq!(stack_bytes[1], stack_bytes[0], "it is kept");
+    }
+}

@@ -174,6 +174,28 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no CLOCK_MONOTONIC_RAW")]
+    fn the_raw_time_is_the_kernels() {
+        let by_kernel_ns = || {
+            let mut time = core::mem::MaybeUninit::<libc::timespec>::zeroed();
+            // SAFETY: `time` is valid for writes.
+            let result =
+                unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, time.as_mut_ptr()) };
+            assert_eq!(result, 0);
+            // SAFETY: plain data, of which all zeros is a valid value.
+            let time = unsafe { time.assume_init() };
+            i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+        };
+        let before_ns = by_kernel_ns();
+        let raw_ns = OsClock::raw_ns().map(i128::from);
+        let after_ns = by_kernel_ns();
+        assert!(
+            raw_ns.is_some_and(|raw_ns| (before_ns..=after_ns).contains(&raw_ns)),
+            "{raw_ns:?} is not in {before_ns} to {after_ns} ns"
+        );
+    }
+
+    #[test]
     fn the_steering_is_the_sum_of_frequency_and_tick() {
         let timex = libc::timex {
             freq: -(30 << 16),

@@ -65,3 +65,46 @@ pub(crate) mod injected {
         pub(crate) static COST: Cell<Option<Cost>> = const { Cell::new(None) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_cost_of_a_call_is_its_share_of_a_batch() {
+        assert_eq!(call_ps(16), 1_000);
+        assert_eq!(call_ps(1_601), 100_062);
+    }
+
+    #[test]
+    fn a_batch_during_which_the_clock_stepped_back_cost_nothing() {
+        assert_eq!(call_ps(-16), 0);
+    }
+
+    #[test]
+    fn a_batch_has_sixteen_calls() {
+        let (calls, mut fastest_ns) = (Cell::new(0), i64::MAX);
+        time_batch(&mut fastest_ns, || calls.set(calls.get() + 1));
+        assert_eq!(calls.get(), 16);
+    }
+
+    #[test]
+    fn a_batch_takes_the_time_that_passes_on_the_os_clock() {
+        let (start_ns, mut fastest_ns) = (OsClock.monotonic_ns(), i64::MAX);
+        time_batch(&mut fastest_ns, || {
+            let call_ns = os_ns();
+            while os_ns() <= call_ns + 1_000 {}
+        });
+        let passed_ns = OsClock.monotonic_ns() - start_ns;
+        assert!((16_000..=passed_ns).contains(&fastest_ns), "{fastest_ns}");
+    }
+
+    #[test]
+    fn a_slower_batch_does_not_count() {
+        let mut fastest_ns = 0;
+        time_batch(&mut fastest_ns, || ());
+        assert_eq!(fastest_ns, 0);
+    }
+}

@@ -269,6 +269,11 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
         offset_ns: _,
         bound_ns: _,
         updated_s: _,
+        leap: _,
+        frequency_ppb: _,
+        skew_ppb: _,
+        root_delay_ns: _,
+        root_dispersion_ns: _,
     } = daemon;
     facts.words("ntp daemon, name", Some(name));
     facts.is_so("ntp daemon, synchronised", Some(*synchronised));

@@ -46,6 +46,9 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
     }
+    if let Some(caution) = &steps.caution {
+        writeln!(log, "This machine is a guest: {caution}.")?;
+    }
     if !args.yes && !user_agrees(&mut log, clocksource)? {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);

@@ -282,4 +282,21 @@ mod tests {
             "no range is one of 1"
         );
     }
+
+    /// The number after this text in a chart.
+    fn number_after(chart: &str, text: &str) -> f64 {
+        let after = chart.split_once(text).expect(text).1;
+        let end = after.find([' ', '"']).expect("an end");
+        after[..end].parse().expect("a number")
+    }
+
+    #[test]
+    fn the_titles_of_the_axes_are_within_the_chart() {
+        let chart = chart(0);
+        let height = number_after(&chart, r#"viewBox="0 0 440 "#);
+        let title = chart.split_once("time since the start").expect("a title").0;
+        let title = &title[title.rfind("<text").expect("a text")..];
+        let title_y = number_after(title, r#"y=""#);
+        assert!(BOTTOM < title_y && title_y < height, "{title_y}, {height}");
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
-use tickline::{Clock, ClockState, LinePerCpu};
+use tickline::{Clock, ClockState, LinePerCpu, Reason};
 use tickline_page::Publisher;
 use tickline_page::lease::LeasePhase;
 
@@ -130,6 +130,9 @@ impl ServerState {
         Some(match (self.phase, self.clock) {
             (LeasePhase::Published, _) => code.to_owned(),
             (LeasePhase::FirstPublication, _) => return None,
+            (_, ClockState::Fallback(Reason::Untested)) => {
+                format!("{code}: the counters of the CPUs are being compared; programs ask the OS clock")
+            }
             (_, ClockState::Fallback(reason)) => format!("{code}: {reason}"),
             // The text is the same in both phases and at any rate, so one slew is one line.
             _ if self.waits_for_slew => {
@@ -152,8 +155,6 @@ impl ServerState {
 
 #[cfg(test)]
 mod tests {
-    use tickline::Reason;
-
     use super::*;
 
     /// The line for this state. Some line came before.
@@ -206,6 +207,16 @@ mod tests {
             (fallback, format!("no_line: {}", Reason::KernelRejected)),
         ] {
             assert_eq!(line(LeasePhase::NoLine, clock), Some(expected));
+        }
+    }
+
+    /// An operator can't call a library. Symptom: the log named `tickline::start()`.
+    #[test]
+    fn a_clock_whose_counters_are_being_compared_is_described_for_an_operator() {
+        for phase in [LeasePhase::NoLine, LeasePhase::Doubted] {
+            let found = line(phase, ClockState::Fallback(Reason::Untested)).unwrap();
+            let expected = "the counters of the CPUs are being compared; programs ask the OS clock";
+            assert_eq!(found, format!("{}: {expected}", phase.code()));
         }
     }
 

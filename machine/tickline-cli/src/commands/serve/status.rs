@@ -37,6 +37,7 @@ pub(super) struct PageReport {
     rate_ppb: Option<i64>,
     readers: Vec<Reader>,
     readers_unknown: usize,
+    readers_hidden: bool,
     library_only: Vec<u32>,
     time_namespace: Option<u64>,
 }
@@ -93,6 +94,7 @@ impl PageReport {
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers: mappings.readers,
             readers_unknown: mappings.unreadable,
+            readers_hidden: mappings.are_some_hidden,
             library_only: mappings.library_only,
             time_namespace: attached
                 .file
@@ -167,7 +169,15 @@ impl PageReport {
             1 => format!("; 1 process is unknown: {UNREADABLE}"),
             unknown => format!("; {unknown} processes are unknown: {UNREADABLE}"),
         };
-        say("readers", &format!("{}{unknown}", self.readers.len()));
+        let hidden = if self.readers_hidden {
+            "; /proc hides other users' processes (hidepid)"
+        } else {
+            ""
+        };
+        say(
+            "readers",
+            &format!("{}{unknown}{hidden}", self.readers.len()),
+        );
         for Reader {
             pid,
             name,
@@ -395,6 +405,7 @@ mod tests {
             rate_ppb: Some(0),
             readers: Vec::new(),
             readers_unknown: 0,
+            readers_hidden: false,
             library_only: Vec::new(),
             time_namespace: None,
         }
@@ -507,8 +518,14 @@ mod tests {
     #[test]
     fn processes_that_may_not_be_read_are_counted() {
         for (readers_unknown, expected) in [
-            (1, "readers 0; 1 process may not be read"),
-            (2, "readers 0; 2 processes may not be read"),
+            (
+                1,
+                "readers 0; 1 process is unknown: this user may not trace them",
+            ),
+            (
+                2,
+                "readers 0; 2 processes are unknown: this user may not trace them",
+            ),
         ] {
             let report = PageReport {
                 readers_unknown,
@@ -558,7 +575,7 @@ mod tests {
     fn the_meaning_of_a_phase_is_what_programs_do() {
         for (phase, serving, switched_off, expected) in [
             (LeasePhase::Off, false, true, "switched off, until"),
-            (LeasePhase::Off, false, false, "no server has published"),
+            (LeasePhase::Off, false, false, "no server publishes a line"),
             (LeasePhase::NoLine, false, false, "there is no line"),
             (
                 LeasePhase::FirstPublication,

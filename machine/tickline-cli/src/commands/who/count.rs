@@ -246,4 +246,11 @@ mod tests {
         assert_eq!(clock_id(&raw, 24), Some(-6));
         assert_eq!(clock_id(&raw, 25), None, "beyond the end");
     }
+
+    /// A process may be limited to some of them.
+    #[test]
+    fn the_cpus_are_at_least_those_that_this_process_has() {
+        let own = std::thread::available_parallelism().expect("a number");
+        assert!(online_cpus().expect("a list").len() >= own.get());
+    }
 }

@@ -321,3 +321,28 @@ fn each_code_about_a_clocksource_has_a_machine() {
 fn the_oldest_timer_of_a_pc_is_slow() {
     good_machine().clocksource("pit").first("tsc_not_chosen");
 }
+
+/// Symptom: a router of MIPS was asked for an erratum of Arm, and for a device tree.
+#[test]
+fn other_architectures_get_no_words_of_arm() {
+    for (architecture, clocksource) in [
+        ("mips", "MIPS"),
+        ("mips64", "GIC"),
+        ("powerpc64", "timebase"),
+        ("s390x", "tod"),
+        ("loongarch64", "Constant"),
+        ("mips", "jiffies"),
+        ("sparc64", "hbtick"),
+    ] {
+        let machine = good_machine()
+            .system_call_answers()
+            .clocksource(clocksource)
+            .offers(clocksource)
+            .architecture(architecture)
+            .log(&[]);
+        for word in ["Arm", "erratum", "device tree", "ACPI"] {
+            machine.clone().no_fix_says(word);
+        }
+        machine.findings();
+    }
+}

@@ -46,6 +46,8 @@ pub(super) fn good_machine() -> Given {
             maximum_error_us: 0,
             estimated_error_us: 0,
             flags: None,
+            leap: None,
+            tai_offset_s: None,
         }),
         ..Machine::default()
     };
@@ -198,12 +200,29 @@ impl Given {
         self.with(|facts| facts.machine.kernel_command_line = text(line))
     }
 
+    pub(super) fn kernel(self, release: &str) -> Self {
+        self.with(|facts| facts.machine.kernel = text(release))
+    }
+
+    /// The processor's name.
+    pub(super) fn cpu(self, name: &str) -> Self {
+        self.with(|facts| facts.machine.cpu = text(name))
+    }
+
     pub(super) fn architecture(self, name: &str) -> Self {
         self.with(|facts| facts.machine.architecture = text(name))
     }
 
     pub(super) fn hypervisor(self, name: &str) -> Self {
         self.with(|facts| facts.machine.hypervisor = text(name))
+    }
+
+    /// Whether CPUID says that there is a hypervisor.
+    pub(super) fn hypervisor_by_cpuid(self, has_hypervisor: Option<bool>) -> Self {
+        self.with(|facts| {
+            let cpuid = facts.machine.cpuid.get_or_insert_default();
+            cpuid.hypervisor = has_hypervisor;
+        })
     }
 
     pub(super) fn cloud(self, name: &str) -> Self {

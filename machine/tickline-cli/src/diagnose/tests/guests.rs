@@ -128,7 +128,7 @@ fn kvm_clock_outside_of_a_vdso_in_use_lacks_the_stable_bit() {
     let finding = guest_on("kvm-clock").first("kvm_clock_unstable");
     finding
         .says("PVCLOCK_TSC_STABLE_BIT")
-        .fix_begins("echo tsc")
+        .fix_has("echo tsc")
         .shows("MONOTONIC_COARSE");
 }
 
@@ -227,6 +227,10 @@ fn without_a_host_a_varying_tsc_is_not_used() {
     }
 }
 
+/// How the sentence begins that says what the host may do to a guest on tsc.
+const DECIDE: &str = "decide first whether the host ever suspends this guest, saves and restores \
+    it, starts it from a snapshot, or migrates it";
+
 const FIND_SYNCHRONISED: &str = "that `tickline warp` finds the counters synchronised";
 
 #[test]
@@ -234,7 +238,7 @@ fn after_a_comparison_of_all_cpus_a_guest_may_switch_at_once() {
     for clocksource in ["kvm-clock", "xen"] {
         let findings = guest_on(clocksource).findings();
         findings[0]
-            .fix_begins("echo tsc")
+            .fix_has_in_order(DECIDE, "if it does none of these: echo tsc")
             .fix_lacks(FIND_SYNCHRONISED);
     }
 }
@@ -287,7 +291,7 @@ fn a_guest_of_xen_without_tsc_on_offer_may_trust_it_by_parameter() {
 fn a_guest_of_hyperv_may_use_a_tsc_on_offer() {
     let machine = guest_on("hyperv_clocksource_msr").offers("tsc hyperv_clocksource_msr");
     let finding = machine.first("hyperv_without_page");
-    finding.fix_begins("echo tsc");
+    finding.fix_has_in_order(DECIDE, "echo tsc");
 }
 
 #[test]
@@ -338,4 +342,244 @@ fn the_comparison_for_a_varying_tsc_is_asked_for_once() {
         .counters_not_compared()
         .first("kvm_clock_unstable");
     finding.fix_lacks("check first").fix_has("echo tsc");
+}
+
+/// Symptom: the fix switched guests of Xen and Firecracker to tsc. After a suspend or the restore of
+/// a snapshot they had the old time, or did not resume.
+#[test]
+fn a_switch_from_the_hosts_clock_says_what_the_host_may_do_and_has_no_commands() {
+    for clocksource in ["kvm-clock", "xen", "hyperv_clocksource_msr"] {
+        let findings = guest_on(clocksource)
+            .offers(&format!("tsc {clocksource}"))
+            .findings();
+        findings[0].fix_begins(DECIDE).fix_has("echo tsc");
+        assert_eq!(findings[0].place(), None, "{clocksource}");
+    }
+}
+
+/// The emulated timers survive what the TSC does not.
+#[test]
+fn a_switch_from_an_emulated_timer_says_so_too_and_doctor_fix_repeats_it() {
+    for (hypervisor, by_cpuid) in [("kvm", None), ("bhyve", None), ("none", Some(true))] {
+        let machine = guest_on("acpi_pm").offers("acpi_pm tsc").log(&[]);
+        let finding = machine
+            .offers("tsc acpi_pm")
+            .hypervisor(hypervisor)
+            .hypervisor_by_cpuid(by_cpuid)
+            .first("tsc_not_chosen");
+        finding.fix_begins(DECIDE);
+        let steps = finding.fix.steps.expect("commands");
+        assert!(steps.caution.is_some_and(|text| text.starts_with(DECIDE)));
+    }
+}
+
+#[test]
+fn a_parameter_that_leads_to_the_tsc_says_what_the_host_may_do() {
+    let machine = guest_without_tsc("kvm").command_line("notsc");
+    machine.first("tsc_switched_off").fix_begins(DECIDE);
+    let machine = guest_without_tsc("bhyve").first("tsc_missing");
+    machine.fix_has_in_order(DECIDE, "tsc=reliable");
+    let delay = "hpet read-back delay of 162520ns, attempt 4, marking unstable";
+    let machine = guest_without_tsc("kvm").log(&[delay]);
+    let finding = machine.first("tsc_watchdog_delay");
+    finding.fix_has_in_order(DECIDE, "tsc=nowatchdog");
+}
+
+#[test]
+fn bare_metal_has_nothing_to_decide() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine
+        .hypervisor_by_cpuid(Some(false))
+        .first("tsc_not_chosen");
+    finding.fix_begins("echo tsc").fix_lacks("decide first");
+    assert_eq!(finding.fix.steps.expect("commands").caution, None);
+}
+
+/// AWS recommends tsc for its instances on Xen.
+#[test]
+fn a_switch_that_the_provider_recommends_has_commands() {
+    let finding = guest_on("xen").cloud("ec2_xen").first("xen_clocksource");
+    finding.fix_begins(DECIDE);
+    assert_eq!(finding.place(), Some(Place::Here));
+}
+
+/// Symptom: the evidence said that AWS recommends kvm-clock, and the fix was tsc.
+#[test]
+fn a_fix_does_not_contradict_the_providers_recommendation() {
+    let on_kvm_clock = guest_on("kvm-clock").cloud("ec2_nitro").hypervisor("kvm");
+    let finding = on_kvm_clock.clone().first("kvm_clock_unstable");
+    finding.fix_begins("the host is Amazon's").fix_has_in_order(
+        "against the provider's recommendation of kvm-clock",
+        "echo tsc",
+    );
+    let finding = on_kvm_clock
+        .clocksource("acpi_pm")
+        .offers("tsc kvm-clock acpi_pm")
+        .first("tsc_not_chosen");
+    finding.fix_begins("echo kvm-clock").fix_lacks("echo tsc");
+    let finding = good_machine()
+        .clocksource("kvm-clock")
+        .offers("kvm-clock tsc")
+        .cloud("ec2_nitro")
+        .costs_ns(45.0)
+        .first("paravirtual_clock_dearer");
+    finding
+        .has_no_fix()
+        .shows("AWS recommends kvm-clock")
+        .shows("a call takes 45 ns");
+}
+
+/// Symptom: guests of bhyve, Parallels, gVisor and of unknown hypervisors got a BIOS update.
+#[test]
+fn firmware_is_a_fix_on_bare_metal_only() {
+    let skew = "Clocksource tsc unstable (delta = -201134949 ns)";
+    let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
+    let write = "[Firmware Bug]: TSC ADJUST: CPU0: -5 force to 0";
+    for (hypervisor, by_cpuid) in [
+        (Some("bhyve"), None),
+        (Some("parallels"), Some(true)),
+        (Some("gvisor"), Some(true)),
+        (Some("other"), Some(true)),
+        (Some("of a later version"), None),
+        (Some("none"), Some(true)),
+        (None, Some(true)),
+    ] {
+        let machine = machine_on_hpet_without_tsc()
+            .with(|facts| facts.machine.hypervisor = hypervisor.map(str::to_owned))
+            .hypervisor_by_cpuid(by_cpuid);
+        for machine in [
+            machine.clone().log(&[skew]),
+            machine.clone().log(&[warp]),
+            machine.clone().log(&[write]),
+            machine.clone().log(&[]).counters_differ(),
+            machine.counters_differ().clocksource("tsc"),
+        ] {
+            machine.no_fix_says("BIOS");
+        }
+    }
+}
+
+#[test]
+fn if_it_is_unknown_whether_there_is_a_host_the_fix_names_both() {
+    let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
+    let machine = machine_on_hpet_without_tsc().log(&[warp]);
+    let finding = machine
+        .with(|facts| facts.machine.hypervisor = None)
+        .first("tsc_warp");
+    finding.fix_has_in_order(
+        "on bare metal: update the firmware",
+        "in a guest: on the host",
+    );
+}
+
+/// Symptom: `tsc=reliable` after a warp, where the fix for the host was known.
+#[test]
+fn a_warp_is_overridden_on_no_host() {
+    for hypervisor in [
+        "none",
+        "kvm",
+        "xen",
+        "vmware",
+        "virtualbox",
+        "hyper_v",
+        "bhyve",
+        "other",
+    ] {
+        for message in [
+            "Measured 381 cycles TSC warp between CPUs, turning off TSC clock.",
+            "tsc: Marking TSC unstable due to check_tsc_sync_source failed",
+            "tsc: Marking TSC unstable due to KVM discovered backwards TSC",
+            "clocksource: Marking clocksource tsc unstable due to inter CPU skew",
+            "clocksource:         CPUs 1 behind CPU 5 for clocksource tsc.",
+        ] {
+            for clocksource in ["acpi_pm", "kvm-clock", "xen"] {
+                let machine = guest_on(clocksource)
+                    .offers(clocksource)
+                    .hypervisor(hypervisor)
+                    .log(&[message]);
+                machine.clone().no_fix_says("tsc=reliable");
+                machine.clone().no_fix_says("nowatchdog");
+                machine.no_fix_says("echo tsc");
+            }
+        }
+    }
+}
+
+/// gVisor's own vDSO computes the time from the counters. Symptom: a note.
+#[test]
+fn a_vdso_over_a_hidden_clocksource_steps_back_with_the_counters() {
+    let machine = good_machine()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .counters_differ();
+    let finding = machine.clone().first("counters_unsynchronised");
+    assert_eq!(finding.severity, Severity::Wrong);
+    let finding = machine
+        .clone()
+        .hypervisor("gvisor")
+        .first("counters_unsynchronised");
+    assert_eq!(finding.severity, Severity::Wrong);
+    finding
+        .says("gVisor keeps time with them")
+        .fix_begins("run the sandbox on a host");
+    let finding = machine
+        .system_call_answers()
+        .finding("counters_unsynchronised");
+    assert_eq!(finding.severity, Severity::Note);
+}
+
+/// kvm-clock is computed from the same counters.
+#[test]
+fn for_unsynchronised_counters_a_clock_computed_from_them_is_no_cure() {
+    let machine = good_machine().counters_differ().hypervisor("kvm");
+    let finding = machine
+        .offers("tsc kvm-clock acpi_pm")
+        .first("counters_unsynchronised");
+    finding.fix_begins("echo acpi_pm");
+}
+
+/// Without a frequency the kernel cannot use the TSC, whatever else it is told.
+#[test]
+fn a_kernel_without_the_tscs_frequency_is_told_it() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let no_reference = "tsc: No reference (HPET/PMTIMER) available";
+    for message in [marked, no_reference] {
+        for hypervisor in ["none", "kvm", "bhyve", "other"] {
+            let machine = guest_without_tsc(hypervisor).log(&[message]);
+            machine.clone().no_fix_says("tsc=reliable");
+            let findings = machine.findings();
+            findings[0]
+                .says("could not find out the TSC's frequency")
+                .shows(message)
+                .fix_has("tsc_early_khz=2596120");
+        }
+    }
+    let found = "tsc: Detected 2600.000 MHz processor";
+    let machine = guest_without_tsc("bhyve").log(&[no_reference, found]);
+    machine.first("tsc_missing").fix_lacks("tsc_early_khz");
+}
+
+/// A hypervisor may hide from CPUID, but its firmware has a name.
+#[test]
+fn a_product_of_a_hypervisor_is_a_guest() {
+    let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
+    let machine = machine_on_hpet_without_tsc().log(&[warp]);
+    machine
+        .clone()
+        .product("Dell Inc. PowerEdge R640")
+        .first("tsc_warp")
+        .fix_has("BIOS");
+    machine
+        .product("QEMU Standard PC (Q35 + ICH9, 2009)")
+        .no_fix_says("BIOS");
+}
+
+/// Symptom: on counters that differ, "AWS recommends tsc" beside "none: the counters are
+/// unsynchronised".
+#[test]
+fn the_recommendation_of_tsc_is_no_evidence_on_unsynchronised_counters() {
+    let machine = guest_on("xen").cloud("ec2_xen").counters_differ();
+    machine
+        .finding("xen_clocksource")
+        .does_not_show("AWS recommends tsc");
 }

@@ -134,7 +134,8 @@ fn a_skew_must_be_checked_before_the_kernel_is_overruled() {
                 .fix_begins("run `tickline warp` when idle")
                 .fix_has("the kernel may be right")
                 .fix_has(repair)
-                .fix_has_in_order("only if the rate is steady", "tsc=reliable");
+                .fix_has_in_order("only if the rate is steady", "boot with tsc=nowatchdog")
+                .fix_lacks("tsc=reliable");
         }
     }
 }
@@ -392,4 +393,169 @@ fn without_a_message_the_end_of_the_list_is_evidence() {
         let evidence = rejection_evidence(&facts);
         assert_eq!(!evidence.is_empty(), is_evidence, "{list}");
     }
+}
+
+/// Symptom: a watchdog "for a reason that its log does not give", and `tsc=nowatchdog` for a warp.
+#[test]
+fn the_words_of_the_watchdog_since_linux_7_1_are_understood() {
+    for message in [
+        "clocksource: Marking clocksource tsc unstable due to inter CPU skew",
+        "clocksource: CPU0       2188104120031 < CPU17       2188104121999 (cycles)",
+    ] {
+        assert_found(message, "tsc_warp");
+        let machine = machine_on_hpet_without_tsc().log(&[message, MARKED_BY_WATCHDOG]);
+        machine.first("tsc_warp").fix_begins("update the firmware");
+    }
+    for message in [
+        "clocksource: Marking clocksource tsc unstable due to frequency skew",
+        "clocksource: Marking clocksource tsc-early unstable due to frequency skew",
+        "clocksource: Watchdog                    hpet interval:        499958332ns",
+        "clocksource: Clocksource                  tsc interval:        500987654ns",
+    ] {
+        assert_found(message, "tsc_skew");
+    }
+}
+
+#[test]
+fn a_timeout_of_the_new_watchdog_rejects_nothing() {
+    let timeout = "clocksource: Watchdog remote CPU 3 read timed out";
+    let machine = machine_on_hpet_without_tsc().log(&[timeout]);
+    machine.first("tsc_missing");
+}
+
+/// A watchdog that finds a skew compares the CPUs afterwards (Linux 5.13 to 7.0).
+#[test]
+fn a_cpu_behind_another_says_more_than_the_skew_that_it_causes() {
+    let behind = "clocksource:         CPUs 1 behind CPU 5 for clocksource tsc.";
+    let machine = machine_on_hpet_without_tsc();
+    let finding = machine
+        .log(&[MARKED_FOR_SKEW, MARKED_BY_WATCHDOG, behind])
+        .first("tsc_warp");
+    finding.shows(behind).fix_begins("update the firmware");
+}
+
+#[test]
+fn the_limit_is_that_of_the_kernels_watchdog() {
+    let frequency_skew = "clocksource: Marking clocksource tsc unstable due to frequency skew";
+    for (log, kernel, limit) in [
+        (MARKED_FOR_SKEW, "6.12.0", "differ by 100 ppm"),
+        (MARKED_BY_WATCHDOG, "7.1.5", "differ by 500 ppm"),
+        (frequency_skew, "unknown", "differ by 500 ppm"),
+    ] {
+        let machine = machine_on_hpet_without_tsc().log(&[log]).kernel(kernel);
+        machine.findings()[0].fix_has(limit);
+    }
+}
+
+/// Symptom: a kernel 4.4 was told first what only a kernel 5.2 knows.
+#[test]
+fn the_advice_is_for_the_kernel_that_is_named() {
+    for (kernel, parameter, other) in [
+        ("4.4.180+", "tsc=reliable", "nowatchdog"),
+        ("5.2.0", "tsc=nowatchdog", "tsc=reliable"),
+    ] {
+        for message in [READ_DELAY, MARKED_FOR_SKEW] {
+            let machine = machine_on_hpet_without_tsc().log(&[message]);
+            let findings = machine.kernel(kernel).findings();
+            findings[0].fix_has(parameter).fix_lacks(other);
+        }
+    }
+    let machine = machine_on_hpet_without_tsc().log(&[READ_DELAY]);
+    let finding = machine.kernel("unknown").first("tsc_watchdog_delay");
+    finding.fix_has_in_order(
+        "tsc=nowatchdog",
+        "on an older kernel, boot with tsc=reliable",
+    );
+}
+
+/// The rates are measured by the clock that may be the wrong one. Symptom: "if the rates differ, the
+/// kernel may be right".
+#[test]
+fn differing_rates_do_not_show_which_clock_is_wrong() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let finding = machine.first("tsc_skew");
+    finding.fix_has("or hpet is the wrong clock of the two, which NTP shows");
+}
+
+const WHISKEY_LAKE: &str = "Intel(R) Core(TM) i7-8565U CPU @ 1.80GHz";
+
+/// Kernel bug 203183: hpet stops in deep idle states, and the watchdog blames the TSC.
+#[test]
+fn an_hpet_that_stops_is_named_and_disabled() {
+    for cpu in [
+        WHISKEY_LAKE,
+        "Intel(R) Core(TM) i7-10510U CPU @ 1.80GHz",
+        "Intel(R) Core(TM) i7-1065G7 CPU @ 1.30GHz",
+        "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz",
+        "Intel(R) Celeron(R) N4000 CPU @ 1.10GHz",
+    ] {
+        for message in [MARKED_FOR_SKEW, MARKED_BY_WATCHDOG] {
+            let machine = machine_on_hpet_without_tsc().log(&[message]);
+            let findings = machine.kernel("5.3.0-18-generic").cpu(cpu).findings();
+            findings[0]
+                .shows("id=203183")
+                .fix_begins("echo acpi_pm")
+                .fix_has("boot with hpet=disable")
+                .fix_lacks("may be right")
+                .fix_lacks("BIOS");
+            let steps = findings[0].fix.steps.as_ref().expect("commands");
+            assert!(
+                steps
+                    .keep
+                    .as_ref()
+                    .is_some_and(|keep| keep.contains("hpet=disable"))
+            );
+        }
+    }
+}
+
+#[test]
+fn another_hpet_is_not_blamed() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let whiskey_lake = machine.clone().cpu(WHISKEY_LAKE);
+    for machine in [
+        whiskey_lake.clone().kernel("5.16.0"),
+        whiskey_lake.clone().kernel("5.3.0").hypervisor("kvm"),
+        whiskey_lake.clone().kernel("5.3.0").clocksource("acpi_pm"),
+        machine
+            .clone()
+            .kernel("5.3.0")
+            .cpu("Intel(R) Xeon(R) Gold 6138 CPU @ 2.00GHz"),
+        machine
+            .kernel("5.3.0")
+            .cpu("Intel(R) Core(TM) i7-4790K CPU @ 4.00GHz"),
+    ] {
+        machine.first("tsc_skew").fix_lacks("hpet=disable");
+    }
+    let forced = whiskey_lake.kernel("6.1.0").command_line("hpet=force");
+    forced.first("tsc_skew").fix_has("take `hpet=force` off");
+}
+
+/// The messages before have been lost. Symptom: the TSC was missing, and `tsc=reliable` the fix.
+#[test]
+fn a_rejection_is_known_by_a_message_that_follows_from_it() {
+    for message in [
+        "TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.",
+        "clocksource: Override clocksource tsc is unstable and not HRT compatible - \
+         cannot switch while in HRT/NOHZ mode",
+    ] {
+        assert_found(message, "tsc_watchdog");
+    }
+}
+
+#[test]
+fn a_parameter_that_is_there_already_is_no_advice() {
+    let missing = machine_on_hpet_without_tsc().log(&[]);
+    let finding = missing.command_line("tsc=reliable").first("tsc_missing");
+    finding.has_no_fix();
+    let delayed = machine_on_hpet_without_tsc().log(&[READ_DELAY]);
+    let finding = delayed
+        .command_line("tsc=nowatchdog")
+        .first("tsc_watchdog_delay");
+    finding.has_no_fix();
+    let skewed = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let finding = skewed.command_line("tsc=nowatchdog").first("tsc_skew");
+    finding
+        .fix_begins("run `tickline warp`")
+        .fix_lacks("nowatchdog");
 }

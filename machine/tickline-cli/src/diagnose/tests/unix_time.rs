@@ -3,7 +3,7 @@
 use super::super::unix_time::Code;
 use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
-use crate::machine::NtpDaemon;
+use crate::machine::{Leap, NtpDaemon};
 
 /// The error with which the kernel starts, and which it does not exceed.
 const KERNELS_LIMIT_US: i64 = 16_000_000;
@@ -12,6 +12,27 @@ impl Given {
     /// The error that the kernel states, us.
     fn maximum_error_us(self, error_us: i64) -> Self {
         self.ntp(|ntp| ntp.maximum_error_us = error_us)
+    }
+
+    /// The kernel's maximum and estimated error, us.
+    fn errors_us(self, maximum_us: i64, estimated_us: i64) -> Self {
+        self.ntp(|ntp| {
+            ntp.maximum_error_us = maximum_us;
+            ntp.estimated_error_us = estimated_us;
+        })
+    }
+
+    /// No program has set the kernel's rate since the start, and no error.
+    fn never_steered(self) -> Self {
+        self.maximum_error_us(KERNELS_LIMIT_US)
+            .ntp(|ntp| ntp.frequency_ppb = 0)
+    }
+
+    /// tickline's clock has seen so many steps of Unix time.
+    fn stepped(self, times: u64) -> Self {
+        self.with(|facts| {
+            facts.clock.events.insert("unix_step".to_owned(), times);
+        })
     }
 
     /// The claim of tickline's clock.
@@ -42,11 +63,20 @@ fn chronyd(synchronised: bool) -> NtpDaemon {
     }
 }
 
+/// This daemon's answer while it follows another clock.
+fn daemon(name: &str) -> NtpDaemon {
+    NtpDaemon {
+        name: name.to_owned(),
+        ..chronyd(true)
+    }
+}
+
 #[test]
 fn a_machine_without_a_daemon_is_not_known_right() {
     for synchronised in [false, true] {
         for error_us in [KERNELS_LIMIT_US, i64::MAX] {
             let finding = good_machine()
+                .never_steered()
                 .ntp(|ntp| ntp.synchronised = synchronised)
                 .maximum_error_us(error_us)
                 .only("ntp_unsynchronised");
@@ -60,7 +90,7 @@ fn a_machine_without_a_daemon_is_not_known_right() {
 fn without_systemd_the_fix_does_not_name_its_command() {
     for systemd in [Some(false), None] {
         let finding = good_machine()
-            .maximum_error_us(KERNELS_LIMIT_US)
+            .never_steered()
             .with(|facts| facts.machine.systemd = systemd)
             .only("ntp_unsynchronised");
         finding
@@ -81,6 +111,80 @@ fn under_wsl_windows_sets_the_clock() {
     finding.fix_has("hwclock -s").fix_lacks("timedatectl");
 }
 
+/// Symptom: beside busybox ntpd, which never sets the error, the fix started a second daemon.
+#[test]
+fn no_second_daemon_is_started_where_one_steers_the_clock() {
+    let machine = good_machine().maximum_error_us(KERNELS_LIMIT_US);
+    let fed = machine
+        .clone()
+        .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]));
+    let slewed = machine.clone().ntp(|ntp| ntp.offset_ns = 120_000);
+    for machine in [fed, slewed] {
+        let finding = machine.only("ntp_unsynchronised");
+        finding
+            .says("a program steers the kernel's clock, but nothing vouches for Unix time")
+            .fix_begins("find the program that steers the clock")
+            .fix_lacks("timedatectl set-ntp");
+        assert_eq!(finding.fix.steps, None);
+    }
+}
+
+/// A rate that is not 0 was set by a program, which may have ended: phc2sys of linuxptp 1 sets
+/// nothing else.
+#[test]
+fn a_daemon_is_started_only_after_a_look_where_the_rate_was_set() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .only("ntp_unsynchronised");
+    finding
+        .says("no NTP daemon")
+        .shows("rate corrected by -20 ppm")
+        .fix_begins("see whether a program steers the clock already")
+        .fix_lacks("set-ntp");
+    assert_eq!(finding.fix.steps, None);
+}
+
+/// Symptom: beside a chronyd that answers, "no NTP daemon keeps Unix time near UTC".
+#[test]
+fn a_daemon_that_states_its_bound_is_one() {
+    let machine = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .daemon_answers(NtpDaemon {
+            bound_ns: Some(400_000),
+            ..chronyd(true)
+        });
+    assert_eq!(machine.clone().codes(), [""; 0]);
+    machine.ntp(|ntp| ntp.synchronised = false).only("ntp_flag");
+}
+
+#[test]
+fn a_daemon_that_states_nothing_is_named() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .daemon_answers(daemon("systemd-timesyncd"))
+        .only("ntp_unsynchronised");
+    finding
+        .says("systemd-timesyncd runs, but nothing vouches")
+        .fix_begins("see what systemd-timesyncd does: timedatectl timesync-status")
+        .fix_lacks("set-ntp");
+}
+
+/// Symptom: `chronyc makestep`, on a machine with ntpd.
+#[test]
+fn the_fix_has_the_commands_of_the_daemon_that_answers() {
+    for (name, command, other) in [
+        ("chronyd", "sudo chronyc makestep", "ntpq"),
+        ("ntpd", "ntpq -p", "chronyc"),
+        ("systemd-timesyncd", "restart systemd-timesyncd", "chronyc"),
+    ] {
+        let machine = good_machine().daemon_answers(daemon(name));
+        let off = machine.clone().ntp(|ntp| ntp.offset_ns = 480_000_000);
+        off.only("time_off").fix_has(command).fix_lacks(other);
+        let slewing = machine.ntp(|ntp| ntp.frequency_ppb = 300_000);
+        slewing.only("ntp_slewing").fix_lacks(other);
+    }
+}
+
 /// Without a daemon the estimate has no meaning, and is no known offset.
 #[test]
 fn the_estimate_without_a_daemon_is_no_offset() {
@@ -88,6 +192,28 @@ fn the_estimate_without_a_daemon_is_no_offset() {
         .maximum_error_us(KERNELS_LIMIT_US)
         .ntp(|ntp| ntp.estimated_error_us = KERNELS_LIMIT_US);
     machine.only("ntp_unsynchronised");
+}
+
+/// Symptom: under phc2sys, which sets the maximum error only, Unix time was "off by 16 s".
+#[test]
+fn an_estimate_that_nobody_has_set_is_no_offset() {
+    let machine = good_machine()
+        .maximum_error_us(500)
+        .ntp(|ntp| ntp.estimated_error_us = KERNELS_LIMIT_US);
+    assert_eq!(machine.clone().codes(), [""; 0]);
+    machine
+        .ntp(|ntp| ntp.estimated_error_us = KERNELS_LIMIT_US - 1)
+        .only("time_off");
+}
+
+/// Symptom: the finding stated the half second to which the kernel cuts a larger offset.
+#[test]
+fn an_offset_at_the_kernels_limit_may_be_larger() {
+    let left = |offset_ns| good_machine().ntp(|ntp| ntp.offset_ns = offset_ns);
+    left(-500_000_000)
+        .only("time_off")
+        .says("off by at least 500 ms");
+    left(480_000_000).only("time_off").does_not_say("at least");
 }
 
 #[test]
@@ -155,6 +281,15 @@ fn the_claim_of_ticklines_clock_comes_before_the_kernels_error() {
         .maximum_error_us(9_812_000)
         .clock_claims("chronyd", 130_000);
     assert_eq!(machine.codes(), [""; 0]);
+}
+
+/// The kernel's error grows to 16 s, and not further.
+#[test]
+fn an_error_at_the_kernels_limit_may_be_larger() {
+    let machine = good_machine().clock_claims("kernel", 16_000_000_000);
+    machine.only("utc_error_large").says("off by at least 16 s");
+    let stated = good_machine().clock_claims("chronyd", 17_000_000_000);
+    stated.only("utc_error_large").does_not_say("at least");
 }
 
 #[test]
@@ -320,9 +455,7 @@ fn the_offset_that_the_kernel_has_still_to_remove_adds_to_its_error() {
 
 #[test]
 fn under_systemd_the_start_of_a_daemon_can_be_undone() {
-    let finding = good_machine()
-        .maximum_error_us(KERNELS_LIMIT_US)
-        .only("ntp_unsynchronised");
+    let finding = good_machine().never_steered().only("ntp_unsynchronised");
     let steps = finding.fix.steps.expect("commands");
     assert_eq!(steps.now.as_deref(), Some("sudo timedatectl set-ntp true"));
     assert_eq!(
@@ -351,12 +484,121 @@ fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
 #[test]
 fn each_code_about_unix_time_has_a_machine() {
     assert_each_found(|code| match code {
+        Code::LeapSecond => good_machine().ntp(|ntp| ntp.leap = Some(Leap::Insert)),
         Code::NtpFlag => good_machine().ntp(|ntp| ntp.synchronised = false),
         Code::NtpSlewing => good_machine().ntp(|ntp| ntp.frequency_ppb = 120_000),
         Code::NtpUnsynchronised => good_machine().ntp(|ntp| ntp.maximum_error_us = 16_000_000),
         Code::TimeOff => good_machine().ntp(|ntp| ntp.offset_ns = 480_000_000),
+        Code::UnixStepped => good_machine().stepped(3),
+        Code::UtcUnproven => good_machine().errors_us(4, 4),
         Code::UtcErrorLarge => good_machine().ntp(|ntp| ntp.maximum_error_us = 3_000_000),
     });
+}
+
+/// Symptom: OK, on a machine whose Unix time was stepped three times within a minute.
+#[test]
+fn unix_time_that_is_stepped_meanwhile_is_not_known_right() {
+    assert_eq!(good_machine().stepped(0).codes(), [""; 0]);
+    let finding = good_machine().stepped(3).only("unix_stepped");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding.says("stepped 3 times");
+    let guest = good_machine().stepped(1).hypervisor("vmware");
+    guest
+        .only("unix_stepped")
+        .says("stepped once")
+        .fix_has("the hypervisor's tools");
+}
+
+/// A server with `local` has stratum 10, and what follows it has more.
+#[test]
+fn a_server_without_a_reference_clock_proves_nothing() {
+    let at = |stratum| {
+        good_machine().daemon_answers(NtpDaemon {
+            stratum: Some(stratum),
+            bound_ns: Some(400_000),
+            ..chronyd(true)
+        })
+    };
+    assert_eq!(at(9).codes(), [""; 0]);
+    for stratum in [10, 11, 15] {
+        let finding = at(stratum).only("utc_unproven");
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding.fix_has("chronyc sources -v");
+    }
+}
+
+#[test]
+fn a_daemon_that_follows_its_own_clock_is_lone_under_any_of_its_names() {
+    let following = |name, reference: &str| {
+        good_machine().daemon_answers(NtpDaemon {
+            reference: Some(reference.to_owned()),
+            ..daemon(name)
+        })
+    };
+    for reference in ["127.127.1.0", "LOCL", "LCL", "127.0.0.1"] {
+        let finding = following("ntpd", reference).only("ntp_unsynchronised");
+        finding.says("ntpd follows no other clock");
+    }
+    assert_eq!(following("chronyd", "127.0.0.1").codes(), [""; 0]);
+}
+
+/// ptpd sets both errors to its last offset, and the kernel lets one of them grow.
+#[test]
+fn an_offset_is_no_bound() {
+    for (maximum_us, estimated_us) in [(4, 4), (504, 4), (2_004, 4), (-7, -7), (493, -7)] {
+        let machine = good_machine().errors_us(maximum_us, estimated_us);
+        machine.only("utc_unproven").says("ptpd");
+    }
+    for (maximum_us, estimated_us) in [(5, 4), (2_504, 4), (500, 0)] {
+        let machine = good_machine().errors_us(maximum_us, estimated_us);
+        assert_eq!(machine.codes(), [""; 0], "{maximum_us} {estimated_us}");
+    }
+    let stated = good_machine().errors_us(4, 4).daemon_answers(NtpDaemon {
+        bound_ns: Some(5_000),
+        ..chronyd(true)
+    });
+    assert_eq!(stated.codes(), [""; 0]);
+}
+
+#[test]
+fn a_leap_second_that_the_kernel_will_make_is_not_known_right() {
+    for (leap, says) in [
+        (Leap::Insert, "Unix time then repeats a second"),
+        (Leap::Delete, "Unix time then skips a second"),
+        (Leap::InProgress, "is passing"),
+    ] {
+        let finding = good_machine()
+            .ntp(|ntp| ntp.leap = Some(leap))
+            .only("leap_second");
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding.says(says);
+    }
+}
+
+/// Documents of older versions have the status bits only.
+#[test]
+fn the_status_bits_announce_a_leap_second() {
+    let flagged = |flag: &str| {
+        good_machine().ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned(), flag.to_owned()]))
+    };
+    flagged("INS").only("leap_second").shows("STA_INS");
+    flagged("DEL").only("leap_second").shows("STA_DEL");
+    assert_eq!(flagged("NANO").codes(), [""; 0]);
+}
+
+/// chronyd with `leapsecmode slew` does not tell the kernel.
+#[test]
+fn the_daemon_announces_a_leap_second_unless_the_kernel_knows_that_it_is_over() {
+    let machine = good_machine().daemon_answers(NtpDaemon {
+        leap: Some(Leap::Insert),
+        ..chronyd(true)
+    });
+    machine
+        .clone()
+        .only("leap_second")
+        .shows("chronyd announces");
+    let over = machine.ntp(|ntp| ntp.leap = Some(Leap::Done));
+    assert_eq!(over.codes(), [""; 0]);
 }
 
 /// ntpd steps the clock only if its offset is larger.

@@ -55,6 +55,24 @@ fn rule_r8_a_forked_child_raises_its_high_water() {
     });
 }
 
+#[test]
+fn an_environment_that_says_off_switches_the_counter_off() {
+    let counter = unless_switched_off(admitted_counter(), EnvironmentSwitch::Off);
+    assert_eq!(counter.err(), Some(Reason::DisabledByEnvironment));
+}
+
+#[test]
+fn every_other_environment_leaves_the_counter_as_it_is() {
+    for switch in [
+        EnvironmentSwitch::Unset,
+        EnvironmentSwitch::On,
+        EnvironmentSwitch::Unrecognised,
+    ] {
+        let counter = unless_switched_off(admitted_counter(), switch);
+        assert_eq!(counter.err(), admitted_counter().err(), "{switch:?}");
+    }
+}
+
 /// Otherwise a server would end up to half a second later than its leases.
 #[test]
 fn a_publisher_that_ends_checks_often_whether_its_leases_have_run_out() {
@@ -141,14 +159,4 @@ fn a_page_without_a_line_gives_the_times_of_the_os() {
 fn a_negative_time_is_0() {
     assert_eq!(saturating_unsigned(-1), 0);
     assert_eq!(saturating_unsigned(7), 7);
-}
-
-#[test]
-fn a_reading_keeps_the_programs_error_number() {
-    set_errno(Errno(7));
-    {
-        let _preserved = PreserveErrno(Errno(7));
-        set_errno(Errno(9));
-    }
-    assert_eq!(errno::errno(), Errno(7));
 }

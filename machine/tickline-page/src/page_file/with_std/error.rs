@@ -66,6 +66,12 @@ pub enum PageErrorCause {
         /// The inode number of the time namespace.
         time_namespace: u64,
     },
+    /// Bits of the page's word are set which no writer sets: another process has written to the
+    /// page. The file stays as it is.
+    UnknownWord {
+        /// The word.
+        word: u64,
+    },
     /// Another process writes to the page against the rules, or has truncated its file.
     Changed(PageChanged),
     /// This process can't read the counter.
@@ -80,10 +86,18 @@ impl fmt::Display for PageErrorCause {
             Self::OtherOwner { owner, user } => {
                 write!(f, "the page belongs to user {owner}, not to user {user}")
             }
-            Self::NotAPage { bytes } => write!(
-                f,
-                "this file of {bytes} bytes is not a page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {bytes}; name another file, or move this one away"
-            ),
+            Self::NotAPage { bytes } => {
+                write!(
+                    f,
+                    "this file of {bytes} bytes is not a page, and stays as it is: "
+                )?;
+                if *bytes < PAGE_BYTES as u64 {
+                    write!(f, "a page has {PAGE_BYTES} bytes or more")?;
+                } else {
+                    f.write_str("it does not begin with `tickline`, a version and its size")?;
+                }
+                f.write_str("; name another file, or move this one away")
+            }
             Self::Served { process: None } => {
                 f.write_str("another process serves this page; a page has one server")
             }
@@ -106,6 +120,10 @@ impl fmt::Display for PageErrorCause {
             Self::UnknownOffset { time_namespace } => write!(
                 f,
                 "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
+            ),
+            Self::UnknownWord { word } => write!(
+                f,
+                "no server has written its word {word:#x}, so another process has changed the page: move it away, and `tickline serve` makes a new one"
             ),
             Self::Changed(error) => error.fmt(f),
             Self::Counter(reason) => reason.fmt(f),

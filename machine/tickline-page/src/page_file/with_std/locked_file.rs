@@ -80,6 +80,7 @@ impl LockedPageFile {
     /// - A process, possibly this one, holds the lock.
     /// - The file does not belong to this user, is not trusted, is not a page, or cannot be made.
     /// - The file was made in this boot for another time namespace, counter or layout.
+    /// - No writer has stored the page's word.
     /// - The offset of this process's namespace is not known.
     ///
     /// A failed call leaves no page or a complete one.
@@ -99,6 +100,11 @@ impl LockedPageFile {
             make_file(&page_path, header)?;
         }
         let (mapping, file) = find_page(&page_path, &header)?.ok_or(PageChanged)?;
+        let word = mapping.page().cell().word();
+        if !word.is_of_writer() {
+            let word = word.to_bits();
+            return Err(PageErrorCause::UnknownWord { word });
+        }
         let is_locked_in_memory = mapping.lock().is_ok();
         Ok(Self {
             mapping,
@@ -200,19 +206,25 @@ fn header(context: &BootContext) -> Result<Header, PageErrorCause> {
 fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
     let folder = FileFacts::collect(&path.folder, &path.folder);
     let folder = folder.map_err(refused("its folder's owner cannot be known"))?;
-    // The facts of the file that this process would make.
-    let file = FileFacts {
+    facts_of_new_file(folder).judge()
+}
+
+/// The facts of the file that this process would make in a folder with these facts.
+fn facts_of_new_file(folder: FileFacts) -> FileFacts {
+    FileFacts {
         mode: 0o100_644,
         size: PAGE_BYTES as u64,
         is_mounted_read_only: false,
         ..folder
-    };
-    file.judge()
+    }
 }
 
 /// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
 fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), PageErrorCause> {
-    let (file, facts) = path.open(OFlags::RDWR)?;
+    let (file, facts) = path.open(OFlags::RDWR).map_err(|error| match error {
+        FileError::TooShort { bytes } => PageErrorCause::NotAPage { bytes },
+        error => error.into(),
+    })?;
     let mapping = WritableMapping::new(&file)?;
     let size = facts.size;
     // A page of any version has its size in this field. A text that begins with `tickline` has
@@ -338,5 +350,42 @@ mod tests {
             std::format!("{error}").contains("time namespace 77 is not known"),
             "{error}"
         );
+    }
+
+    /// A folder that belongs to this user.
+    fn own_folder(user: u32) -> FileFacts {
+        FileFacts {
+            mode: 0o40_755,
+            owner: user,
+            size: 0,
+            folder_mode: 0o40_755,
+            folder_owner: user,
+            reader: user,
+            is_mounted_read_only: false,
+        }
+    }
+
+    #[test]
+    fn a_page_may_be_made_in_a_folder_of_the_same_user() {
+        assert_eq!(facts_of_new_file(own_folder(1_000)).judge(), Ok(()));
+    }
+
+    /// Readers trust such a page. A writer could not make one: the folder is read-only.
+    #[test]
+    fn no_page_is_made_in_a_folder_of_an_unknown_user_that_is_mounted_read_only() {
+        const UNMAPPED: u32 = 65_534;
+        let folder = FileFacts {
+            is_mounted_read_only: true,
+            ..own_folder(UNMAPPED)
+        };
+        assert_eq!(folder_refusal(folder), Some(UNMAPPED));
+    }
+
+    /// The owner because of whom no page is made in a folder with these facts.
+    fn folder_refusal(folder: FileFacts) -> Option<u32> {
+        match facts_of_new_file(folder).judge() {
+            Err(FileError::ForeignOwner { owner, .. }) => Some(owner),
+            _ => None,
+        }
     }
 }

@@ -198,7 +198,7 @@ impl World {
         let grown_us = ((self.realtime - self.error_since) / SECOND_NS) as i64 * 500;
         let maxerror_us = (self.error / 1e3) as i64 + 1 + grown_us;
         KernelClock {
-            steering_ppb: ((slew - self.frequency) * 1e9) as i64,
+            frequency_ppb: ((slew - self.frequency) * 1e9) as i64,
             maxerror_us,
             offset_ns: 0,
             ..USUAL

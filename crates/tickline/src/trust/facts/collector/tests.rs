@@ -85,3 +85,103 @@ fn a_reader_runs_one_task_a_call() {
     }
     assert_eq!(tasks, (0..=TASKS.len()).chain([0]).collect::<Vec<_>>());
 }
+
+/// The kernel's answer about the counter after the task, if it keeps time with `clocksource`.
+fn kernel_accepts(clocksource: Clocksource, probes: Probes) -> Option<bool> {
+    let mut collector = Collector {
+        clocksource,
+        ..Collector::new()
+    };
+    collector.run(Task::KernelAccepts, probes, CounterComparison::Pending);
+    collector.kernel_accepts
+}
+
+#[test]
+fn a_kernel_that_keeps_time_with_something_else_is_asked_for_the_counter() {
+    let accepts = kernel_accepts(Clocksource::Hpet, Probes::Full);
+    assert_eq!(accepts, is_accepted());
+}
+
+#[test]
+fn a_kernel_that_keeps_time_with_the_counter_is_not_asked_for_it() {
+    let accepts = kernel_accepts(HardwareCounter::CLOCKSOURCE, Probes::Full);
+    assert_eq!(accepts, None);
+}
+
+#[test]
+fn with_minimal_probes_no_kernel_is_asked_for_the_counter() {
+    let accepts = kernel_accepts(Clocksource::Hpet, Probes::Minimal);
+    assert_eq!(accepts, None);
+}
+
+/// The kernel's clocksource after the task.
+fn found_clocksource(probes: Probes) -> Clocksource {
+    let mut collector = Collector::new();
+    collector.run(Task::Clocksource, probes, CounterComparison::Pending);
+    collector.clocksource
+}
+
+#[test]
+fn the_clocksource_is_the_kernels() {
+    assert_eq!(found_clocksource(Probes::Full), clocksource());
+}
+
+#[test]
+fn with_minimal_probes_the_clocksource_is_unknown() {
+    assert_eq!(found_clocksource(Probes::Minimal), Clocksource::Unknown);
+}
+
+const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 2 };
+
+#[test]
+fn with_full_probes_every_counter_may_be_measured() {
+    assert!(may_measure(Probes::Full, CounterComparison::Pending));
+}
+
+#[test]
+fn with_minimal_probes_only_a_counter_that_was_compared_may_be_measured() {
+    assert!(may_measure(Probes::Minimal, SYNCHRONISED));
+    assert!(!may_measure(Probes::Minimal, CounterComparison::Pending));
+}
+
+#[test]
+fn with_minimal_probes_nobody_is_asked_whether_the_counter_may_be_read() {
+    assert!(may_read(Probes::Minimal));
+}
+
+#[test]
+fn with_full_probes_the_kernel_says_whether_the_counter_may_be_read() {
+    assert_eq!(may_read(Probes::Full), may_read_counter());
+}
+
+#[test]
+fn a_counter_that_may_not_be_measured_is_not_readable() {
+    let counter = readable_counter(Probes::Minimal, CounterComparison::Pending);
+    assert!(counter.is_none());
+}
+
+#[test]
+fn a_counter_that_may_be_measured_is_readable() {
+    let counter = readable_counter(Probes::Minimal, SYNCHRONISED);
+    assert_eq!(counter.is_some(), COUNTER.is_some());
+}
+
+/// The facts of one collection, with this comparison.
+fn finished(probes: Probes, comparison: CounterComparison) -> Facts {
+    let mut facts = Facts::UNKNOWN;
+    facts.comparison = comparison;
+    Collector::new().finish(0, probes, &mut facts);
+    facts
+}
+
+#[test]
+fn the_facts_have_the_kernels_clocksource() {
+    let facts = finished(Probes::Full, CounterComparison::Pending);
+    assert_eq!(facts.clocksource, clocksource());
+}
+
+#[test]
+fn with_full_probes_the_facts_have_the_comparison() {
+    let facts = finished(Probes::Full, CounterComparison::Impossible);
+    assert_eq!(facts.comparison, CounterComparison::Impossible);
+}

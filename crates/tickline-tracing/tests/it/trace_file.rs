@@ -12,19 +12,19 @@ use std::time::Duration;
 use crate::common::{Calls, Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::chrome::{Chrome, ChromeBuilder, TraceSummary, Tracks};
 use tickline_tracing::flight::FlightRecorder;
+use tickline_tracing::trace_file::{TraceFile, TraceFileBuilder};
+use tickline_tracing::{SpanTimingLayer, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 
 /// Runs `run` with a trace, and reads the trace.
-fn traced(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
+fn traced(builder: TraceFileBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
     let (hand, path) = (
         Hand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
     );
-    let (chrome, guard) = builder.create(&path).unwrap();
-    hand.timed(chrome, || run(&hand));
+    let (trace, guard) = builder.create(&path).unwrap();
+    hand.timed(trace, || run(&hand));
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::from_events(&events);
@@ -136,7 +136,7 @@ fn spans_of_requests(events: &[Value]) -> Vec<Value> {
 /// fields of another. Cause: a viewer paired their ends by the number of the request.
 #[test]
 fn spans_that_overlap_in_a_request_keep_their_length_and_fields() {
-    let builder = Chrome::builder().tracks(Tracks::Requests).with_fields();
+    let builder = TraceFile::builder().tracks(Tracks::Requests).with_fields();
     let (summary, events, _) = traced(builder, |hand| {
         let request = info_span!("request");
         let begin = |number: u64| {
@@ -166,10 +166,10 @@ fn events_with(tracks: Tracks, change: fn(SpanTimingLayer) -> SpanTimingLayer) -
         Hand::default(),
         NamedTempFile::new().unwrap().into_temp_path(),
     );
-    let builder = Chrome::builder().tracks(tracks).with_fields();
-    let (chrome, guard) = builder.create(&path).unwrap();
+    let builder = TraceFile::builder().tracks(tracks).with_fields();
+    let (trace, guard) = builder.create(&path).unwrap();
     let _active = hand.0.activate();
-    with(change(SpanTimingLayer::new().with_sink(chrome)), || {
+    with(change(SpanTimingLayer::new().with_sink(trace)), || {
         let span = info_span!("outer", field = 7, late = tracing::field::Empty);
         hand.advance_ns(1_000);
         span.in_scope(|| {
@@ -202,7 +202,7 @@ fn a_trace_is_the_same_if_the_times_are_for_sinks_only() {
 #[test]
 fn busy_intervals_are_exact() {
     let text = "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}\\";
-    let (summary, events, trace) = traced(Chrome::builder().with_fields(), |hand| {
+    let (summary, events, trace) = traced(TraceFile::builder().with_fields(), |hand| {
         let outer = info_span!("outer \"quoted\"", args = 7, text, flag = true, half = 0.5);
         outer.in_scope(|| {
             hand.advance_ns(1);
@@ -229,10 +229,10 @@ fn busy_intervals_are_exact() {
 
 /// Runs `run` with a small ring, while the writer is stuck because its pipe is full. Then reads the
 /// trace.
-fn stuck(builder: ChromeBuilder, run: impl FnOnce(Chrome)) -> (TraceSummary, Vec<Value>) {
+fn stuck(builder: TraceFileBuilder, run: impl FnOnce(TraceFile)) -> (TraceSummary, Vec<Value>) {
     let (reader, pipe) = io::pipe().unwrap();
-    let (chrome, guard) = builder.bytes_per_thread(1).write_to(pipe).unwrap();
-    run(chrome);
+    let (trace, guard) = builder.bytes_per_thread(1).write_to(pipe).unwrap();
+    run(trace);
     let read = thread::spawn(|| io::read_to_string(reader));
     let summary = guard.finish().unwrap();
     (
@@ -247,8 +247,8 @@ fn stuck(builder: ChromeBuilder, run: impl FnOnce(Chrome)) -> (TraceSummary, Vec
 fn a_full_ring_drops_and_counts() {
     let work =
         || (0..10_000).for_each(|_| info_span!("work").in_scope(|| tracing::info!("an event")));
-    let (summary, events) = stuck(Chrome::builder(), |chrome| {
-        timed(chrome, || info_span!("outer").in_scope(work))
+    let (summary, events) = stuck(TraceFile::builder(), |trace| {
+        timed(trace, || info_span!("outer").in_scope(work))
     });
     let trace = Trace::from_events(&events);
     assert_eq!(
@@ -271,7 +271,7 @@ fn a_full_ring_drops_and_counts() {
 /// Symptom: a thread in more spans than its ring has room for waited for ever.
 #[test]
 fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
-    let (chrome, guard) = Chrome::builder()
+    let (trace, guard) = TraceFile::builder()
         .wait_when_full()
         .bytes_per_thread(1)
         .write_to(io::sink())
@@ -282,7 +282,7 @@ fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
         done.recv_timeout(Duration::from_secs(30))
             .map(|()| guard.finish())
     });
-    timed(chrome, || {
+    timed(trace, || {
         let mut inside: Vec<_> = (0..3_000).map(|_| info_span!("inside").entered()).collect();
         while inside.pop().is_some() {}
     });
@@ -305,11 +305,11 @@ fn a_thread_does_not_wait_for_room_that_its_ring_never_has() {
 fn each_recorder_has_the_ends_of_its_own_requests() {
     let flight = FlightRecorder::builder().tracks(Tracks::Requests).build();
     let (_, events) = stuck(
-        Chrome::builder().tracks(Tracks::Requests).with_fields(),
-        |chrome| {
+        TraceFile::builder().tracks(Tracks::Requests).with_fields(),
+        |trace| {
             let layer = SpanTimingLayer::new()
                 .with_sink(flight.clone())
-                .with_sink(chrome);
+                .with_sink(trace);
             with(layer, || {
                 (0..1_000).for_each(|_| drop(info_span!("request", text = "x".repeat(4_000))))
             });
@@ -320,6 +320,17 @@ fn each_recorder_has_the_ends_of_its_own_requests() {
     let [begun, ended] =
         ["b", "e"].map(|phase| events.iter().filter(|event| event["ph"] == phase).count());
     assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
+}
+
+/// Symptom: the error was "No such file or directory", without a name.
+#[test]
+fn a_file_that_cannot_be_created_is_named_by_the_error() {
+    let error = TraceFile::builder().create("no-folder/x.json").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(
+        error.to_string().starts_with("no-folder/x.json: "),
+        "{error}"
+    );
 }
 
 /// Symptom: after the output had panicked, threads waited for the writer for ever.
@@ -333,12 +344,12 @@ fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
         (fails, ErrorKind::WriteZero),
         (Box::new(panics), ErrorKind::Other),
     ] {
-        let builder = Chrome::builder().wait_when_full().bytes_per_thread(1);
-        let (chrome, guard) = builder.write_to(output).unwrap();
+        let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
+        let (trace, guard) = builder.write_to(output).unwrap();
         let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
         let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
         thread::spawn(move || {
-            timed(chrome, work);
+            timed(trace, work);
             ended.send(())
         });
         has_ended
@@ -357,9 +368,9 @@ fn a_file_from_eight_threads_is_balanced() {
     let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(40_000, |text| text.parse().unwrap());
     let path = NamedTempFile::new().unwrap().into_temp_path();
     // No record may be missing.
-    let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
+    let (trace, guard) = TraceFile::builder().wait_when_full().create(&path).unwrap();
     let each = spans / THREADS / 2 * 2;
-    timed(chrome, || {
+    timed(trace, || {
         let shared = info_span!("outer");
         let work =
             || (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
@@ -409,7 +420,7 @@ fn a_file_from_eight_threads_is_balanced() {
 /// The writer never spins.
 #[test]
 fn a_trace_is_flushed_at_most_every_millisecond() {
-    let builder = Chrome::builder().flush_every(Duration::ZERO);
+    let builder = TraceFile::builder().flush_every(Duration::ZERO);
     assert!(format!("{builder:?}").contains("flush_every: 1ms"));
 }
 
@@ -421,11 +432,11 @@ fn of_file(path: &Path, end: &str) -> Trace {
 #[test]
 fn after_a_flush_the_file_has_all_earlier_records() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (chrome, guard) = Chrome::builder()
+    let (trace, guard) = TraceFile::builder()
         .flush_every(Duration::MAX)
         .create(&path)
         .unwrap();
-    timed(chrome, || {
+    timed(trace, || {
         let _outer = info_span!("outer").entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
@@ -442,8 +453,8 @@ fn after_a_flush_the_file_has_all_earlier_records() {
 #[test]
 fn open_spans_are_in_the_file_with_their_fields_and_counted() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (chrome, guard) = Chrome::builder().with_fields().create(&path).unwrap();
-    timed(chrome, || {
+    let (trace, guard) = TraceFile::builder().with_fields().create(&path).unwrap();
+    timed(trace, || {
         let _outer = info_span!("outer", user = 7).entered();
         info_span!("work").in_scope(|| ());
         let summary = guard.finish().unwrap();
@@ -460,8 +471,8 @@ fn open_spans_are_in_the_file_with_their_fields_and_counted() {
 #[test]
 fn spans_after_the_end_are_not_in_the_file() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (chrome, guard) = Chrome::builder().create(&path).unwrap();
-    timed(chrome, || {
+    let (trace, guard) = TraceFile::builder().create(&path).unwrap();
+    timed(trace, || {
         info_span!("before").in_scope(|| ());
         drop(guard);
         info_span!("after").in_scope(|| ());
@@ -474,7 +485,7 @@ fn spans_after_the_end_are_not_in_the_file() {
 /// If guards are not dropped in the order of nesting, each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
-    let (_, _, trace) = traced(Chrome::builder().with_fields(), |hand| {
+    let (_, _, trace) = traced(TraceFile::builder().with_fields(), |hand| {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
         let second = info_span!("second", user = 7).entered();
@@ -494,7 +505,7 @@ fn spans_may_end_out_of_order() {
 /// Symptom: values that another thread recorded were missing.
 #[test]
 fn recorded_values_are_at_the_next_end_of_a_busy_interval() {
-    let (_, _, trace) = traced(Chrome::builder().with_fields(), |_| {
+    let (_, _, trace) = traced(TraceFile::builder().with_fields(), |_| {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
         span.in_scope(|| span.record("status", 200));
         span.record("status", 500);
@@ -508,7 +519,7 @@ fn recorded_values_are_at_the_next_end_of_a_busy_interval() {
 
 #[test]
 fn events_are_instants_with_their_messages_for_names() {
-    let (summary, events, _) = traced(Chrome::builder().with_fields(), |hand| {
+    let (summary, events, _) = traced(TraceFile::builder().with_fields(), |hand| {
         hand.advance_ns(7);
         tracing::info!(rows = 3, "read \"{}\"", "all");
         tracing::info!(message = 5);
@@ -534,7 +545,7 @@ fn events_are_instants_with_their_messages_for_names() {
 /// Symptom: a value whose `Debug` sends an event deadlocked.
 #[test]
 fn a_request_is_one_track() {
-    let builder = Chrome::builder()
+    let builder = TraceFile::builder()
         .tracks(Tracks::Requests)
         .with_fields()
         .with_source_locations();
@@ -578,7 +589,7 @@ fn a_request_is_one_track() {
         .iter()
         .filter_map(|event| event["args"]["source"].as_str());
     let with_source = with_source
-        .filter(|source| source.contains("chrome.rs:"))
+        .filter(|source| source.contains("trace_file.rs:"))
         .count() as u64;
     assert_eq!(with_source, summary.intervals + summary.events);
 }
@@ -588,8 +599,8 @@ fn a_request_is_one_track() {
 #[test]
 fn a_trace_whose_guard_is_dropped_at_once_says_so() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (chrome, _) = Chrome::builder().create(&path).unwrap();
-    timed(chrome, || info_span!("lost").in_scope(|| ()));
+    let (trace, _) = TraceFile::builder().create(&path).unwrap();
+    timed(trace, || info_span!("lost").in_scope(|| ()));
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let mark = "0 spans before the guard was dropped";
     assert!(
@@ -601,8 +612,8 @@ fn a_trace_whose_guard_is_dropped_at_once_says_so() {
 #[test]
 fn numbers_with_the_prefix_are_counters() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    let (chrome, guard) = Chrome::builder().create(&path).unwrap();
-    timed(chrome, || {
+    let (trace, guard) = TraceFile::builder().create(&path).unwrap();
+    timed(trace, || {
         tracing::info!(counter.queue = 3);
         tracing::info!(counter.queue = -1, counter.load = 0.5, "balanced");
     });

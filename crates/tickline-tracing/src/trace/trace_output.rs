@@ -1,0 +1,167 @@
+//! The file of a trace, in the format that the program chose.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::cpu_times::CpuTime;
+use super::json;
+use super::perfetto;
+use super::perfetto::clocks::ClockReadings;
+use super::record::Record;
+use super::span_tracks::Attempt;
+use super::summary::TraceSummary;
+
+/// The format of a trace file. <https://ui.perfetto.dev> opens both.
+///
+/// ```
+/// use tickline_tracing::TraceFormat;
+///
+/// assert_eq!(TraceFormat::from_path("server.pftrace"), TraceFormat::Perfetto);
+/// assert_eq!(TraceFormat::from_path("server.json"), TraceFormat::Json);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum TraceFormat {
+    /// JSON in "Trace Event Format", for `chrome://tracing`, speedscope and scripts too.
+    #[default]
+    Json,
+    /// Perfetto's own format, in Protocol Buffers: a quarter of the size, and less work for the
+    /// writer. It keeps the types of values. Only this format has the tracks of a request below one
+    /// another, arrows for `follows_from`, and the clocks by which traces merge.
+    Perfetto,
+}
+
+impl TraceFormat {
+    /// The format of a file of this name: Perfetto's for the extensions `pftrace` and
+    /// `perfetto-trace`, JSON for all others.
+    pub fn from_path(path: impl AsRef<Path>) -> Self {
+        let extension = path.as_ref().extension().and_then(OsStr::to_str);
+        match extension {
+            Some("pftrace" | "perfetto-trace") => Self::Perfetto,
+            _ => Self::Json,
+        }
+    }
+}
+
+/// How a trace is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TraceStyle {
+    pub(crate) format: TraceFormat,
+    /// Only Perfetto's format can be compressed.
+    pub(crate) is_compressed: bool,
+}
+
+/// Writes a trace.
+pub(crate) struct TraceOutput<W: Write> {
+    text: TraceText<W>,
+    /// The summary of the file so far.
+    pub(crate) summary: TraceSummary,
+    /// The latest time in the file.
+    pub(crate) last_ns: u64,
+}
+
+enum TraceText<W: Write> {
+    Json(json::Trace<W>),
+    Perfetto(Box<perfetto::Trace<W>>),
+}
+
+impl<W: Write> TraceOutput<W> {
+    /// Begins the trace of a process. `readings` reads the clocks, if the format has them.
+    pub(crate) fn begin(
+        output: W,
+        style: TraceStyle,
+        process: u32,
+        name: &str,
+        readings: impl FnOnce() -> ClockReadings,
+    ) -> io::Result<Self> {
+        let text = match style.format {
+            TraceFormat::Json => TraceText::Json(json::Trace::begin(output, process, name)?),
+            TraceFormat::Perfetto => {
+                let is_compressed = style.is_compressed;
+                let trace =
+                    perfetto::Trace::begin(output, process, name, &readings(), is_compressed);
+                TraceText::Perfetto(Box::new(trace?))
+            }
+        };
+        Ok(Self {
+            text,
+            summary: TraceSummary::default(),
+            last_ns: 0,
+        })
+    }
+
+    /// Writes the name of a thread.
+    pub(crate) fn write_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
+        match &mut self.text {
+            TraceText::Json(trace) => trace.write_name(thread, name),
+            TraceText::Perfetto(trace) => trace.write_name(thread, name),
+        }
+    }
+
+    /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
+    /// Returns false for the end of a span that must wait for another record: see
+    /// [`SpanTracks::end`](super::span_tracks::SpanTracks::end).
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        thread: u64,
+        record: &Record<'_>,
+        names: impl Fn(usize) -> Option<Arc<str>>,
+        attempt: Attempt,
+    ) -> io::Result<bool> {
+        let cut_values = match &mut self.text {
+            TraceText::Json(trace) => trace.write(thread, record, names, attempt)?,
+            TraceText::Perfetto(trace) => trace.write(thread, record, names, attempt)?,
+        };
+        let Some(cut_values) = cut_values else {
+            return Ok(false);
+        };
+        self.summary.cut_values += cut_values;
+        self.summary.count(record.kind);
+        self.last_ns = self.last_ns.max(record.ns);
+        Ok(true)
+    }
+
+    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
+    /// name of its argument. With the thread number 0, the mark belongs to the process.
+    pub(crate) fn write_mark(
+        &mut self,
+        thread: u64,
+        ns: u64,
+        count: u64,
+        text: [&str; 2],
+    ) -> io::Result<()> {
+        match &mut self.text {
+            TraceText::Json(trace) => trace.write_mark(thread, ns, count, text),
+            TraceText::Perfetto(trace) => trace.write_mark(thread, ns, count, text),
+        }
+    }
+
+    /// Writes a value of a thread's CPU time.
+    pub(crate) fn write_cpu_time(&mut self, thread: u64, time: CpuTime) -> io::Result<()> {
+        self.last_ns = self.last_ns.max(time.ns);
+        match &mut self.text {
+            TraceText::Json(trace) => trace.write_cpu_time(thread, time),
+            TraceText::Perfetto(trace) => trace.write_cpu_time(thread, time),
+        }
+    }
+
+    /// Passes everything so far to the output.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.text {
+            TraceText::Json(trace) => trace.output.flush(),
+            TraceText::Perfetto(trace) => trace.flush(),
+        }
+    }
+
+    /// Ends the file.
+    pub(crate) fn finish(self) -> io::Result<TraceSummary> {
+        match self.text {
+            TraceText::Json(trace) => trace.finish()?,
+            TraceText::Perfetto(mut trace) => trace.flush()?,
+        }
+        Ok(self.summary)
+    }
+}

@@ -1,0 +1,197 @@
+//! Findings about the rate of the kernel's clocks: a correction that is no slew shows that the
+//! kernel's frequency of the counter is wrong, or the server's clock.
+
+use clap::ValueEnum;
+
+use super::daemons;
+use super::unix_time::LOOP_PPB;
+use crate::document::Block::{Commands, Prose};
+use crate::document::{Document, Explained, Explanation, Finding, Fix};
+use crate::float::{as_f64, signed_f64};
+use crate::machine::{Ntp, NtpDaemon};
+use crate::words::{frequency, rate, time};
+
+/// How near to the kernel's limit a frequency stands at it, ppb. A daemon rounds.
+const NEAR_LIMIT_PPB: i64 = 100;
+
+/// The part of a second in which a slew may be at its end. chronyd slews for a second or more
+/// (`MIN_SLEW_TIMEOUT` in `sys_generic.c`), so a rest this small is rarely seen.
+const SLEW_PART: i64 = 10;
+
+/// The largest difference from the nominal frequency that rounding to MHz explains, ppm.
+const ROUNDING_PPM: f64 = 1_000.0;
+
+/// The kernel's frequency of the counter is wrong, or the server's clock.
+pub(super) fn clock_rate_wrong(facts: &Document) -> Option<Finding> {
+    let ntp = facts.machine.ntp.as_ref()?;
+    let daemon = facts.machine.ntp_daemon.as_ref();
+    let what = if is_at_limit(ntp) {
+        format!(
+            "the correction of the clocks' rate stands at the kernel's limit ({}): the rate is off \
+             by that or more, and Unix time may run away",
+            rate(ntp.frequency_ppb)
+        )
+    } else if let Some(learned_ppb) = learned(daemon) {
+        let name = daemon.map_or("the NTP daemon", |daemon| &daemon.name);
+        let way = if learned_ppb < 0 { "slow" } else { "fast" };
+        format!(
+            "{name} finds the clock too {way} by {}, which is no slew: the kernel's rate is wrong, \
+             or the server's",
+            rate(learned_ppb.saturating_abs())
+        )
+    } else if is_no_slew(ntp, daemon) {
+        format!(
+            "the kernel corrects the rate of its clocks by {}, and no offset is left to remove: its \
+             rate is wrong, or the server's",
+            rate(ntp.steering_ppb())
+        )
+    } else {
+        return None;
+    };
+    let suspect = Suspect::of(facts, ntp);
+    Some(
+        Finding::unsure(Code::ClockRateWrong, what)
+            .seen(seen(ntp))
+            .seen_all(daemon.and_then(seen_daemon))
+            .seen_all(suspect.as_ref().map(Suspect::evidence))
+            .fix(fix(suspect.as_ref(), facts)),
+    )
+}
+
+/// The correction of the rate, in words.
+pub(super) fn seen(ntp: &Ntp) -> String {
+    format!(
+        "adjtimex: rate corrected by {} (frequency {}, tick {} us, offset {})",
+        rate(ntp.rate_ppb()),
+        rate(ntp.frequency_ppb),
+        ntp.tick_us,
+        time(signed_f64(ntp.offset_ns))
+    )
+}
+
+fn is_at_limit(ntp: &Ntp) -> bool {
+    let size_ppb = ntp.frequency_ppb.saturating_abs();
+    (LOOP_PPB - NEAR_LIMIT_PPB..=LOOP_PPB).contains(&size_ppb)
+}
+
+/// The error of the clock's rate that the daemon has measured, if it is far larger than a crystal's.
+/// Unlike the kernel's correction it has no slew in it.
+fn learned(daemon: Option<&NtpDaemon>) -> Option<i64> {
+    let ppb = daemon?.frequency_ppb?;
+    if ppb.saturating_abs() <= LOOP_PPB {
+        return None;
+    }
+    Some(ppb)
+}
+
+/// Whether the daemon has so little left to remove that this rate would remove it at once.
+fn is_no_slew(ntp: &Ntp, daemon: Option<&NtpDaemon>) -> bool {
+    let Some(left_ns) = daemon.and_then(|daemon| daemon.offset_ns) else {
+        return false;
+    };
+    // One second at this rate removes as many nanoseconds.
+    let steering_ppb = ntp.steering_ppb().saturating_abs();
+    steering_ppb > LOOP_PPB && left_ns.saturating_abs() < steering_ppb / SLEW_PART
+}
+
+fn seen_daemon(daemon: &NtpDaemon) -> Option<String> {
+    let ppb = daemon.frequency_ppb?;
+    let name = &daemon.name;
+    let skew = match daemon.skew_ppb {
+        Some(skew_ppb) => format!(", with a skew of {}", rate(skew_ppb)),
+        None => String::new(),
+    };
+    Some(format!(
+        "{name}: the clock's rate is off by {}{skew}",
+        rate(ppb)
+    ))
+}
+
+/// What the nominal frequency tells about the two rates, of which one is wrong.
+struct Suspect {
+    is_server: bool,
+    evidence: String,
+}
+
+impl Suspect {
+    /// `None` if no nominal frequency is known, or if it is not exact enough.
+    fn of(facts: &Document, ntp: &Ntp) -> Option<Self> {
+        let nominal_hz = facts.nominal_hz()?;
+        let measured_hz = facts.clock.frequency_hz?;
+        // CLOCK_MONOTONIC, by which the frequency was measured, has the correction in it. Without
+        // it a second is longer, and has more ticks.
+        let with = as_f64(measured_hz) / as_f64(nominal_hz);
+        let without = with * (1.0 + signed_f64(ntp.rate_ppb()) / 1e9);
+        let [with_ppm, without_ppm] = [with, without].map(|ratio| (ratio - 1.0) * 1e6);
+        let is_server = without_ppm.abs() <= ROUNDING_PPM;
+        if is_server && with_ppm.abs() <= ROUNDING_PPM {
+            return None;
+        }
+        let nominal = frequency(nominal_hz);
+        let speaks = if is_server {
+            "so the server's clock is the bad one"
+        } else {
+            "so the kernel's frequency of the counter is the bad one"
+        };
+        Some(Self {
+            is_server,
+            evidence: format!(
+                "the counter runs {with_ppm:+.0} ppm from its nominal {nominal}, and without the \
+                 correction {without_ppm:+.0} ppm: {speaks}"
+            ),
+        })
+    }
+
+    fn evidence(&self) -> String {
+        self.evidence.clone()
+    }
+}
+
+fn fix(suspect: Option<&Suspect>, facts: &Document) -> Fix {
+    let servers = daemons::servers(facts);
+    let calibrate = "restart, so that the kernel measures the counter's frequency again (dmesg | \
+                     grep -i 'tsc:')";
+    match suspect {
+        Some(suspect) if suspect.is_server => Fix::from(format!(
+            "follow other servers, of which three or more agree: {servers}"
+        )),
+        Some(_) => Fix::from(calibrate).then(
+            "if the rate is wrong again, or the guest was moved, tell the host's administrator",
+        ),
+        None => Fix::from(format!(
+            "see whether three or more servers agree: {servers}"
+        ))
+        .then(format!("if they do, {calibrate}")),
+    }
+}
+
+/// The codes of the findings of this file.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Code {
+    ClockRateWrong,
+}
+
+impl Explained for Code {
+    fn explanation(&self) -> Explanation {
+        match self {
+            Self::ClockRateWrong => Explanation {
+                code: "clock_rate_wrong",
+                summary: "The NTP daemon corrects the rate of the clocks by more than any crystal needs, and it is \
+                  no slew (unsure).",
+                text: "The correction stands at the kernel's limit of 500 ppm, or it is larger, and no offset \
+               is left that it would remove. Either the kernel has the counter's frequency wrong \
+               (a failed calibration, or a guest on another host), and the correction makes up \
+               for it as far as it can, or the server's clock runs wrong, and this machine \
+               follows it. If the nominal frequency of the counter is known, the evidence says \
+               which. See what several servers say:",
+                more: &[
+                    Commands(&["chronyc sources -v", "ntpq -p"]),
+                    Prose(
+                        "If they agree, compare the kernel's frequency before and after a restart:",
+                    ),
+                    Commands(&["sudo dmesg | grep -i 'tsc:'"]),
+                ],
+            },
+        }
+    }
+}

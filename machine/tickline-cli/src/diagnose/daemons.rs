@@ -1,0 +1,82 @@
+//! What fixes say about the program that steers the clock: the commands of the daemon that answers,
+//! or those of all.
+
+use crate::document::{Document, Fix};
+
+/// Finds the programs that may steer the clock.
+const LIST: &str = "ps -e | grep -E 'ntp|chrony|timesync|ptp|phc2sys'";
+
+/// The name of the daemon that answers.
+fn name(facts: &Document) -> Option<&str> {
+    Some(facts.machine.ntp_daemon.as_ref()?.name.as_str())
+}
+
+/// The commands that show what the daemon knows of the time.
+///
+/// chronyd does not use the kernel's loop (`sys_timex.c` of chrony), so a set `STA_PLL` is
+/// another's.
+pub(super) fn look(facts: &Document) -> &'static str {
+    match name(facts) {
+        Some("chronyd") => "chronyc tracking",
+        Some("systemd-timesyncd") => "timedatectl timesync-status",
+        Some(_) => "ntpq -p, ntpctl -s all, or ntp-ctl status",
+        None if facts.has_kernel_loop() => "ntpq -p, timedatectl timesync-status, or its log",
+        None => {
+            "chronyc tracking, ntpq -p, ntpctl -s all, timedatectl timesync-status, or the log of \
+             phc2sys"
+        }
+    }
+}
+
+/// The commands that show the servers of the daemon.
+pub(super) fn servers(facts: &Document) -> &'static str {
+    match name(facts) {
+        Some("chronyd") => "chronyc sources -v",
+        Some("systemd-timesyncd") => "timedatectl timesync-status",
+        Some(_) => "ntpq -p, ntpctl -s peers, or ntp-ctl status",
+        None => {
+            "chronyc sources -v, ntpq -p, ntpctl -s peers, timedatectl timesync-status, or the \
+             log of ptp4l"
+        }
+    }
+}
+
+/// How the daemon that answers steps the clock, instead of slewing it.
+pub(super) fn step(facts: &Document) -> &'static str {
+    match name(facts) {
+        Some("chronyd") => "let it step the clock: sudo chronyc makestep",
+        Some("systemd-timesyncd") => {
+            "let it step the clock at its start: sudo systemctl restart systemd-timesyncd"
+        }
+        Some(_) => {
+            "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
+        }
+        None if facts.has_kernel_loop() => "let it step the clock at its start, by a restart",
+        None => {
+            "let it step the clock: chronyd by sudo chronyc makestep, ntpd and systemd-timesyncd \
+             by a restart, phc2sys with -S"
+        }
+    }
+}
+
+/// A second program that steers the clock works against the first, so it comes first to find that.
+pub(super) fn find_and_repair(facts: &Document) -> Fix {
+    let start = match name(facts) {
+        Some(name) => format!("see what {name} does: {}", look(facts)),
+        None => format!("find the program that steers the clock: {LIST}"),
+    };
+    Fix::from(start)
+        .then(
+            "see that it reaches its servers, and tells the kernel its error: chronyd does so with \
+             `rtcsync`, busybox ntpd never does",
+        )
+        .then("start no second one beside it")
+}
+
+/// The start of a daemon where a program has set the rate, and may still run.
+pub(super) fn unless_one_runs() -> Fix {
+    Fix::from(format!(
+        "see whether a program steers the clock already: {LIST}"
+    ))
+    .then("if none does, start again the NTP daemon that did; for a container, on its host")
+}

@@ -1,0 +1,133 @@
+//! The rate of the clocks: corrections that are no slew, and which of the two rates is wrong.
+
+use super::super::clock_rate::Code;
+use super::given::{Given, assert_each_found, good_machine};
+use crate::document::Severity;
+use crate::machine::NtpDaemon;
+
+const CODE: &str = "clock_rate_wrong";
+
+/// chronyd's answer: what is left to remove, and the error of the rate that it has learned.
+fn chronyd(left_ns: i64, frequency_ppb: Option<i64>) -> NtpDaemon {
+    NtpDaemon {
+        name: "chronyd".to_owned(),
+        synchronised: true,
+        offset_ns: Some(left_ns),
+        bound_ns: Some(400_000),
+        frequency_ppb,
+        skew_ppb: frequency_ppb.map(|_| 120),
+        ..NtpDaemon::default()
+    }
+}
+
+impl Given {
+    /// The kernel's correction by tick and frequency: 74,443 ppm.
+    fn corrected_by_7_percent(self) -> Self {
+        self.ntp(|ntp| {
+            ntp.tick_us = 10_744;
+            ntp.frequency_ppb = 43_000;
+        })
+    }
+
+    fn answers(self, daemon: NtpDaemon) -> Self {
+        self.with(|facts| facts.machine.ntp_daemon = Some(daemon))
+    }
+
+    /// The frequency that was measured, as a multiple of the nominal one.
+    fn measured(self, ratio_ppm: i64) -> Self {
+        self.with(|facts| {
+            facts.clock.nominal_frequency_hz = Some(2_000_000_000);
+            let measured_hz = 2_000_000_000 + 2_000 * ratio_ppm;
+            facts.clock.frequency_hz = Some(measured_hz.try_into().unwrap());
+        })
+    }
+}
+
+/// Symptom: OK, although the daemon could not correct the rate as far as it wanted.
+#[test]
+fn a_rate_at_the_kernels_limit_is_not_known_right() {
+    for frequency_ppb in [500_000, -500_000, 499_999] {
+        let machine = good_machine().ntp(|ntp| ntp.frequency_ppb = frequency_ppb);
+        let finding = machine.only(CODE);
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding.says("the kernel's limit");
+    }
+    good_machine()
+        .ntp(|ntp| ntp.frequency_ppb = 499_000)
+        .only("ntp_slewing");
+}
+
+/// Symptom: "wait until the NTP daemon has removed the offset", of which nothing was left.
+#[test]
+fn a_large_correction_without_an_offset_is_no_slew() {
+    let machine = good_machine().corrected_by_7_percent();
+    let left = |left_ns| machine.clone().answers(chronyd(left_ns, None));
+    left(1_200).only(CODE).says("no offset is left");
+    left(-100_000_000).only("ntp_slewing");
+    machine.only("ntp_slewing");
+}
+
+#[test]
+fn a_large_rate_that_chronyd_has_learned_is_no_slew() {
+    let finding = good_machine()
+        .corrected_by_7_percent()
+        .answers(chronyd(100_000_000, Some(-74_443_000)))
+        .only(CODE);
+    finding
+        .says("chronyd finds the clock too slow by 7.4 %")
+        .shows("off by -7.4 %, with a skew of 120 ppb");
+    let crystal = good_machine().answers(chronyd(0, Some(60_000)));
+    assert_eq!(crystal.codes(), [""; 0]);
+}
+
+#[test]
+fn the_rate_is_the_bad_one_if_the_correction_leads_to_the_nominal_frequency() {
+    let finding = good_machine()
+        .corrected_by_7_percent()
+        .answers(chronyd(0, Some(-74_443_000)))
+        .measured(20)
+        .only(CODE);
+    finding
+        .shows("the kernel's frequency of the counter is the bad one")
+        .fix_begins("restart");
+}
+
+#[test]
+fn the_server_is_the_bad_one_if_the_correction_leads_away_from_the_nominal_frequency() {
+    let finding = good_machine()
+        .corrected_by_7_percent()
+        .answers(chronyd(0, Some(-74_443_000)))
+        .measured(-69_285)
+        .finding(CODE);
+    finding
+        .shows("the server's clock is the bad one")
+        .fix_begins("follow other servers");
+}
+
+/// Rounding to MHz explains about 1,000 ppm.
+#[test]
+fn a_counter_1882_ppm_from_nominal_has_a_wrong_rate_if_the_correction_is_at_its_limit() {
+    let finding = good_machine()
+        .ntp(|ntp| ntp.frequency_ppb = 500_000)
+        .measured(1_882)
+        .only(CODE);
+    finding.shows("the kernel's frequency of the counter is the bad one");
+}
+
+#[test]
+fn without_an_exact_nominal_frequency_other_servers_decide() {
+    let machine = good_machine()
+        .ntp(|ntp| ntp.frequency_ppb = 500_000)
+        .measured(0);
+    let finding = machine.only(CODE);
+    finding
+        .does_not_show("is the bad one")
+        .fix_begins("see whether three or more servers agree");
+}
+
+#[test]
+fn each_code_about_the_rate_has_a_machine() {
+    assert_each_found(|code| match code {
+        Code::ClockRateWrong => good_machine().ntp(|ntp| ntp.frequency_ppb = 500_000),
+    });
+}
