@@ -217,6 +217,9 @@
 //!   that (Mytkowicz and others, 2009; Curtsinger and Berger, 2013: `src/pairs/placement.rs`). Each
 //!   process has other places: by address randomisation, and by shifts of heap and stack, which also
 //!   work without it.
+//! - A file's place in the page cache stays for all its processes, and changes their time by up to 1 %.
+//!   Therefore each process runs a copy of its program, `.copy-PID-SIDE-NAME` in the program's folder,
+//!   which is removed after it. If the folder takes no file, a line says so.
 //! - The interval misses 0 in at most 5 % of comparisons of equal builds, whatever the distribution of
 //!   these effects (`src/statistics/signed_rank.rs` has the argument, and a simulation).
 //! - The linker's choice stays: a build may be slower because an unrelated change has moved its code,

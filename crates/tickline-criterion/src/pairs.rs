@@ -7,6 +7,7 @@
 //! | `collector.rs` | takes samples, slice by slice and block by block |
 //! | `builds.rs`, `serving.rs` | take slices of two builds of the benchmark in turns: the process that drives, and those that serve |
 //! | `placement.rs` | shifts heap and stack |
+//! | `program_copy.rs` | a copy of a program, which has other pages of memory |
 //! | `monitor.rs`, `system_facts.rs` | read the facts about blocks and slices |
 //! | `slice.rs`, `disturbance.rs`, `long_pairs.rs` | decide which pairs count |
 //!
@@ -33,6 +34,7 @@ pub(crate) mod disturbance;
 pub(crate) mod long_pairs;
 pub(crate) mod monitor;
 pub(crate) mod placement;
+mod program_copy;
 pub(crate) mod serving;
 pub(crate) mod slice;
 pub(crate) mod system_facts;

@@ -4,7 +4,7 @@
 //! benchmark's name, and requests slices from them (`serving.rs`). The contract:
 //!
 //! 1. A pair of processes is one of each build. Its order is random. Each process has other places
-//!    for heap and stack (`placement.rs`).
+//!    for heap and stack (`placement.rs`), and runs a copy of its program (`program_copy.rs`).
 //! 2. All processes are bound to one CPU (Linux), and only one of them runs at a time: the others
 //!    wait for a line.
 //! 3. The two of a pair alternate by slices of 10 ms or less. A random number decides which comes
@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ use crate::backend::time::CounterTime;
 use crate::number::{as_f64, count, index, random_side, round};
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::placement;
+use crate::pairs::program_copy::ProgramCopy;
 use crate::pairs::serving::{MARK, Request, ServedSlice, clock_name};
 use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
@@ -234,11 +235,8 @@ impl Turns {
         let (begin, first) = (Instant::now(), random_side());
         let mut processes = [None, None];
         for side in [first, 1 - first] {
-            let mut process = Process::start(
-                &benchmark.builds.programs[side][replicate % benchmark.layouts()],
-                benchmark,
-                time,
-            )?;
+            let program = &benchmark.builds.programs[side][replicate % benchmark.layouts()];
+            let mut process = Process::start(program, side, benchmark, time)?;
             self.warm_up(&mut process, plan, time)?;
             processes[side] = Some(process);
         }
@@ -321,20 +319,41 @@ struct Process {
     output: Receiver<String>,
     /// A command that runs only this benchmark, for an error message.
     command_line: String,
+    /// What the process runs; `None` if it runs the program itself. It is removed after the
+    /// process's end.
+    _copy: Option<ProgramCopy>,
 }
 
 impl Process {
-    fn start(program: &Path, benchmark: &Benchmark, time: &CounterTime) -> Result<Self, String> {
+    /// Starts a copy of a side's program. If there can be none, starts the program, and says so.
+    fn start(
+        program: &Path,
+        side: usize,
+        benchmark: &Benchmark,
+        time: &CounterTime,
+    ) -> Result<Self, String> {
+        static NOT_COPIED: Once = Once::new();
+        let copy = ProgramCopy::new(program, side).inspect_err(|error| {
+            let folder = program.parent().unwrap_or(program).display();
+            let text = format_args!(
+                "{folder} takes no copy of the program: {error}. Each build keeps its pages of \
+                 memory, so equal builds may differ by 1 %"
+            );
+            time.settings().messages.print_once(&NOT_COPIED, &text);
+        });
+        let copy = copy.ok();
         // criterion calls a test once, and stores nothing.
         let arguments = ["--bench", "--test", "--exact", "--", benchmark.name];
         let ns_per_tick = time.session().map(|_| time.scale().ns_per_tick);
-        let mut command = Command::new(program);
+        let mut command = Command::new(copy.as_ref().map_or(program, ProgramCopy::path));
         command.args(arguments);
         arguments::prepare_serving(&mut command, ns_per_tick, placement::padding())
             .map_err(|error| error.to_string())?;
         let command_line = format!("{} {}", program.display(), arguments.join(" "));
-        Self::spawn(&mut command, command_line)
-            .map_err(|error| format!("{}: {error}", program.display()))
+        let mut process = Self::spawn(&mut command, command_line)
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        process._copy = copy;
+        Ok(process)
     }
 
     fn spawn(command: &mut Command, command_line: String) -> io::Result<Self> {
@@ -346,6 +365,7 @@ impl Process {
             output: lines(output),
             child,
             command_line,
+            _copy: None,
         })
     }
 

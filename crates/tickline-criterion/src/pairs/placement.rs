@@ -8,6 +8,7 @@
 //!
 //! | shifted | by | when |
 //! |---|---|---|
+//! | pages of the program's file | a copy of the program (`program_copy.rs`) | each process of `--against` |
 //! | start of the stack | the length of an environment variable | each process of `--against` |
 //! | start of the heap | blocks of random sizes that stay allocated | each process of `--against`, before its benchmarks make anything |
 //! | free blocks of the heap | blocks of random sizes, half of them freed | each slice of `--against`; each visit of [`compare`](crate::compare) |

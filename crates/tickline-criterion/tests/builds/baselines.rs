@@ -112,8 +112,9 @@ pub(crate) fn too_few_couples_for_a_limit_cannot_tell(programs: &Programs) {
     let output = programs.run(100, "work/sides", &arguments);
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(3), "{err}");
-    let line = "CAN'T TELL: work/sides: 0 copies of the code have 3 couples";
-    assert!(err.contains(line), "{err}");
+    // A wait for a CPU gives some copies of the code couples enough.
+    assert!(err.contains("CAN'T TELL: work/sides: "), "{err}");
+    assert!(err.contains(" copies of the code have 3 couples"), "{err}");
 }
 
 pub(crate) fn a_list_is_not_judged(programs: &Programs) {
