@@ -255,6 +255,21 @@
 //! | a build with 10 % more work | 72 of 72 | |
 //! | [`compare`] of two closures of equal text, eight pairs | 0 of 96 | largest estimate: 0.84 % |
 //!
+//! Other harnesses on the same six routines, each by its own rule, without other load, 10 runs for each
+//! cell. The driver in [`benches/peers`](https://github.com/tickline/tickline/blob/main/benches/README.md)
+//! has their commands, and prints this table:
+//!
+//! | harness | compares | "different" means | identical builds: different | +3 %: slower | +10 %: slower | no answer |
+//! |---|---|---|---|---|---|---|
+//! | divan 0.1.21 | two runs, one after the other | our rule: the medians differ by 1 %; divan has none | 11 of 60 | 54 of 60 | 60 of 60 | 0 of 180 |
+//! | tango-bench 0.9.0 | two builds in turns, one pair of processes | its `*` | 48 of 60 | 35 of 60 | 35 of 60 | 0 of 180 |
+//! | zenbench 0.1.11 | two closures in turns, one process | its `significant` | 0 of 60 | 40 of 60 | 60 of 60 | 0 of 180 |
+//! | zenbench 0.1.11 | a build with the stored run of another, five processes each | "regression", a limit of 1 % | 0 of 6 | 0 of 6 | 2 of 6 | 16 of 18: it refuses a machine that it finds noisy |
+//! | gungraun 0.20.0 | the instructions of two builds, under valgrind 3.19 | a percentage | 2 of 12 | 12 of 12 | 12 of 12 | 0 of 36 |
+//!
+//! Instructions are the same in each run, and don't tell the time: gungraun sees no cache misses that
+//! placement causes, and no slower instruction.
+//!
 //! # For CI
 //!
 //! With [`run`] in `main`, the exit code tells a script what was found:
