@@ -142,7 +142,10 @@ fn readings_in_guests_are_as_much_faster_as_the_pages_say() {
     assert!(ratios.len() > 5, "{ratios:?}");
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
-    for (page, before) in [(README, "by the counter was "), (BENCHES, "in such a guest, they are ")] {
+    for (page, before) in [
+        (README, "by the counter was "),
+        (BENCHES, "in such a guest, they are "),
+    ] {
         let said = between(page, before, " times as fast as `clock_gettime`");
         assert_eq!(said, format!("{least:.0} to {most:.0}"), "{page}");
     }

@@ -67,8 +67,10 @@ fn stack_of_a_thread_with(stack_bytes: usize) -> usize {
 fn own_stack_bytes() -> usize {
     // SAFETY: plain data, which the next call fills.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the call has no precondition.
+    let thread = unsafe { libc::pthread_self() };
     // SAFETY: this thread runs, and `attributes` is valid for a write.
-    let error = unsafe { libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) };
+    let error = unsafe { libc::pthread_getattr_np(thread, &raw mut attributes) };
     assert_eq!(error, 0);
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     // SAFETY: `attributes` was filled, and both results are valid for a write.
