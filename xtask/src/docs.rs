@@ -153,3 +153,43 @@ fn every_pointer_to_a_file_is_true() {
         wrong.join("\n")
     );
 }
+
+/// The pages that name a test for each promise: in a table's last column, the test's name and its
+/// file.
+const THREATS: [&str; 2] = ["SECURITY.md", "machine/SECURITY.md"];
+
+/// Whether a file has a function of this name.
+fn has_function(file: &str, name: &str) -> bool {
+    read(file).is_ok_and(|text| text.contains(&format!("fn {name}(")))
+}
+
+#[test]
+fn every_test_that_a_threat_names_is_in_its_file() {
+    let mut checked = 0;
+    let mut missing = Vec::new();
+    for page in THREATS {
+        for row in read(page)
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with('|'))
+        {
+            let shown_by = row.trim_end_matches(['|', ' ']).rsplit(" | ").next();
+            let shown_by = shown_by.unwrap_or_default();
+            let is_file = |name: &&str| name.ends_with(".rs");
+            let files: Vec<&str> = names(shown_by).filter(is_file).collect();
+            let is_test = |name: &&str| name.contains('_') && !name.contains(['.', '/', '(']);
+            for test in names(shown_by).filter(is_test) {
+                checked += 1;
+                if !files.iter().any(|file| has_function(file, test)) {
+                    missing.push(format!("{page}: {test}"));
+                }
+            }
+        }
+    }
+    assert!(checked > 50, "{checked} tests were read");
+    assert!(
+        missing.is_empty(),
+        "in no file that the row names:\n{}",
+        missing.join("\n")
+    );
+}

@@ -118,6 +118,9 @@ fn verdict(is_success: bool, output: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::root;
+    use crate::step::output_of;
+    use crate::targets::PUBLISHED;
 
     /// Symptom: a package was built with the core of an earlier dry run, and failed.
     #[test]
@@ -136,6 +139,45 @@ mod tests {
         let left = (is_left("-1f2e/tickline-core-0.1.0"), others.map(is_left));
         fs::remove_dir_all(&home).ok();
         assert_eq!(left, (false, [true, true]));
+    }
+
+    /// The files of a package, with their sizes in bytes, without those that cargo makes.
+    fn packed(name: &str) -> Vec<(String, u64)> {
+        let list = output_of(&format!("cargo package --list --allow-dirty -p {name}")).unwrap();
+        let folder = ["crates", "machine"].map(|wing| root().join(wing).join(name));
+        let folder = folder.into_iter().find(|folder| folder.is_dir()).unwrap();
+        let size =
+            |file: &str| Some((file.to_owned(), fs::metadata(folder.join(file)).ok()?.len()));
+        list.lines().filter_map(size).collect()
+    }
+
+    #[test]
+    fn each_package_has_its_licences_and_its_readme() {
+        for name in PUBLISHED {
+            let files = packed(name);
+            for wanted in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
+                assert!(
+                    files.iter().any(|(file, _)| file == wanted),
+                    "{name} lacks {wanted}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_package_has_more_tests_and_data_than_code() {
+        for name in PUBLISHED {
+            let files = packed(name);
+            let bytes_in = |folder: &str| -> u64 {
+                let inside = files.iter().filter(|(file, _)| file.starts_with(folder));
+                inside.map(|(_, bytes)| bytes).sum()
+            };
+            let (code, tests) = (bytes_in("src/"), bytes_in("tests/"));
+            assert!(
+                code > tests,
+                "{name}: {code} bytes of code, {tests} bytes of tests"
+            );
+        }
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! `cargo xtask record`: measures tickline and its peers, and stores the figures with a
 //! description of the machine. The tables in `benches/README.md` and in the README show the
-//! newest record of each processor. During a measurement nothing else should run on the machine.
+//! records of one code; a record of older code goes to a folder with tables of its own. During a
+//! measurement nothing else should run on the machine.
 
+#[cfg(test)]
+mod claims;
 mod file;
 mod markdown;
 mod tables;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -15,25 +19,63 @@ use crate::files::{built, entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
 use file::{Found, Record, SCHEMA};
 
-/// The folder with the newest record of each processor.
+/// The folder with the records of one code, at most one of each processor.
 const FOLDER: &str = "benches/record";
+
+/// The folder with the newest record of older code, of each other processor.
+const OLDER: &str = "benches/record/older";
+
+/// What decides the figures. A record is of the present code if none of this has changed since.
+const CODE: &str = "Cargo.lock crates machine/tickline-page benches/src";
 
 /// A function that writes a block from the records.
 type Write = fn(&[Record]) -> String;
 
-/// Files with blocks between markers. Each new record rewrites the blocks.
-const FILES: [(&str, &[(&str, Write)]); 2] = [
-    ("README.md", &[("short", tables::short)]),
-    (
-        "benches/README.md",
-        &[
+/// The stored records.
+#[derive(Debug, Clone, Default)]
+struct Stored {
+    /// The records of one code, sorted by their processors.
+    present: Vec<Record>,
+    /// Records of older code, sorted by their processors.
+    older: Vec<Record>,
+}
+
+/// A file with blocks between markers. Each new record rewrites the blocks.
+struct Page {
+    path: &'static str,
+    /// Which records the blocks show.
+    of: fn(&Stored) -> &[Record],
+    blocks: &'static [(&'static str, Write)],
+}
+
+const PAGES: [Page; 3] = [
+    Page {
+        path: "README.md",
+        of: |stored| &stored.present,
+        blocks: &[("short", tables::short)],
+    },
+    Page {
+        path: "benches/README.md",
+        of: |stored| &stored.present,
+        blocks: &[
             ("machine", tables::machines),
             ("clocks", tables::clocks),
             ("tickline", tables::tickline),
             ("spans", tables::spans),
             ("traces", tables::traces),
         ],
-    ),
+    },
+    Page {
+        path: "benches/record/older/README.md",
+        of: |stored| &stored.older,
+        blocks: &[
+            ("machine", tables::older_machines),
+            ("short", tables::short),
+            ("clocks", tables::clocks),
+            ("tickline", tables::tickline),
+            ("spans", tables::spans),
+        ],
+    },
 ];
 
 /// The number of further processes that measure drift, because clocks calibrate anew in each
@@ -54,6 +96,9 @@ pub(crate) struct Arguments {
     /// Only writes the tables from the stored records
     #[arg(long, conflicts_with_all = ["secs", "smoke"])]
     readme: bool,
+    /// Only says whether the tables' records are of the present code
+    #[arg(long, conflicts_with_all = ["secs", "smoke", "readme"])]
+    check: bool,
 }
 
 /// How much is measured.
@@ -94,7 +139,10 @@ impl Extent {
 /// Measures, stores the record, and writes the tables.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     if arguments.readme {
-        return write_files(&stored()?).map(|()| 0);
+        return write_pages(&stored()?).map(|()| 0);
+    }
+    if arguments.check {
+        return check(&stored()?.present);
     }
     rewritten(&stored()?)?; // fails at once if a file lacks its markers
     must_succeed("cargo build --release -q -p tickline-benches -p tickline-cli")?;
@@ -104,27 +152,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
         return Ok(SOME_SKIPPED);
     }
     if arguments.smoke {
-        let (records, _) = with_new(stored()?, measure(Extent::Smoke, found)?);
-        rewritten(&records)?;
+        let new = measure(Extent::Smoke, found)?;
+        rewritten(&with_new(stored()?, new, is_of_same_code))?;
         println!("every measurement runs, and fits the tables; nothing is written");
         return Ok(0);
     }
     let secs = arguments.secs;
     let new = measure(Extent::Full { secs }, found)?;
     let name = new.file_name();
-    let text = text(&new)?;
-    let (records, replaced) = with_new(stored()?, new);
-    store(format!("{FOLDER}/{name}"), &text)?;
-    write_files(&records)?;
-    for old in replaced {
-        let old = old.file_name();
-        if old != name {
-            std::fs::remove_file(root().join(FOLDER).join(old))
-                .map_err(|error| error.to_string())?;
-        }
-    }
+    let stored = with_new(stored()?, new, is_of_same_code);
+    store_records(FOLDER, &stored.present)?;
+    store_records(OLDER, &stored.older)?;
+    write_pages(&stored)?;
     println!("{FOLDER}/{name} and the tables are written");
     Ok(0)
+}
+
+/// Says for each record of the tables whether it is of the present code.
+fn check(records: &[Record]) -> Result<u8, String> {
+    let mut code = 0;
+    for record in records {
+        let is_present = is_unchanged(&record.commit, "");
+        let word = if is_present { "of" } else { "FAILED: not of" };
+        println!("{}: {word} the present code", record.file_name());
+        code |= u8::from(!is_present);
+    }
+    Ok(code)
+}
+
+/// Whether two records are of one code.
+fn is_of_same_code(one: &Record, other: &Record) -> bool {
+    one.commit == other.commit || is_unchanged(&one.commit, &other.commit)
+}
+
+/// Whether [`CODE`] is the same in two commits; the present files stand for an empty `other`. A
+/// commit that this clone does not have counts as different.
+fn is_unchanged(commit: &str, other: &str) -> bool {
+    let mut compare = command(&format!("git diff --quiet {commit} {other} -- {CODE}"));
+    compare.output().is_ok_and(|output| output.status.success())
 }
 
 /// The text of a record's file.
@@ -133,13 +198,43 @@ fn text(record: &Record) -> Result<String, String> {
     Ok(text + "\n")
 }
 
-/// The records with a new one, and those of the same processor, which it replaces.
-fn with_new(mut records: Vec<Record>, new: Record) -> (Vec<Record>, Vec<Record>) {
-    let is_replaced = |old: &mut Record| old.processor == new.processor;
-    let replaced = records.extract_if(.., is_replaced).collect();
-    records.push(new);
-    records.sort_by(|one, other| one.processor.cmp(&other.processor));
-    (records, replaced)
+/// The records with a new one, which replaces that of its processor. Records that are not of the
+/// same code become older ones, and replace the older one of their processor.
+fn with_new(stored: Stored, new: Record, is_same: impl Fn(&Record, &Record) -> bool) -> Stored {
+    let Stored { present, older } = stored;
+    let others = present
+        .into_iter()
+        .filter(|one| one.processor != new.processor);
+    let (present, older_now): (Vec<_>, Vec<_>) = others.partition(|one| is_same(one, &new));
+    let mut stored = Stored {
+        present,
+        older: older_now,
+    };
+    stored.present.push(new);
+    for one in older {
+        let mut newer = stored.present.iter().chain(&stored.older);
+        if newer.all(|newer| newer.processor != one.processor) {
+            stored.older.push(one);
+        }
+    }
+    for records in [&mut stored.present, &mut stored.older] {
+        records.sort_by(|one, other| one.processor.cmp(&other.processor));
+    }
+    stored
+}
+
+/// Makes these the records of a folder.
+fn store_records(folder: &str, records: &[Record]) -> Result<(), String> {
+    for record in records {
+        store(format!("{folder}/{}", record.file_name()), &text(record)?)?;
+    }
+    for path in record_files(folder) {
+        let is_kept = |record: &Record| path.ends_with(record.file_name());
+        if !records.iter().any(is_kept) {
+            std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs the programs of `benches/`. `found` is the output of the program `tickline`.
@@ -248,35 +343,48 @@ fn parsed(text: &str) -> Result<Record, String> {
     Ok(record)
 }
 
-/// The stored records, sorted by their processors.
-fn stored() -> Result<Vec<Record>, String> {
+/// The files of the records in a folder.
+fn record_files(folder: &str) -> Vec<PathBuf> {
+    let mut files = entries(&root().join(folder));
+    files.retain(|path| path.extension().is_some_and(|end| end == "json"));
+    files
+}
+
+/// The records of a folder, sorted by their processors.
+fn stored_in(folder: &str) -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
-    for path in entries(&root().join(FOLDER)) {
-        if path.extension().is_some_and(|end| end == "json") {
-            let record = parsed(&read(&path)?);
-            records.push(record.map_err(|why| format!("{}: {why}", path.display()))?);
-        }
+    for path in record_files(folder) {
+        let record = parsed(&read(&path)?);
+        records.push(record.map_err(|why| format!("{}: {why}", path.display()))?);
     }
-    records.sort_by(|one, other| one.processor.cmp(&other.processor));
+    records.sort_by(|one: &Record, other| one.processor.cmp(&other.processor));
     Ok(records)
 }
 
-/// Each file, and its text with the records' blocks.
-fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> {
-    let mut files = Vec::new();
-    for (path, blocks) in FILES {
-        let mut text = read(path)?;
-        for (name, write) in blocks {
-            text = with_block(&text, &format!("record:{name}"), &write(records))
-                .map_err(|why| format!("{path}: {why}"))?;
-        }
-        files.push((path, text));
-    }
-    Ok(files)
+/// The stored records.
+fn stored() -> Result<Stored, String> {
+    Ok(Stored {
+        present: stored_in(FOLDER)?,
+        older: stored_in(OLDER)?,
+    })
 }
 
-fn write_files(records: &[Record]) -> Result<(), String> {
-    for (path, text) in rewritten(records)? {
+/// Each page, and its text with the records' blocks.
+fn rewritten(stored: &Stored) -> Result<Vec<(&'static str, String)>, String> {
+    let mut pages = Vec::new();
+    for Page { path, of, blocks } in PAGES {
+        let mut text = read(path)?;
+        for (name, write) in blocks {
+            text = with_block(&text, &format!("record:{name}"), &write(of(stored)))
+                .map_err(|why| format!("{path}: {why}"))?;
+        }
+        pages.push((path, text));
+    }
+    Ok(pages)
+}
+
+fn write_pages(stored: &Stored) -> Result<(), String> {
+    for (path, text) in rewritten(stored)? {
         store(path, &text)?;
     }
     Ok(())

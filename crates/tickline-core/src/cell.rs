@@ -364,9 +364,9 @@ const SLOT_LOAD: Ordering = Ordering::Relaxed;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first of them.
+    /// The first of them, ticks.
     pub start_ticks: u64,
-    /// Their number.
+    /// Their number, ticks.
     pub window_ticks: u64,
 }
 

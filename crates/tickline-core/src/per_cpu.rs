@@ -263,6 +263,10 @@ impl CpuControl {
     /// An iteration for the clock of `cpu`, on which the caller has put this thread, and what the
     /// thread does next. `None` if the thread is not on this CPU, or was moved away meanwhile. The
     /// thread stays on the CPU until the next iteration is due so late that it may leave.
+    ///
+    /// # Panics
+    ///
+    /// With debug assertions, if [`begin`](Self::begin) has never been called.
     pub fn iterate<S: StateCell>(
         &mut self,
         clock: &SharedClock<S>,
@@ -304,6 +308,10 @@ impl CpuControl {
         counter: &impl CpuCounter,
         reference: &impl Reference,
     ) -> Option<Iteration> {
+        debug_assert!(
+            self.control.config.cadence == Cadence::Pinned,
+            "`begin` gives the settings, before the first iteration"
+        );
         let pinned = PinnedCounter::new(counter, cpu)?;
         let iteration = self.control.iterate(clock, &pinned, reference);
         (!pinned.lost.get()).then_some(iteration)

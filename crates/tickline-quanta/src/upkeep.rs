@@ -11,6 +11,9 @@ use tickline::background::{BackgroundThread, WakeCause};
 use crate::clock::Clock;
 use crate::recent::set_recent;
 
+/// The stack of the thread, besides the least that libc needs: it only reads a clock.
+const STACK_BYTES: usize = 256 << 10;
+
 /// The process whose upkeep runs, or 0. A forked child inherits its parent's number, but not the
 /// thread.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -117,7 +120,7 @@ impl Upkeep {
         set_recent(clock.now());
         let interval = interval.max(Duration::from_micros(1));
         // A thread of std might wait for ever in a forked child.
-        let thread = BackgroundThread::start(c"quanta-upkeep", move |sleep| {
+        let thread = BackgroundThread::start(c"quanta-upkeep", STACK_BYTES, move |sleep| {
             loop {
                 set_recent(clock.now());
                 if sleep.wait(interval) == WakeCause::Stopped {

@@ -38,6 +38,10 @@ const VMCLOCK_DEVICE: &str = "/dev/vmclock0";
 /// between sockets.
 const CPU_DIFFERENCE_NS: i64 = 500;
 
+/// The stack of the thread, besides the least that libc needs. The thread reads small files and
+/// asks by a socket; the largest buffers have a few KB.
+pub(crate) const STACK_BYTES: usize = 256 << 10;
+
 /// Asks the sources, and publishes their claims, until `sleep` says that the thread shall end.
 pub(crate) fn run(shared: &Shared, sleep: &StoppableSleep) {
     VMCLOCK.map(Path::new(VMCLOCK_DEVICE));

@@ -12,7 +12,7 @@ mod system;
 
 use tickline_core::reference::steering_from_timex_ppb;
 
-pub(crate) use system::map_beginning;
+pub(crate) use system::{map_beginning, read_beginning};
 
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
@@ -34,7 +34,7 @@ pub struct KernelClock {
     pub tick_us: i64,
     /// The offset that is left to slew away, ns.
     pub offset_ns: i64,
-    /// The time constant of that slew.
+    /// The time constant of that slew, the exponent of adjtimex(2): no unit.
     pub time_constant: i64,
     /// The maximum error, us.
     pub maxerror_us: i64,

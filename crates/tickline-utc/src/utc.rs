@@ -8,7 +8,7 @@ use tickline::{Clock, Error, OsClock, Probes};
 
 #[cfg(feature = "mock")]
 use crate::mock::MockUtc;
-use crate::polls::{bounds_by_os, run};
+use crate::polls::{STACK_BYTES, bounds_by_os, run};
 use crate::reading::{UtcReading, UtcUnknown, time_left};
 use crate::shared::Shared;
 use crate::vmclock::VMCLOCK;
@@ -74,7 +74,8 @@ impl Utc {
             Origin::Nobody
         } else {
             let inside = Arc::clone(&shared);
-            let thread = BackgroundThread::start(c"tickline-utc", move |sleep| run(&inside, sleep));
+            let work = move |sleep: &_| run(&inside, sleep);
+            let thread = BackgroundThread::start(c"tickline-utc", STACK_BYTES, work);
             Origin::Thread(Arc::new(thread?))
         };
         Ok(Self { shared, origin })

@@ -25,7 +25,8 @@
 //! # fn main() -> Result<(), tickline::Error> {
 //! let sets = Arc::new(AtomicU64::new(0));
 //! let counted = Arc::clone(&sets);
-//! let thread = BackgroundThread::start(c"clock-sets", move |sleep| {
+//! const STACK_BYTES: usize = 64 << 10; // this thread only counts
+//! let thread = BackgroundThread::start(c"clock-sets", STACK_BYTES, move |sleep| {
 //!     loop {
 //!         match sleep.wait(Duration::from_secs(60)) {
 //!             WakeCause::ClockSet => _ = counted.fetch_add(1, Relaxed),
@@ -49,10 +50,6 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
-
-/// The stack of a thread that runs code of the program, as std's default. The figure is address
-/// space, not memory.
-const PROGRAM_STACK_BYTES: usize = 2 << 20;
 
 /// The longest time that a start waits for its thread to begin. A thread begins within 0.1 ms,
 /// unless other threads use the CPU, or a filter kills it.
@@ -152,8 +149,12 @@ pub struct BackgroundThread {
 
 impl BackgroundThread {
     /// Starts a thread that does `work`, which must return when its sleep returns
-    /// [`WakeCause::Stopped`]. `name` is the thread's name: Linux keeps 15 bytes of it. The stack
-    /// has 2 MiB, as that of a thread of std. A panic of `work` ends the thread only.
+    /// [`WakeCause::Stopped`]. `name` is the thread's name: Linux keeps 15 bytes of it. A panic of
+    /// `work` ends the thread only.
+    ///
+    /// The stack has `stack_bytes`, besides the least that libc needs. A thread of std has 2 MiB;
+    /// code that does little needs a tenth. The stack is address space, and takes memory only where
+    /// it is used. But after `mlockall(MCL_FUTURE)` the kernel locks all of it in memory.
     ///
     /// # Errors
     ///
@@ -161,12 +162,13 @@ impl BackgroundThread {
     /// create the thread.
     pub fn start(
         name: &'static CStr,
+        stack_bytes: usize,
         work: impl FnOnce(&StoppableSleep) + Send + 'static,
     ) -> Result<Self, Error> {
         let futex = Arc::new(RobustFutex::new());
         let futex_inside = Arc::clone(&futex);
         let sleep = StoppableSleep::notifying_clock_set();
-        let thread = SleepingThread::start(Some(name), PROGRAM_STACK_BYTES, sleep, move |sleep| {
+        let thread = SleepingThread::start(Some(name), stack_bytes, sleep, move |sleep| {
             let _marked = futex_inside.hold();
             work(sleep);
         })?;

@@ -1,4 +1,4 @@
-//! Reads the time in about 11 ns from the CPU's timestamp counter: to time a request, stamp an
+//! Reads the time in about 10 ns from the CPU's timestamp counter: to time a request, stamp an
 //! event or check a deadline.
 //!
 //! ```

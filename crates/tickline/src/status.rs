@@ -281,7 +281,7 @@ pub struct CpuStatus {
     pub offset_ns: Option<i64>,
     /// Time since its last recalibration, ns; `None` before the first one.
     pub age_ns: Option<u64>,
-    /// Failed calibrations: the CPU was offline or forbidden, or the kernel moved the thread away.
+    /// The number of failed calibrations: the CPU was offline or forbidden, or the kernel moved the thread away.
     pub failures: u64,
 }
 

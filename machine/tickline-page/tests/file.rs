@@ -293,6 +293,46 @@ fn a_link_is_no_lock() {
     assert!(LockedPageFile::create(&page).is_err());
 }
 
+/// Another user who could open the lock for reading could keep every server out.
+#[test]
+fn only_the_owner_may_open_the_lock() {
+    let (folder, page) = folder();
+    let lock = folder.path().join("page.lock");
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, Permissions::from_mode(0o666)).unwrap();
+    let _writer = LockedPageFile::create(&page).unwrap();
+    assert_eq!(fs::metadata(&lock).unwrap().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn a_lock_of_another_user_is_refused() {
+    const OTHER: u32 = 4_711;
+    let (folder, page) = folder();
+    let lock = folder.path().join("page.lock");
+    fs::write(&lock, "").unwrap();
+    if std::os::unix::fs::chown(&lock, Some(OTHER), None).is_err() {
+        return println!("SKIPPED: only root can give a file away");
+    }
+    let error = LockedPageFile::create(&page).unwrap_err().to_string();
+    assert!(error.contains("4711"), "{error}");
+    assert_eq!(fs::metadata(&lock).unwrap().uid(), OTHER);
+    assert!(!page.exists());
+}
+
+/// A reader that is attacked can't set the clock of the others.
+#[test]
+fn a_reader_maps_the_page_read_only() {
+    let (_folder, page) = folder();
+    drop(LockedPageFile::create(&page).unwrap());
+    let _attached = AttachedFile::open(&page).unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mut rights = maps
+        .lines()
+        .filter(|line| line.ends_with(page.to_str().unwrap()))
+        .map(|line| line.split_whitespace().nth(1).unwrap());
+    assert_eq!((rights.next(), rights.next()), (Some("r--s"), None));
+}
+
 #[test]
 fn a_dropped_page_is_unmapped() {
     let (_folder, page) = folder();

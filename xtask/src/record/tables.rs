@@ -106,13 +106,19 @@ fn backward(found: Count) -> String {
     format!("{} in {}", count(found.backward), count(found.comparisons))
 }
 
-/// The machines of the records, one on each line.
+/// The machines of the records, one on each line, for the page above their folder.
 pub(super) fn machines(records: &[Record]) -> String {
+    let machine = |record| machine(record, "record/");
     records.iter().map(machine).collect()
 }
 
-/// The machine of a record, with a link to the record.
-fn machine(record: &Record) -> String {
+/// The same for the page in their folder.
+pub(super) fn older_machines(records: &[Record]) -> String {
+    records.iter().map(|record| machine(record, "")).collect()
+}
+
+/// The machine of a record, with a link to the record in `folder`.
+fn machine(record: &Record, folder: &str) -> String {
     let name = record.file_name();
     let machine = &record.machine;
     let changed = if record.tree_clean {
@@ -124,7 +130,7 @@ fn machine(record: &Record) -> String {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     format!(
         "- {}: {} CPUs, hypervisor {}, Linux {}, clocksource {}; {}; {}; commit {commit}{changed}: `{}`, \
-         {} s. All figures: [{name}](record/{name}).\n",
+         {} s. All figures: [{name}]({folder}{name}).\n",
         record.processor,
         machine.cpus,
         known(&machine.hypervisor),

@@ -2,18 +2,33 @@ use serde_json::Value;
 
 use super::*;
 
-/// The files' tables agree with the stored records, and no two records have the same processor.
+/// All stored records.
+fn all_records() -> Vec<Record> {
+    let Stored { present, older } = stored().unwrap();
+    present.into_iter().chain(older).collect()
+}
+
+/// A record of the present figures.
+fn a_record() -> Record {
+    stored().unwrap().present.remove(0)
+}
+
+/// The pages' tables agree with the stored records, and no two records have the same processor.
 #[test]
-fn the_files_say_what_the_records_say() {
-    let records = stored().unwrap();
-    assert!(records.len() > 1);
-    for pair in records.windows(2) {
-        assert_ne!(pair[0].processor, pair[1].processor);
+fn the_pages_say_what_the_records_say() {
+    let stored = stored().unwrap();
+    assert!(!stored.present.is_empty());
+    for (folder, records) in [(FOLDER, &stored.present), (OLDER, &stored.older)] {
+        for record in records {
+            assert!(root().join(folder).join(record.file_name()).is_file());
+        }
     }
-    for record in &records {
-        assert!(root().join(FOLDER).join(record.file_name()).is_file());
+    let mut processors: Vec<String> = all_records().into_iter().map(|one| one.processor).collect();
+    processors.sort();
+    for pair in processors.windows(2) {
+        assert_ne!(pair[0], pair[1]);
     }
-    for (path, text) in rewritten(&records).unwrap() {
+    for (path, text) in rewritten(&stored).unwrap() {
         assert!(
             read(path).unwrap() == text,
             "{path}: run `cargo xtask record --readme`"
@@ -21,11 +36,36 @@ fn the_files_say_what_the_records_say() {
     }
 }
 
+/// A column of a table says what the same code costs on another processor.
+#[test]
+fn the_columns_of_a_table_are_of_one_code() {
+    let records = stored().unwrap().present;
+    for pair in records.windows(2) {
+        let names = pair.iter().map(Record::file_name).collect::<Vec<_>>();
+        assert!(
+            is_of_same_code(&pair[0], &pair[1]),
+            "{names:?}: move the older one to {OLDER}"
+        );
+    }
+}
+
+#[test]
+fn a_commit_that_is_not_known_is_of_other_code() {
+    assert!(is_unchanged("HEAD", "HEAD"));
+    assert!(!is_unchanged(
+        "0123456789abcdef0123456789abcdef01234567",
+        "HEAD"
+    ));
+}
+
 /// A record is stored whole, also the figures that no table shows.
 #[test]
 fn a_record_that_is_written_again_loses_nothing() {
-    for record in stored().unwrap() {
-        let path = format!("{FOLDER}/{}", record.file_name());
+    let Stored { present, older } = stored().unwrap();
+    let in_folder =
+        |folder, records: Vec<Record>| records.into_iter().map(move |one| (folder, one));
+    for (folder, record) in in_folder(FOLDER, present).chain(in_folder(OLDER, older)) {
+        let path = format!("{folder}/{}", record.file_name());
         // Values are equal whatever the order of their fields. The order of fields in memory depends
         // on serde_json's features, and so on the crates that are built together.
         let stored: Value = serde_json::from_str(&read(path).unwrap()).unwrap();
@@ -37,7 +77,7 @@ fn a_record_that_is_written_again_loses_nothing() {
 /// Who opens a record reads first what it is, and of which machine.
 #[test]
 fn a_record_begins_with_its_description_and_then_has_the_programs_in_order() {
-    let text = text(&stored().unwrap()[0]).unwrap();
+    let text = text(&a_record()).unwrap();
     let fields: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("  \"")?.split('"').next())
@@ -62,13 +102,14 @@ fn a_record_begins_with_its_description_and_then_has_the_programs_in_order() {
             "accuracy_thread",
             "accuracy_reader",
             "spans",
+            "traces",
         ]
     );
 }
 
 #[test]
 fn a_record_without_a_figure_of_a_table_is_refused() {
-    let record = &stored().unwrap()[0];
+    let record = &a_record();
     let whole: Value = serde_json::from_str(&text(record).unwrap()).unwrap();
     let without = |section: &str, field: &str| {
         let mut record = whole.clone();
@@ -94,7 +135,7 @@ fn a_record_without_a_figure_of_a_table_is_refused() {
 /// A field may have had another meaning then.
 #[test]
 fn a_record_of_another_schema_is_refused() {
-    let text = text(&stored().unwrap()[0]).unwrap();
+    let text = text(&a_record()).unwrap();
     assert!(parsed(&text).is_ok());
     let error = parsed(&text.replace(SCHEMA, "tickline-record/2")).unwrap_err();
     assert_eq!(
@@ -103,28 +144,77 @@ fn a_record_of_another_schema_is_refused() {
     );
 }
 
+/// Records with these processors and dates.
+fn records_of(named: &[(&str, &str)]) -> Vec<Record> {
+    let record = |(processor, date): &(&str, &str)| {
+        let mut record = a_record();
+        (record.processor, record.date) = ((*processor).to_owned(), (*date).to_owned());
+        record
+    };
+    named.iter().map(record).collect()
+}
+
+/// The processors and dates of records.
+fn named(records: &[Record]) -> Vec<(&str, &str)> {
+    records
+        .iter()
+        .map(|one| (&*one.processor, &*one.date))
+        .collect()
+}
+
+/// The records A and B, and an older one of C, with a new one of `processor`.
+fn with_new_of(processor: &str, is_same: bool) -> Stored {
+    let stored = Stored {
+        present: records_of(&[("A", "2"), ("B", "2")]),
+        older: records_of(&[("C", "1")]),
+    };
+    let new = records_of(&[(processor, "3")]).remove(0);
+    with_new(stored, new, |_, _| is_same)
+}
+
 #[test]
-fn a_new_record_replaces_the_one_of_its_processor_alone() {
-    let records = stored().unwrap();
-    let mut new = records[1].clone();
-    new.date = "2030-01-01".to_owned();
-    let (all, replaced) = with_new(records.clone(), new);
-    assert_eq!(all.len(), records.len());
-    assert_eq!(all[1].date, "2030-01-01");
-    assert_eq!(all[0].date, records[0].date);
-    let replaced: Vec<&str> = replaced.iter().map(|old| &*old.date).collect();
-    assert_eq!(replaced, [records[1].date.as_str()]);
-    let mut other = records[1].clone();
-    other.processor = "Another".to_owned();
-    let (all, replaced) = with_new(records.clone(), other);
-    assert_eq!((all.len(), replaced.len()), (records.len() + 1, 0));
-    assert!(all.is_sorted_by_key(|record| record.processor.clone()));
+fn a_new_record_of_the_same_code_replaces_the_one_of_its_processor_alone() {
+    let Stored { present, older } = with_new_of("B", true);
+    assert_eq!(named(&present), [("A", "2"), ("B", "3")]);
+    assert_eq!(named(&older), [("C", "1")]);
+}
+
+#[test]
+fn a_new_record_of_another_processor_is_added() {
+    let Stored { present, older } = with_new_of("AB", true);
+    assert_eq!(named(&present), [("A", "2"), ("AB", "3"), ("B", "2")]);
+    assert_eq!(named(&older), [("C", "1")]);
+}
+
+#[test]
+fn a_new_record_replaces_the_older_one_of_its_processor() {
+    let Stored { present, older } = with_new_of("C", true);
+    assert_eq!(named(&present), [("A", "2"), ("B", "2"), ("C", "3")]);
+    assert!(older.is_empty());
+}
+
+#[test]
+fn records_of_other_code_than_the_new_one_become_older_ones() {
+    let Stored { present, older } = with_new_of("B", false);
+    assert_eq!(named(&present), [("B", "3")]);
+    assert_eq!(named(&older), [("A", "2"), ("C", "1")]);
+}
+
+#[test]
+fn a_record_that_becomes_older_replaces_the_older_one_of_its_processor() {
+    let stored = Stored {
+        present: records_of(&[("A", "2")]),
+        older: records_of(&[("A", "1"), ("B", "1")]),
+    };
+    let new = records_of(&[("C", "3")]).remove(0);
+    let Stored { older, .. } = with_new(stored, new, |_, _| false);
+    assert_eq!(named(&older), [("A", "2"), ("B", "1")]);
 }
 
 /// Whoever reads a table must see which code was measured.
 #[test]
 fn the_machine_of_a_record_names_its_commit_and_whether_it_had_changes() {
-    let mut record = stored().unwrap().remove(0);
+    let mut record = a_record();
     record.commit = "0123456789abcdef".to_owned();
     record.tree_clean = true;
     let of = |record: &Record| tables::machines(std::slice::from_ref(record));
@@ -144,7 +234,7 @@ fn row<'a>(table: &'a str, title: &str) -> &'a str {
 
 #[test]
 fn order_that_was_not_tried_is_no_order() {
-    let mut record = stored().unwrap().remove(0);
+    let mut record = a_record();
     record.order.skipped = Some("one CPU cannot be ahead of another".to_owned());
     record.order.ordered = None;
     record.order.plain = None;
@@ -158,7 +248,7 @@ fn order_that_was_not_tried_is_no_order() {
 
 #[test]
 fn the_short_table_has_the_worst_of_both_drivers() {
-    let mut record = stored().unwrap().remove(0);
+    let mut record = a_record();
     for (run, least_ns, most_ns, bound_ns, violated) in [
         (&mut record.accuracy_thread, -12.0, 3.0, 40, 1),
         (&mut record.accuracy_reader, -2.0, 14.0, 1_200, 2),
@@ -181,7 +271,7 @@ fn the_short_table_has_the_worst_of_both_drivers() {
 /// Clocks calibrate anew in each process, so one process may have been lucky.
 #[test]
 fn a_clock_shows_its_worst_figure_on_any_machine_and_in_any_process() {
-    let mut records = stored().unwrap();
+    let mut records = all_records();
     records.truncate(2);
     let name = "tickline now_ns";
     let drift = |record: &mut Record, process: Option<usize>, ppb: f64| {
@@ -214,7 +304,7 @@ fn a_clock_shows_its_worst_figure_on_any_machine_and_in_any_process() {
 
 #[test]
 fn a_clock_that_only_one_machine_has_leaves_the_other_cells_empty() {
-    let mut records = stored().unwrap();
+    let mut records = all_records();
     records.truncate(2);
     records[0].cost.clocks.retain(|cost| cost.clock != "rdtscp");
     let table = tables::clocks(&records);

@@ -32,11 +32,11 @@ crate::named! {
 /// The durations of three calls, picoseconds. All three are measured in the same way, in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// A reading by the counter.
+    /// A reading by the counter, ps.
     pub counter_ps: u64,
-    /// A reading of monotonic time by the OS.
+    /// A reading of monotonic time by the OS, ps.
     pub os_ps: u64,
-    /// A reading of Unix time by the OS. Some systems answer one of the two clocks in user mode,
+    /// A reading of Unix time by the OS, ps. Some systems answer one of the two clocks in user mode,
     /// and the other by a system call.
     pub os_unix_ps: u64,
 }

@@ -325,6 +325,15 @@ fn an_id_outside_of_the_table_reads_nothing() {
     );
 }
 
+/// Without its settings the loop would run on placeholders.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "`begin` gives the settings")]
+fn an_iteration_before_any_calibration_panics() {
+    let (board, clocks, _) = steady_board(false);
+    _ = CpuControl::new().iterate(&clocks[0], 0, board, board.machine);
+}
+
 /// A first line is short, and is replaced before anything is waited for. If another first line
 /// follows, the thread waits for the shortest interval. A CPU that the thread
 /// can't reach is tried again after an interval, or a quarter earlier.

@@ -28,12 +28,12 @@ pub(crate) const CANNOT_TELL: u8 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Percent {
-    /// The estimate.
+    /// The estimate, %.
     pub estimate: f64,
-    /// The lower end: of the interval of 95 % for another build; for a baseline, of what the scatter
+    /// The lower end, %: of the interval of 95 % for another build; for a baseline, of what the scatter
     /// of both runs allows.
     pub low: f64,
-    /// The upper end.
+    /// The upper end, %.
     pub high: f64,
 }
 

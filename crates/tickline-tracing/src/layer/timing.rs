@@ -170,7 +170,7 @@ impl SpanTimes {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
-    /// How often the span was entered, including re-entries; it stops at [`u32::MAX`].
+    /// The number of times that the span was entered, including re-entries; it stops at [`u32::MAX`].
     pub const fn enters(&self) -> u32 {
         self.enters
     }

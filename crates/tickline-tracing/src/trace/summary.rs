@@ -12,7 +12,7 @@ use super::record::Kind;
 pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
     pub intervals: u64,
-    /// How many of `intervals` had not ended when the trace was written.
+    /// The number of `intervals` that had not ended when the trace was written.
     pub unended_intervals: u64,
     /// The number of events.
     pub events: u64,

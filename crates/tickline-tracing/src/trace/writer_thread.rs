@@ -10,6 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tickline::background::BackgroundThread;
 
+/// The stack of the thread, besides the least that libc needs: as that of a thread of std, because
+/// the thread writes by the program's own `Write`.
+const STACK_BYTES: usize = 2 << 20;
+
 /// A thread, and the result of its work.
 #[derive(Debug)]
 pub(crate) struct WriterThread<T> {
@@ -29,7 +33,7 @@ impl<T: Send + 'static> WriterThread<T> {
             let result = work();
             *result_inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         };
-        let thread = BackgroundThread::start(name, work);
+        let thread = BackgroundThread::start(name, STACK_BYTES, work);
         let thread = thread.map_err(|error| {
             let os = error.source().and_then(|os| os.downcast_ref::<io::Error>());
             let kind = os.map_or(io::ErrorKind::Other, io::Error::kind);

@@ -8,11 +8,14 @@
 //! tickline does not use the crate's client, because its fields are private, and it reads the
 //! clocks anew for each answer.
 
+use std::path::Path;
+
 use super::{MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
 use crate::claim::SLOPE_BITS;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
+use crate::sys;
 use crate::vmclock::NO_MARKER;
 
 /// The segments of version 3 and of version 2. A daemon of version 3 writes both.
@@ -53,10 +56,8 @@ impl Segment {
     /// A consistent copy. The daemon makes the generation odd while it writes.
     fn read(path: &str) -> Option<Self> {
         let copy = || {
-            let read = std::fs::read(path).ok()?;
             let mut bytes = [0; BYTES];
-            let length = read.len().min(BYTES);
-            bytes[..length].copy_from_slice(&read[..length]);
+            sys::read_beginning(Path::new(path), &mut bytes)?;
             Some(Self(bytes))
         };
         for _ in 0..8 {

@@ -4,7 +4,9 @@
 
 use core::ptr::{self, NonNull};
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use tickline_core::reference::frequency_from_timex_ppb;
@@ -71,6 +73,44 @@ pub(crate) fn map_beginning(path: &Path, accept: impl FnOnce(NonNull<u8>) -> boo
         // SAFETY: the mapping is this function's own.
         unsafe { libc::munmap(page, MAPPED_BYTES) };
     }
+}
+
+/// Reads the beginning of a file into `bytes`; what is beyond the file's end stays as it is. The
+/// file may be of any kind: a pipe is not waited for, and no more is read than fits.
+pub(crate) fn read_beginning(path: &Path, bytes: &mut [u8]) -> Option<()> {
+    let mut options = File::options();
+    let mut file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let mut rest = bytes;
+    loop {
+        match file.read(rest).ok()? {
+            0 => return Some(()),
+            length => rest = rest.get_mut(length..)?,
+        }
+    }
+}
+
+#[test]
+fn a_file_without_an_end_is_read_as_far_as_it_fits() {
+    let mut bytes = [7; 104];
+    assert_eq!(read_beginning(Path::new("/dev/zero"), &mut bytes), Some(()));
+    assert_eq!(bytes, [0; 104]);
+}
+
+/// The thread would wait for a writer, and the drop of its handle for the thread.
+#[test]
+fn a_pipe_without_a_writer_is_not_waited_for() {
+    let path = std::env::temp_dir().join(format!("tickline-utc-pipe-{}", std::process::id()));
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the name is a C string.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let mut bytes = [7; 4];
+    let read = read_beginning(&path, &mut bytes);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((read, bytes), (Some(()), [7; 4]));
 }
 
 #[test]

@@ -12,3 +12,8 @@ pub(crate) fn kernel_clock() -> Option<KernelClock> {
 
 /// Maps nothing: no such device is known on these systems.
 pub(crate) fn map_beginning(_: &Path, _: impl FnOnce(NonNull<u8>) -> bool) {}
+
+/// Reads nothing: no daemon writes such a file on these systems.
+pub(crate) fn read_beginning(_: &Path, _: &mut [u8]) -> Option<()> {
+    None
+}

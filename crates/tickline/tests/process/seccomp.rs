@@ -270,7 +270,7 @@ fn a_background_thread_that_was_killed_neither_runs_nor_is_joined() {
         let sleep = |sleep: &StoppableSleep| {
             while sleep.wait(Duration::from_millis(1)) != WakeCause::Stopped {}
         };
-        let Ok(thread) = BackgroundThread::start(c"sleeper", sleep) else {
+        let Ok(thread) = BackgroundThread::start(c"sleeper", 256 << 10, sleep) else {
             return 1;
         };
         if !thread.is_running() {

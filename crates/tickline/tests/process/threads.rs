@@ -6,6 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tickline::background::{BackgroundThread, StoppableSleep};
 use tickline::for_program::exchange;
 use tickline::{
     Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Gate, Probes, Reason, Trust,
@@ -31,6 +32,7 @@ in_processes! { in_child:
     errno_survives_a_reading,
     the_counters_are_compared_if_the_result_matters,
     a_start_that_waits_for_another_one_sleeps,
+    a_background_thread_has_the_stack_that_its_user_chose,
 }
 
 in_processes! { in_child_of_a_kernel:
@@ -40,6 +42,45 @@ in_processes! { in_child_of_a_kernel:
     with_minimal_probes_the_drop_of_an_inherited_guard_does_not_wait,
     a_child_that_is_forked_while_a_thread_begins_can_start,
     a_child_that_is_forked_while_a_thread_begins_can_pin_one,
+}
+
+/// Symptom: threads that need little had 2 MiB, which `mlockall(MCL_FUTURE)` locks in memory.
+fn a_background_thread_has_the_stack_that_its_user_chose() {
+    const MORE_BYTES: usize = 1 << 20;
+    let least = 256 << 10;
+    let [small, large] = [least, least + MORE_BYTES].map(stack_of_a_thread_with);
+    assert!(small >= least, "{small}");
+    assert_eq!(large - small, MORE_BYTES);
+}
+
+/// The whole stack of a background thread that was started with this size, bytes.
+fn stack_of_a_thread_with(stack_bytes: usize) -> usize {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let work = move |_: &StoppableSleep| sender.send(own_stack_bytes()).unwrap();
+    let thread = BackgroundThread::start(c"stack", stack_bytes, work).unwrap();
+    let found = receiver.recv().unwrap();
+    drop(thread);
+    found
+}
+
+/// The size of this thread's stack, bytes.
+fn own_stack_bytes() -> usize {
+    // SAFETY: plain data, which the next call fills.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the call has no precondition.
+    let thread = unsafe { libc::pthread_self() };
+    // SAFETY: this thread runs, and `attributes` is valid for a write.
+    let error = unsafe { libc::pthread_getattr_np(thread, &raw mut attributes) };
+    assert_eq!(error, 0);
+    let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
+    // SAFETY: `attributes` was filled, and both results are valid for a write.
+    let error = unsafe {
+        libc::pthread_attr_getstack(&raw const attributes, &raw mut start, &raw mut bytes)
+    };
+    // SAFETY: `attributes` was filled, and is used no more.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    assert_eq!(error, 0);
+    bytes
 }
 
 fn a_reading_starts_no_thread() {

@@ -62,6 +62,7 @@ fn a_server_has_no_rights_beyond_those_that_it_needs() {
     }
     assert_has("tickline.service", "CapabilityBoundingSet", &[""]);
     assert_has("tickline.service", "ProtectSystem", &["strict"]);
+    assert_has("tickline.service", "PrivateNetwork", &["yes"]);
 }
 
 /// Each line changes what the one before it allows, so their order counts.

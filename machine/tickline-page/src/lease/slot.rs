@@ -40,7 +40,7 @@ impl Field {
     pub const WAIT: Self = Self::Slope;
 }
 
-/// The Unix offset that means: Unix time comes from the OS clock.
+/// The Unix offset, ns, that means: Unix time comes from the OS clock.
 pub const UNIX_BY_OS: i64 = i64::MIN;
 
 /// The conversion of a page's time into Unix time.
@@ -289,7 +289,7 @@ impl TimeWithLead {
         self.ns == i64::MIN
     }
 
-    /// The reading that follows from `os_ns`, the time of the OS clock. Never less than `os_ns`.
+    /// The reading, ns, that follows from `os_ns`, the time of the OS clock. Never less than it.
     ///
     /// The result does not fall as `os_ns` rises. So monotonic readings that one time raises are in
     /// order as long as the OS clock is. If this time is above the OS clock's Unix time by more

@@ -9,6 +9,13 @@
 
 mod c_header;
 mod cases;
+#[cfg(all(
+    feature = "clock",
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_env = "gnu"
+))]
+mod denied;
 #[cfg(all(feature = "file", target_os = "linux"))]
 mod namespaces;
 #[cfg(all(feature = "file", target_os = "linux"))]

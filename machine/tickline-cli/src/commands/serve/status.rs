@@ -558,6 +558,16 @@ mod tests {
         );
     }
 
+    /// A program chooses its name.
+    #[test]
+    fn the_name_of_a_reader_does_not_steer_the_terminal() {
+        let mut report = with_readers(1);
+        report.readers[0].name = "\u{1b}[2J".to_owned();
+        let text = text_of(&report);
+        assert!(text.contains("1 \u{fffd}[2J"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
     #[test]
     fn twelve_readers_are_shown_and_more_are_counted() {
         let text = text_of(&with_readers(12));

@@ -117,8 +117,8 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
     [path.name, b".lock"].concat()
 }
 
-/// The process that holds the lock of a page. `None` if no process holds it, or if the holder is
-/// not visible in this process's pid namespace. Only the page's owner may ask.
+/// The number of the process that holds the lock of a page. `None` if no process holds it, or if
+/// the holder is not visible in this process's pid namespace. Only the page's owner may ask.
 ///
 /// # Errors
 ///

@@ -1,0 +1,201 @@
+//! The figures of prose, compared with the stored ones. `docs/README.md` lists them.
+
+use super::{Record, Stored, stored};
+use crate::files::read;
+
+/// The pages that a user reads first.
+const README: &str = "README.md";
+const CRATE_README: &str = "crates/tickline/README.md";
+const CRATE_PAGE: &str = "crates/tickline/src/lib.rs";
+const BENCHES: &str = "benches/README.md";
+const GUESTS: &str = "docs/guests.md";
+const PROGRAMS: &str = "machine/docs/programs.md";
+const OPERATORS: &str = "machine/docs/operators.md";
+
+/// The page's text on one line, without the marks of comments.
+fn prose(page: &str) -> String {
+    let text = read(page).unwrap();
+    let words = text.split_whitespace();
+    words
+        .filter(|word| *word != "//!")
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The text between the first `before` and the next `after`.
+fn between(page: &str, before: &str, after: &str) -> String {
+    let text = prose(page);
+    let found = text
+        .split_once(before)
+        .and_then(|(_, rest)| rest.split_once(after));
+    let (found, _) = found.unwrap_or_else(|| panic!("{page} says no '{before}...{after}'"));
+    found.to_owned()
+}
+
+/// The number between `before` and `after`.
+fn figure(page: &str, before: &str, after: &str) -> f64 {
+    let found = between(page, before, after);
+    found
+        .parse()
+        .unwrap_or_else(|_| panic!("{page}: '{before}{found}{after}' has no number"))
+}
+
+/// The cost of a call in a tight loop, ns.
+fn tight_ns(record: &Record, clock: &str) -> f64 {
+    let mut clocks = record.cost.clocks.iter();
+    let cost = clocks.find(|cost| cost.clock == clock);
+    cost.expect("a clock of every record").tight_ns
+}
+
+#[test]
+fn a_reading_costs_what_the_first_lines_say() {
+    for page in [README, CRATE_README, CRATE_PAGE] {
+        let said_ns = figure(page, "eads the time in about ", " ns");
+        for record in stored().unwrap().present {
+            let ns = tight_ns(&record, "tickline Instant::now");
+            assert!(
+                (said_ns - ns).abs() <= 1.5,
+                "{page}: {ns} ns on {}",
+                record.processor
+            );
+        }
+    }
+}
+
+#[test]
+fn an_ordered_reading_costs_as_much_more_as_the_crates_page_says() {
+    let said_ns = figure(CRATE_PAGE, "`now_ordered`, which takes about ", " ns more");
+    for record in stored().unwrap().present {
+        let more_ns =
+            tight_ns(&record, "tickline now_ordered_ns") - tight_ns(&record, "tickline now_ns");
+        assert!(
+            (said_ns - more_ns).abs() <= 2.5,
+            "{more_ns} ns on {}",
+            record.processor
+        );
+    }
+}
+
+#[test]
+fn readings_are_as_near_to_the_os_clock_as_the_crates_readme_says() {
+    let said_ns = figure(CRATE_README, "to within about ", " ns of the OS clock");
+    for record in stored().unwrap().present {
+        for run in [&record.accuracy_thread, &record.accuracy_reader] {
+            let offsets = [run.least_offset_ns, run.most_offset_ns];
+            let far = offsets
+                .into_iter()
+                .flatten()
+                .find(|ns| ns.abs() > said_ns + 1.0);
+            assert_eq!(far, None, "ns on {}", record.processor);
+        }
+    }
+}
+
+/// In any record, because the code of quanta is not ours.
+#[test]
+fn quanta_drifts_as_far_as_the_readme_says() {
+    const WATCHED_S: u64 = 30;
+    let said_us = figure(
+        README,
+        "it drifts (up to ",
+        &format!(" us in {WATCHED_S} s"),
+    );
+    let Stored { present, older } = stored().unwrap();
+    let records = present.iter().chain(&older);
+    let watched = records.filter(|record| record.drift.watched_s == WATCHED_S);
+    let clocks = watched.flat_map(|record| &record.drift.clocks);
+    let of_quanta = clocks.filter(|drift| drift.clock == "quanta Instant::now");
+    let most_ns = of_quanta
+        .map(|drift| drift.offset_change_ns)
+        .fold(0.0, f64::max);
+    assert!((said_us - most_ns / 1e3).abs() <= 0.5, "{most_ns} ns");
+}
+
+/// The cells of a table's rows.
+fn rows(page: &str) -> Vec<Vec<String>> {
+    let text = read(page).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = |row: &str| {
+        row.trim_end_matches(" |")
+            .split(" | ")
+            .map(str::to_owned)
+            .collect()
+    };
+    rows.map(cells).collect()
+}
+
+/// How many times as fast a reading is as `clock_gettime`, in each guest that keeps time with a slow
+/// timer and whose readings use the counter throughout.
+fn ratios_of_guests() -> Vec<f64> {
+    let is_slow = |row: &Vec<String>| {
+        matches!(row.get(2).map(String::as_str), Some("hpet" | "acpi_pm"))
+            && row[4..6] == ["fast", "fast"]
+    };
+    let rows = rows(GUESTS).into_iter().filter(is_slow);
+    rows.filter_map(|row| row.last()?.strip_suffix('x')?.parse().ok())
+        .collect()
+}
+
+#[test]
+fn readings_in_guests_are_as_much_faster_as_the_pages_say() {
+    let ratios = ratios_of_guests();
+    assert!(ratios.len() > 5, "{ratios:?}");
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    for (page, before) in [
+        (README, "by the counter was "),
+        (BENCHES, "in such a guest, they are "),
+    ] {
+        let said = between(page, before, " times as fast as `clock_gettime`");
+        assert_eq!(said, format!("{least:.0} to {most:.0}"), "{page}");
+    }
+}
+
+/// The smaller ratio of a program in the guests whose names begin with `clocksource`.
+fn ratio_of_program(clocksource: &str, program: &str) -> String {
+    let rows = rows(PROGRAMS).into_iter();
+    let ratios = rows.filter(|row| row[0].starts_with(clocksource) && row[1] == program);
+    let least = ratios
+        .filter_map(|row| row.get(5)?.parse().ok())
+        .fold(f64::INFINITY, f64::min);
+    format!("{least:.1}")
+}
+
+#[test]
+fn programs_gain_what_the_operators_guide_says() {
+    for programs in [["Go", "Java", "PHP"], ["Python", "Node", "Ruby"]] {
+        let row = format!("| {} (the smaller of two guests) | ", programs.join(", "));
+        let of = |clocksource| {
+            programs
+                .map(|one| ratio_of_program(clocksource, one))
+                .join(", ")
+        };
+        let expected = format!("{} | {} |", of("hpet"), of("acpi_pm"));
+        let text = read(OPERATORS).unwrap();
+        let said = text.lines().find_map(|line| line.strip_prefix(&row));
+        assert_eq!(said, Some(&*expected), "{OPERATORS}: {row}");
+    }
+}
+
+/// The comparisons of this file, in the order of the list.
+const COMPARISONS: [&str; 6] = [
+    "a_reading_costs_what_the_first_lines_say",
+    "an_ordered_reading_costs_as_much_more_as_the_crates_page_says",
+    "readings_are_as_near_to_the_os_clock_as_the_crates_readme_says",
+    "quanta_drifts_as_far_as_the_readme_says",
+    "readings_in_guests_are_as_much_faster_as_the_pages_say",
+    "programs_gain_what_the_operators_guide_says",
+];
+
+#[test]
+fn the_list_of_figures_names_each_comparison() {
+    let list = read("docs/README.md").unwrap();
+    let source = read("xtask/src/record/claims.rs").unwrap();
+    for test in COMPARISONS {
+        assert!(
+            list.contains(&format!("`{test}`")),
+            "docs/README.md: {test}"
+        );
+        assert!(source.contains(&format!("fn {test}()")), "{test}");
+    }
+}
