@@ -11,6 +11,7 @@ use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{Leap, Ntp, NtpDaemon};
+use crate::machine_rows::ignored_answer;
 use crate::words::{grouped, rate, time};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
@@ -159,6 +160,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             "no NTP daemon keeps Unix time near UTC",
         )
         .seen(seen_error)
+        .seen_all(facts.machine.ignored_answer.as_ref().map(ignored_answer))
         .seen_all((ntp.steering_ppb() != 0).then(|| clock_rate::seen(ntp)))
         .fix(start_of_a_daemon(facts, ntp)),
     )
