@@ -145,8 +145,8 @@ fn tick_adjustment_of(command_line: &str) -> i64 {
     };
     command_line
         .split_whitespace()
-        .filter_map(value)
-        .last()
+        .rev()
+        .find_map(value)
         .unwrap_or(0)
 }
 

@@ -143,6 +143,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         return None;
     }
     let seen_error = format!("adjtimex: maxerror is {error}, the kernel's limit");
+    let ignored = facts.machine.ignored_answer.as_ref().map(ignored_answer);
     if let Some(steerer) = steerer(facts, ntp) {
         return Some(
             Finding::unsure(
@@ -151,6 +152,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             )
             .seen(seen_error)
             .seen(clock_rate::seen(ntp))
+            .seen_all(ignored)
             .fix(daemons::find_and_repair(facts)),
         );
     }
@@ -160,7 +162,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             "no NTP daemon keeps Unix time near UTC",
         )
         .seen(seen_error)
-        .seen_all(facts.machine.ignored_answer.as_ref().map(ignored_answer))
+        .seen_all(ignored)
         .seen_all((ntp.steering_ppb() != 0).then(|| clock_rate::seen(ntp)))
         .fix(start_of_a_daemon(facts, ntp)),
     )

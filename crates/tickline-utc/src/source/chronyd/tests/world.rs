@@ -51,6 +51,8 @@ enum Steerer {
 struct World {
     random: Rng,
     steerer: Steerer,
+    /// The fastest slew by chronyd.
+    fastest_slew: f64,
     /// Whether a claim has the rate of the reply alone.
     is_reply_believed: bool,
     /// The rate that another program sets, the compensation, and the hidden adjustment.
@@ -122,6 +124,7 @@ impl World {
         let mut world = Self {
             random,
             steerer,
+            fastest_slew: 0.083,
             compensation,
             adjustment: adjustment_ppb as f64 / 1e9,
             chronyd,
@@ -155,7 +158,7 @@ impl World {
         self.frequency = 1.0 + self.adjustment - self.compensation - needed;
         // chronyd slews, by at most a twelfth of the time, or steps. A slew hides a compensation.
         if self.steerer != Steerer::Compensated {
-            self.slew = extreme(random, 0.083).copysign(self.ntp - self.realtime);
+            self.slew = extreme(random, self.fastest_slew).copysign(self.ntp - self.realtime);
         }
         if one_in(random, 20) {
             (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
@@ -360,6 +363,7 @@ impl World {
         for reading in [by_counter, by_raw].into_iter().flatten() {
             let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
             counts.readings += 1;
+            counts.widths_ns += latest - earliest;
             if self.utc < earliest || latest < self.utc {
                 counts.missed += 1;
                 counts.farthest_ns = counts
@@ -378,6 +382,8 @@ struct Counts {
     refused: usize,
     missed: usize,
     farthest_ns: f64,
+    /// The sum of the intervals' widths.
+    widths_ns: f64,
 }
 
 impl Counts {
@@ -440,6 +446,23 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
         counts.readings > 1_000_000 && counts.refused < counts.readings / 5,
         "{counts:?}"
     );
+}
+
+/// The hull counts only until chronyd has shown that it steers. A running chronyd slews by less than
+/// 100 ppm.
+#[test]
+fn where_chronyd_steers_an_interval_is_hardly_wider_than_by_its_reply_alone() {
+    let mean_width_ns = |is_reply_believed| {
+        let worlds = (0..5).map(|seed| World {
+            is_reply_believed,
+            fastest_slew: 1e-4,
+            ..World::new(seed, Steerer::Chronyd)
+        });
+        let counts = Counts::of(worlds);
+        counts.widths_ns / counts.readings as f64
+    };
+    let (by_both, by_reply) = (mean_width_ns(false), mean_width_ns(true));
+    assert!(by_both < 1.01 * by_reply, "{by_both} {by_reply}");
 }
 
 /// Symptom: `chronyd -x` on a clock that another program steers by 20, 100 or 400 ppm: 0.1 %, 73 %
