@@ -26,7 +26,7 @@ use crate::history::History;
 use crate::latch::ClaimLatch;
 use crate::moment::Moment;
 use crate::rate::{CounterRate, WANDER_PPB, plus_ppb};
-use crate::source::{self, Answer, Answers, KernelSource, Report};
+use crate::source::{self, Answer, Answers, ChronydSource, KernelSource, Report};
 use crate::sys::KernelClock;
 use crate::{UtcSource, UtcUnknown};
 
@@ -60,6 +60,7 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
     pub(crate) rate: CounterRate,
+    pub(crate) chronyd: ChronydSource,
     kernel: KernelSource,
     history: History,
     /// The moment of the last request.
@@ -81,7 +82,8 @@ impl ClaimMaker {
         moment: impl Fn() -> Option<Moment>,
         kernel_clock: impl FnOnce() -> Option<KernelClock>,
     ) -> Option<Answers> {
-        source::ask(&mut self.kernel, self.rate.slopes, os, moment, kernel_clock)
+        let sources = (&mut self.chronyd, &mut self.kernel);
+        source::ask(sources, self.rate.slopes, os, moment, kernel_clock)
     }
 
     /// Publishes the claim of `answers`, for a clock whose interval is `interval_ns`. The last

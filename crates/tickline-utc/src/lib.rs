@@ -43,7 +43,7 @@
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
-//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, and the error bound that a PHC states |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
@@ -75,8 +75,13 @@
 //! | a step of the OS clock that is smaller than twice the uncertainty of tickline's request before it | the source has noticed it |
 //! | any step of the OS clock, after the program has closed the thread's timer, or if the kernel has refused it | a claim contradicts the one before |
 //!
-//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
-//! nothing. A machine that one of them steers therefore has no source.
+//! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, and ptpd sets it
+//! to its last offset, which bounds nothing. A machine that one of them steers therefore has no
+//! source.
+//!
+//! Where this user may, chronyd is asked by its Unix socket, where nobody else can answer. At its UDP
+//! port another program may: [`chronyd`](chronyd#who-answers) says what an answer there proves, and
+//! [`Utc::chronyd_channel`] how chronyd has answered.
 //!
 //! If a source does not answer a request, or says that it is not synchronised, its last claim goes
 //! on. At the second such request in a row, at least 0.5 s later, the next source's report counts;
@@ -132,7 +137,7 @@ mod vmclock;
 
 /// What the kernel says of its clock (adjtimex(2)).
 pub mod kernel {
-    pub use crate::sys::{KernelClock, UNSET_ERROR_US, set_esterror_us};
+    pub use crate::sys::{KernelClock, UNSET_ERROR_US, offset_as_error_us, set_esterror_us};
 }
 
 pub use reading::{UtcReading, UtcSource, UtcUnknown};

@@ -97,7 +97,7 @@ struct Polls {
 }
 
 impl Polls {
-    /// Asks the sources, and publishes the claim. Waits at most 20 ms for each of [`REQUESTS`].
+    /// Asks the sources, and publishes the claim. Waits at most 40 ms for each of [`REQUESTS`].
     /// Returns the time until the next request.
     fn poll(&mut self, shared: &Shared, sleep: &StoppableSleep) -> Duration {
         self.without_rate = if self.claim_maker.is_rate_known() {
@@ -131,7 +131,9 @@ impl Polls {
         let resolution_ns = self.resolution_ns(shared, clocksource);
         let now = || read_moment(shared, clocksource, resolution_ns);
         let mut ask = || self.claim_maker.ask(&OsClock, now, KernelClock::read);
-        let Some(answers) = (0..REQUESTS).find_map(|_| ask()) else {
+        let answers = (0..REQUESTS).find_map(|_| ask());
+        shared.set_chronyd_channel(self.claim_maker.chronyd.channel);
+        let Some(answers) = answers else {
             return WakeCause::Timeout;
         };
         // A source may have answered about the time before a step. So the timer is asked after the

@@ -98,7 +98,7 @@ tickline_core::named! {
     pub enum UtcSource {
         /// The daemon of clock-bound, through its segment in shared memory.
         ClockBound => "clock_bound": "clock-bound",
-        /// chronyd, through its command port.
+        /// chronyd, through its Unix socket or its command port ([`chronyd`](crate::chronyd#who-answers)).
         Chronyd => "chronyd": "chronyd",
         /// The kernel's maximum error. This claim is weaker, because it grows by 500 ppm.
         Kernel => "kernel": "the kernel's maximum error",

@@ -12,6 +12,7 @@ mod clock_bound;
 mod kernel;
 mod phc;
 
+pub(crate) use chronyd::ChronydSource;
 pub(crate) use kernel::KernelSource;
 
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
@@ -80,12 +81,12 @@ pub(crate) struct Answers {
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// Asks the sources, of which `kernel` is one. `slopes` is the counter's rate, if it is known.
+/// Asks the sources, of which two remember what they said. `slopes` is the counter's rate, if it is known.
 /// `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering and the
-/// monotonic time. Waits for chronyd for at most 20 ms. `None` if meanwhile the clock was set, its
+/// monotonic time. Waits for chronyd for at most 40 ms. `None` if meanwhile the clock was set, its
 /// steering changed, or the machine was suspended; or if there is no moment.
 pub(crate) fn ask(
-    kernel: &mut KernelSource,
+    (chronyd, kernel): (&mut ChronydSource, &mut KernelSource),
     slopes: Option<[u64; 2]>,
     os: &impl Reference,
     moment: impl Fn() -> Option<Moment>,
@@ -93,11 +94,9 @@ pub(crate) fn ask(
 ) -> Option<Answers> {
     let steered = os.steering_ppb();
     let before = moment()?;
-    let (segments, tracking) = (
-        clock_bound::read(),
-        chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT),
-    );
-    let by_kernel = kernel_clock().and_then(|clock| kernel.report(&clock));
+    let (segments, tracking) = (clock_bound::read(), chronyd.ask());
+    let clock = kernel_clock();
+    let by_kernel = clock.as_ref().and_then(|clock| kernel.report(clock));
     let after = moment()?;
     if os.steering_ppb() != steered {
         return None;
@@ -105,7 +104,10 @@ pub(crate) fn ask(
     let monotonic_ns = os.monotonic_ns();
     let [version_3, version_2] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
-    let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
+    let by_chronyd = tracking.map(|tracking| {
+        let phc_bound_ns = phc::error_bound_ns();
+        chronyd.report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
+    });
     let answers = [version_3, version_2, by_chronyd, by_kernel];
     let measurements = answers
         .iter()

@@ -10,13 +10,17 @@ mod system;
 #[path = "sys/other.rs"]
 mod system;
 
-use tickline_core::reference::steering_from_timex_ppb;
+use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 
-pub(crate) use system::{map_beginning, read_beginning};
+pub(crate) use system::{ask_by_socket, map_beginning, owner, read_beginning, user};
 
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
 pub const UNSET_ERROR_US: i64 = 16_000_000;
+
+/// The growth of the kernel's maximum error in a second, us (`second_overflow` in
+/// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
+pub(crate) const GROWTH_US: i64 = 500;
 
 // Bits of the status, and two states (`include/uapi/linux/timex.h`).
 pub(crate) const STA_INS: i32 = 0x10;
@@ -60,6 +64,15 @@ impl KernelClock {
         steering_from_timex_ppb(self.frequency_ppb, self.tick_us)
     }
 
+    /// The whole correction of the clock's rate, ppb, with the slew of the offset.
+    pub(crate) fn rate_ppb(&self) -> i64 {
+        kernel_rate_ppb(
+            self.steering_ppb(),
+            self.offset_ns,
+            Some(self.time_constant),
+        )
+    }
+
     /// Whether the kernel says that its clock is synchronised.
     #[must_use]
     pub fn is_synchronised(&self) -> bool {
@@ -78,6 +91,12 @@ impl KernelClock {
     pub fn set_esterror_us(&self) -> Option<i64> {
         set_esterror_us(self.esterror_us)
     }
+
+    /// The offset that a daemon has set as both errors: [`offset_as_error_us`].
+    #[must_use]
+    pub fn offset_as_error_us(&self) -> Option<i64> {
+        offset_as_error_us(self.maxerror_us, self.esterror_us)
+    }
 }
 
 /// An estimated error, us; `None` if it is the one with which the kernel starts.
@@ -87,4 +106,79 @@ pub fn set_esterror_us(esterror_us: i64) -> Option<i64> {
         return None;
     }
     Some(esterror_us)
+}
+
+/// The offset that a daemon has set as the estimated and as the maximum error, us; `None` if the two
+/// differ by more than the growth of the maximum error. ptpd does so at each update, whatever the
+/// offset's sign (`informClockSource` in `src/dep/sys.c`). That maximum error leaves out the network
+/// and the master's own error, so it bounds nothing. Other daemons add half of the root delay and
+/// the dispersion; their errors differ like ptpd's by chance, one time in 500.
+#[must_use]
+pub fn offset_as_error_us(maxerror_us: i64, esterror_us: i64) -> Option<i64> {
+    let offset_us = set_esterror_us(esterror_us)?;
+    let grown_us = maxerror_us.saturating_sub(offset_us);
+    if offset_us == 0 || grown_us < 0 || grown_us % GROWTH_US != 0 {
+        return None;
+    }
+    Some(offset_us)
+}
+
+/// The constant by which the kernel's command line raises the clock's rate, ppb: adjtimex(2) does
+/// not show it (`ntp_tick_adj`, ns in a second, `kernel/time/ntp.c`).
+pub(crate) fn tick_adjustment_ppb() -> i64 {
+    std::fs::read_to_string("/proc/cmdline").map_or(0, |line| tick_adjustment_of(&line))
+}
+
+/// The last value of the parameter counts.
+fn tick_adjustment_of(command_line: &str) -> i64 {
+    let value = |word: &str| {
+        let value = word.strip_prefix("ntp_tick_adj=")?;
+        let (is_negative, digits) = match value.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, value.strip_prefix('+').unwrap_or(value)),
+        };
+        let number = match digits.strip_prefix("0x") {
+            Some(hex) => i64::from_str_radix(hex, 16).ok()?,
+            None => digits.parse().ok()?,
+        };
+        Some(if is_negative { -number } else { number })
+    };
+    command_line
+        .split_whitespace()
+        .rev()
+        .find_map(value)
+        .unwrap_or(0)
+}
+
+#[test]
+fn the_kernels_tick_adjustment_is_on_its_command_line() {
+    for (line, ppb) in [
+        ("ro quiet", 0),
+        ("ro ntp_tick_adj=100000 quiet", 100_000),
+        ("ntp_tick_adj=-0x10", -16),
+        ("ntp_tick_adj=5 ntp_tick_adj=7", 7),
+        ("ntp_tick_adj=much", 0),
+        ("ntp_tick_adj=", 0),
+    ] {
+        assert_eq!(tick_adjustment_of(line), ppb, "{line}");
+    }
+}
+
+#[test]
+fn an_offset_as_both_errors_is_known_until_the_next_update() {
+    for (maxerror_us, esterror_us, offset_us) in [
+        (7, 7, Some(7)),
+        (2_007, 7, Some(7)),
+        (700_007, 7, Some(7)),
+        (8, 7, None),
+        (7, 507, None),
+        (0, 0, None),
+        (UNSET_ERROR_US, UNSET_ERROR_US, None),
+    ] {
+        assert_eq!(
+            offset_as_error_us(maxerror_us, esterror_us),
+            offset_us,
+            "{maxerror_us} {esterror_us}"
+        );
+    }
 }

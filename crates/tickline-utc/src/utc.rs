@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tickline::background::BackgroundThread;
 use tickline::{Clock, Error, OsClock, Probes};
 
+use crate::chronyd::Channel;
 #[cfg(feature = "mock")]
 use crate::mock::MockUtc;
 use crate::polls::{STACK_BYTES, bounds_by_os, run};
@@ -99,7 +100,7 @@ impl Utc {
     /// can't be noticed.
     #[inline]
     pub fn now(&self) -> Result<UtcReading, UtcUnknown> {
-        let Shared { latch, clock } = &*self.shared;
+        let Shared { latch, clock, .. } = &*self.shared;
         match latch.read_by_counter(|| clock.ticks_ordered(), || VMCLOCK.marker()) {
             Some(reading) => Ok(reading),
             None => self.now_slow(),
@@ -116,6 +117,13 @@ impl Utc {
             #[cfg(feature = "mock")]
             Origin::Mock(mock) => mock.now(),
         }
+    }
+
+    /// How chronyd has answered the thread's last request; `None` if it has not answered. An answer
+    /// by UDP proves less than one by the Unix socket: see [`chronyd`](crate::chronyd#who-answers).
+    #[must_use]
+    pub fn chronyd_channel(&self) -> Option<Channel> {
+        self.shared.chronyd_channel()
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is already. `async` code sleeps

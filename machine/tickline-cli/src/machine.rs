@@ -100,6 +100,8 @@ pub(crate) struct Machine {
     pub(crate) ntp: Option<Ntp>,
     /// The state that an NTP daemon on this machine reports; null if no daemon answers.
     pub(crate) ntp_daemon: Option<NtpDaemon>,
+    /// An answer in chronyd's place that does not count; null if there was none.
+    pub(crate) ignored_answer: Option<IgnoredAnswer>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
     /// The number of CPUs whose counters the clock has compared and found synchronised; null unless
@@ -284,6 +286,26 @@ pub(crate) struct NtpDaemon {
     pub(crate) root_delay_ns: Option<i64>,
     /// The error that has gathered on the way from that clock, ns.
     pub(crate) root_dispersion_ns: Option<i64>,
+    /// How chronyd was asked: `socket` by its Unix socket, which nobody else can have; `udp` at its
+    /// port, which another program of root or of this user may have. Null for other daemons.
+    pub(crate) channel: Option<String>,
+    /// The number of the user who has that socket; null if it is unknown.
+    pub(crate) user: Option<u32>,
+}
+
+/// An answer in chronyd's place that does not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct IgnoredAnswer {
+    /// Where it came from: `socket` for chronyd's Unix socket, `udp` for its port.
+    pub(crate) channel: String,
+    /// Why it does not count: `unreadable` if it is not chronyd's state, `stranger` if the socket is
+    /// not root's, chronyd's user's or this program's user's.
+    pub(crate) reason: String,
+    /// The number of the user who has the socket; null if the answer is unreadable, if every user
+    /// may write the socket's folder, or if the port's socket is gone.
+    pub(crate) user: Option<u32>,
 }
 
 impl Machine {

@@ -2,7 +2,7 @@
 
 use crate::document::{ClockStatus, Document};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, TimeNamespace};
+use crate::machine::{Cpuid, IgnoredAnswer, Machine, Ntp, TimeNamespace};
 use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
@@ -23,7 +23,7 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(&'static str, String)> {
         ("CPUs", cpus(machine)),
         ("namespace", namespace(machine.time_namespace.as_ref())),
         ("NTP", ntp(facts)),
-        ("NTP daemon", ntp_daemon(machine.ntp_daemon.as_ref())),
+        ("NTP daemon", ntp_daemon(machine)),
         ("UTC", utc(clock)),
         ("page", page(machine)),
         ("clock", clock_row(clock)),
@@ -222,9 +222,38 @@ fn ntp(facts: &Document) -> String {
     ])
 }
 
-fn ntp_daemon(daemon: Option<&NtpDaemon>) -> String {
-    let Some(daemon) = daemon else {
-        return "none has answered".to_owned();
+/// An answer in chronyd's place that does not count, in words.
+pub(crate) fn ignored_answer(answer: &IgnoredAnswer) -> String {
+    let place = place_of_chronyd(&answer.channel);
+    let why = match (answer.reason.as_str(), answer.user) {
+        ("unreadable", _) => "it is not chronyd's state".to_owned(),
+        (_, Some(user)) => {
+            format!(
+                "the socket is user {user}'s, who is neither root nor chronyd's user nor this one"
+            )
+        }
+        (_, None) => "it may be anybody's".to_owned(),
+    };
+    format!("an answer by {place} does not count: {why}")
+}
+
+fn place_of_chronyd(channel: &str) -> &'static str {
+    match channel {
+        "socket" => "chronyd's Unix socket",
+        _ => "chronyd's UDP port",
+    }
+}
+
+fn ntp_daemon(machine: &Machine) -> String {
+    let Some(daemon) = &machine.ntp_daemon else {
+        return match &machine.ignored_answer {
+            Some(answer) => format!("none has answered; {}", ignored_answer(answer)),
+            None => "none has answered".to_owned(),
+        };
+    };
+    let asked = |channel: &str| match daemon.user {
+        Some(user) => format!("asked by {} of user {user}", place_of_chronyd(channel)),
+        None => format!("asked by {}", place_of_chronyd(channel)),
     };
     let left = |ns: i64| match ns {
         0 => "nothing left to remove".to_owned(),
@@ -261,6 +290,7 @@ fn ntp_daemon(daemon: Option<&NtpDaemon>) -> String {
         daemon
             .updated_s
             .map(|s| format!("updated {} ago", time(as_f64(s) * 1e9))),
+        daemon.channel.as_deref().map(asked),
     ])
 }
 

@@ -146,6 +146,12 @@ pub(super) enum Group {
     UtcNoneNearLeapSecond,
     /// UTC is not known after a suspend.
     UtcSuspendNoticed,
+    /// The intervals of UTC are so narrow that an error of their rate would show.
+    UtcNarrow,
+    /// chronyd was asked by its Unix socket.
+    UtcBySocket,
+    /// UTC is not known.
+    UtcUnknown,
     /// A reading by the counter is many times cheaper than `acpi_pm`.
     CheaperThanAcpiPm,
     /// The readers have read.
@@ -333,6 +339,16 @@ impl Group {
                     at_least("kinds.leap_second", phase.kinds.leap_second, 1)
                 })]
             }
+            Self::UtcNarrow => vec![rule(
+                "an interval is narrower than UTC moves in a second at 400 ppm",
+                |phase| at_most("narrowest_ns", phase.narrowest_ns, 400_000),
+            )],
+            Self::UtcBySocket => vec![rule("chronyd was asked by its Unix socket", |phase| {
+                is("work.channel", phase.work.channel.as_deref(), "socket")
+            })],
+            Self::UtcUnknown => vec![rule("no reading has an interval", |phase| {
+                equals("answered", phase.answered, 0)
+            })],
             Self::UtcSuspendNoticed => vec![rule("the suspend is noticed", |phase| {
                 at_least("kinds.disrupted", phase.kinds.disrupted, 1)
             })],

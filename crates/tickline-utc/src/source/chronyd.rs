@@ -1,5 +1,5 @@
-//! chronyd: its state ([`Tracking`]), which this module asks for at the command port of this
-//! machine (the request "tracking" of `candm.h` of chrony 4), and the report in that state.
+//! chronyd: its state ([`Tracking`]), which [`ask`] asks for (the request "tracking" of `candm.h` of
+//! chrony 4), and the report in that state.
 //!
 //! chronyd keeps an NTP clock. The system clock is slewed towards it, and is off by the
 //! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
@@ -7,17 +7,43 @@
 //! the residual frequency, and what chronyd assumes of the oscillator itself (`maxclockerror`, 1
 //! ppm; `get_root_dispersion` in `reference.c`). A larger `maxclockerror` is not in the reply.
 //!
-//! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
-//! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x` (f is then relative to
-//! `CLOCK_REALTIME`), with `tempcomp` (the reply leaves its part out), and with the kernel's
-//! parameter `ntp_tick_adj`. Then the next reply contradicts the claim (`claim_maker.rs`).
+//! # The rate
+//!
+//! The frequency in a reply is that of the clock that chronyd corrects, and the reply does not say
+//! which clock that is. Usually chronyd steers the kernel's clock, and UTC runs at 1 - f of the rate
+//! of `CLOCK_MONOTONIC_RAW`. With `chronyd -x` another program steers, and f is relative to
+//! `CLOCK_REALTIME`: the rate is (1 - f) times what the kernel says of its own. A claim has the hull
+//! of both rates until chronyd has shown which one it is. By the first rate alone, a reading would be
+//! off by 100 us a second after the request where another program steers by 100 ppm: of the simulated
+//! readings of the tests 27 % miss UTC without the hull, and none with it.
+//!
+//! # Who answers
+//!
+//! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it: root,
+//! usually. Its folder belongs to root or to chronyd's user, and nobody else can answer there. Other
+//! users ask at UDP port 323 of this machine, where anybody answers who may bind that port. tickline
+//! then takes an answer only if the kernel lists the port for root, chronyd's user (`chrony`,
+//! `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If the kernel does not say,
+//! [`Answer::user`] is `None`, and the answer counts. So an answer by UDP proves that the one who
+//! answers has the rights of these users, not that it is chronyd: a container's root, for example,
+//! can answer what it likes. In a container without the host's users the port of the host's root
+//! is that of user 65534, and the answer does not count.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::{MeasurementId, Origin, Report};
 use crate::UtcUnknown;
+use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
+use crate::sys::{KernelClock, tick_adjustment_ppb};
+
+mod rates;
+mod request;
+
+use rates::Steering;
+use request::Asker;
+pub use request::{Answer, Channel, NoAnswer, ask};
 
 /// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
 /// A request must be as long as its reply.
@@ -30,43 +56,34 @@ const PLACES: u32 = 22;
 /// The reference of a chronyd or ntpd that follows its own clock (chrony.conf(5), `local`).
 pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
+/// Longer than a reply of any kind.
+const LONGEST_REPLY_BYTES: usize = 1_024;
+
 /// Asks the daemon at `port` of this machine. `None` unless the reply has exactly `BYTES` bytes.
 pub fn ask_daemon<const BYTES: usize>(
     port: u16,
     request: &[u8],
     timeout: Duration,
 ) -> Option<[u8; BYTES]> {
-    ask_by(
-        &UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?,
-        port,
-        request,
-        timeout,
-    )
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let mut bytes = [0; BYTES];
+    bytes.get_mut(..request.len())?.copy_from_slice(request);
+    ask_by(&socket, port, &bytes, timeout)?.try_into().ok()
 }
 
-/// [`ask_daemon`] by a new socket.
-fn ask_by<const BYTES: usize>(
-    socket: &UdpSocket,
-    port: u16,
-    request: &[u8],
-    timeout: Duration,
-) -> Option<[u8; BYTES]> {
+/// The reply to `request`, which is sent by a new socket.
+fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> Option<Vec<u8>> {
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     socket.set_read_timeout(Some(timeout)).ok()?;
-    let mut bytes = [0; BYTES];
-    bytes.get_mut(..request.len())?.copy_from_slice(request);
-    socket.send(&bytes).ok()?;
-    let mut reply = [0; 1_024]; // longer than a reply of any kind
+    socket.send(request).ok()?;
+    let mut reply = [0; LONGEST_REPLY_BYTES];
     let (length, sender) = socket.recv_from(&mut reply).ok()?;
     // A datagram that came before `connect` may be from anyone.
     let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    reply
-        .get(..length)
-        .filter(|_| is_the_daemons)?
-        .try_into()
-        .ok()
+    let reply = reply.get(..length).filter(|_| is_the_daemons)?;
+    Some(reply.to_vec())
 }
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.
@@ -84,7 +101,8 @@ pub struct Tracking {
     pub updated_s: u64,
     /// The NTP clock minus the system clock, ns.
     pub correction_ns: i64,
-    /// The rate of the unsteered system clock against UTC, ppb.
+    /// The rate of the system clock against UTC, ppb: without chronyd's steering, or, with
+    /// `chronyd -x`, as another program steers it.
     pub frequency_ppb: i64,
     /// The estimated error of that rate, ppb.
     pub skew_ppb: i64,
@@ -99,11 +117,6 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// The state of this machine's chronyd, if it runs.
-    pub fn ask(timeout: Duration) -> Option<Self> {
-        Self::parse(&ask_daemon(323, &TRACKING, timeout)?)
-    }
-
     /// The state in a reply: a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at byte
     /// 28.
     pub fn parse(reply: &[u8; TRACKING_BYTES]) -> Option<Self> {
@@ -139,6 +152,16 @@ impl Tracking {
     pub fn is_synchronised(&self) -> bool {
         self.leap_status < 3 && self.reference != LOCAL && self.reference != [0; 4]
     }
+
+    /// The error of the correction, the dispersion and the delay together, ns: each was rounded
+    /// twice, by chronyd and to nanoseconds.
+    fn rounded_ns(&self) -> i64 {
+        [self.correction_ns, self.dispersion_ns, self.delay_ns]
+            .iter()
+            .fold(5, |sum: i64, ns| {
+                sum.saturating_add(ns.saturating_abs() >> PLACES)
+            })
+    }
 }
 
 /// `Float` of `candm.h`, an exponent of 7 bits and a coefficient of 25, both with a sign, in units
@@ -166,9 +189,62 @@ const TICK_PPB: i64 = 1_000;
 /// The longest wait for a reply. On the same machine a reply comes at once, or never.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// chronyd, as the thread asks it again and again.
+#[derive(Debug, Default)]
+pub(crate) struct ChronydSource {
+    asker: Asker,
+    /// What the replies have shown; `None` before the first one.
+    steering: Option<Steering>,
+    /// How it was asked when it last answered.
+    pub(crate) channel: Option<Channel>,
+}
+
+impl ChronydSource {
+    /// chronyd's state; `None` if no answer counts.
+    pub(super) fn ask(&mut self) -> Option<Tracking> {
+        let answer = self.asker.ask(REPLY_TIMEOUT).ok();
+        self.channel = answer.as_ref().map(|answer| answer.channel);
+        if answer.is_none() {
+            self.forget();
+        }
+        Some(answer?.tracking)
+    }
+
+    /// Forgets what the replies have shown, because there was none.
+    fn forget(&mut self) {
+        if let Some(steering) = &mut self.steering {
+            steering.forget();
+        }
+    }
+
+    /// The report in a state that was asked for between two moments, and `clock`'s steering.
+    pub(super) fn report(
+        &mut self,
+        tracking: &Tracking,
+        phc_bound_ns: i64,
+        clock: Option<&KernelClock>,
+        moments: [&Moment; 2],
+    ) -> Result<Report, UtcUnknown> {
+        let steering = self
+            .steering
+            .get_or_insert_with(|| Steering::new(tick_adjustment_ppb()));
+        let kernel_ppb = clock.map(KernelClock::rate_ppb);
+        let rates_ppb = steering.rates_ppb(tracking, kernel_ppb, moments);
+        let report = report(tracking, phc_bound_ns, rates_ppb);
+        if report.is_err() {
+            steering.forget();
+        }
+        report
+    }
+}
+
 /// The report in chronyd's state. This machine's hardware clocks have an error of up to
-/// `phc_bound_ns`.
-pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
+/// `phc_bound_ns`. UTC has one of `rates_ppb`, if chronyd's frequency is exact.
+fn report(
+    tracking: &Tracking,
+    phc_bound_ns: i64,
+    [slowest_ppb, fastest_ppb]: [i64; 2],
+) -> Result<Report, UtcUnknown> {
     if !tracking.is_synchronised() {
         return Err(UtcUnknown::Unsynchronised);
     }
@@ -180,21 +256,13 @@ pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, U
         dispersion_ns,
         ..
     } = *tracking;
-    // Each value was rounded twice, by chronyd and to nanoseconds.
-    let rounded_ns = [correction_ns, dispersion_ns, delay_ns]
-        .iter()
-        .fold(5, |sum: i64, ns| {
-            sum.saturating_add(ns.saturating_abs() >> PLACES)
-        });
-    let request_ns = rounded_ns.saturating_add(if tracking.is_clock { phc_bound_ns } else { 0 });
+    let phc_bound_ns = if tracking.is_clock { phc_bound_ns } else { 0 };
+    let request_ns = tracking.rounded_ns().saturating_add(phc_bound_ns);
     let bound_ns = dispersion_ns
         .saturating_add(delay_ns / 2)
         .saturating_add(request_ns);
     let rounded_ppb = (frequency_ppb.saturating_abs() >> PLACES) + 3;
-    let (rate_ppb, drift_ppb) = (
-        frequency_ppb.saturating_neg(),
-        unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb),
-    );
+    let drift_ppb = unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb);
     Ok(Report {
         id: MeasurementId {
             origin: Origin::Chronyd,
@@ -206,8 +274,8 @@ pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, U
         ],
         request_ns,
         rates_ppb: [
-            rate_ppb.saturating_sub(drift_ppb),
-            rate_ppb.saturating_add(drift_ppb),
+            slowest_ppb.saturating_sub(drift_ppb),
+            fastest_ppb.saturating_add(drift_ppb),
         ],
         valid_ns: i64::MAX,
         leap_second_today: matches!(tracking.leap_status, 1 | 2),

@@ -6,6 +6,9 @@
 //! error is such a multiple by chance, one time in 500; then there is no claim until its next
 //! update.
 //!
+//! ptpd sets its offset from the master as both errors, which bounds nothing either. Another daemon's
+//! errors look so by chance, as often as above.
+//!
 //! ntpd-rs 1.9 sets its root delay as the kernel's maximum error, and its root dispersion as the
 //! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
 //! So tickline adds the estimated error. Other daemons have a small one.
@@ -14,13 +17,9 @@ use core::num::NonZeroU16;
 
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, unknown_rates_ppb};
 use crate::UtcUnknown;
-use crate::sys::KernelClock;
+use crate::sys::{GROWTH_US, KernelClock};
 #[cfg(test)]
 use crate::sys::{STA_INS, STA_UNSYNC, UNSET_ERROR_US};
-
-/// The growth of the kernel's maximum error in a second, us (`second_overflow` in
-/// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
-const GROWTH_US: i64 = 500;
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelSource {
@@ -51,7 +50,7 @@ impl KernelSource {
         if !clock.is_synchronised() || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return Some(Err(UtcUnknown::Unsynchronised));
         }
-        if maxerror_us % GROWTH_US == 0 {
+        if maxerror_us % GROWTH_US == 0 || clock.offset_as_error_us().is_some() {
             return None;
         }
         let estimated_us = clock.set_esterror_us().unwrap_or(0).max(0);
@@ -167,4 +166,17 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
         None
     );
     assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
+}
+
+#[test]
+fn an_offset_as_both_errors_is_no_claim() {
+    // ptpd's last offset was 7 us. The second was read while it ran, the last an hour after it died.
+    for maxerror_us in [7, 507, 1_800_007] {
+        let ptpd = KernelClock {
+            maxerror_us,
+            esterror_us: 7,
+            ..USUAL
+        };
+        assert_eq!(KernelSource::default().report(&ptpd), None, "{maxerror_us}");
+    }
 }

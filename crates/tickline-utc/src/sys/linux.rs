@@ -13,6 +13,17 @@ use tickline_core::reference::frequency_from_timex_ppb;
 
 use crate::sys::KernelClock;
 
+#[path = "linux/local_socket.rs"]
+mod local_socket;
+
+pub(crate) use local_socket::{ask as ask_by_socket, owner};
+
+/// The user of this process.
+pub(crate) fn user() -> Option<u32> {
+    // SAFETY: the call has no requirements.
+    Some(unsafe { libc::geteuid() })
+}
+
 /// What the kernel says of its clock; `None` if it may not be asked.
 pub(crate) fn kernel_clock() -> Option<KernelClock> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();

@@ -11,6 +11,7 @@ use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
 use crate::machine::{Leap, Ntp, NtpDaemon};
+use crate::machine_rows::ignored_answer;
 use crate::words::{grouped, rate, time};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
@@ -142,6 +143,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
         return None;
     }
     let seen_error = format!("adjtimex: maxerror is {error}, the kernel's limit");
+    let ignored = facts.machine.ignored_answer.as_ref().map(ignored_answer);
     if let Some(steerer) = steerer(facts, ntp) {
         return Some(
             Finding::unsure(
@@ -150,6 +152,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             )
             .seen(seen_error)
             .seen(clock_rate::seen(ntp))
+            .seen_all(ignored)
             .fix(daemons::find_and_repair(facts)),
         );
     }
@@ -159,6 +162,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             "no NTP daemon keeps Unix time near UTC",
         )
         .seen(seen_error)
+        .seen_all(ignored)
         .seen_all((ntp.steering_ppb() != 0).then(|| clock_rate::seen(ntp)))
         .fix(start_of_a_daemon(facts, ntp)),
     )

@@ -1,7 +1,7 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
-use tickline_utc::kernel::UNSET_ERROR_US;
+use tickline_utc::kernel::{UNSET_ERROR_US, offset_as_error_us};
 
 use super::Document;
 use crate::float::signed_f64;
@@ -99,23 +99,20 @@ impl Document {
         daemon.bound_ns
     }
 
-    /// The offset that a daemon has set as the estimated and as the maximum error, us: ptpd does
-    /// so at each update, about once a second, whatever its sign (`informClockSource` in
-    /// `src/dep/sys.c`). Other daemons add half of the root delay and the dispersion. `None` if the daemon that answers states a bound, or if the errors
-    /// differ.
+    /// The offset that a daemon has set as the estimated and as the maximum error, us, as ptpd does
+    /// about once a second. `None` if the daemon that answers states a bound, or if the errors differ.
     pub(crate) fn offset_as_error_us(&self) -> Option<i64> {
         /// The time since the last update in which only ptpd's errors are taken for equal, s. A
-        /// longer time has more chance matches with those of other daemons.
+        /// longer time has more chance matches with those of other daemons, and this is about a
+        /// finding. A claim does without them (tickline-utc, `source/kernel.rs`).
         const UPDATED_S: i64 = 4;
         let ntp = self.set_ntp()?;
-        let estimated_us = ntp.set_estimated_error_us()?;
-        let grown_us = ntp.maximum_error_us.saturating_sub(estimated_us);
-        let has_only_grown =
-            grown_us % GROWTH_US == 0 && (0..=UPDATED_S * GROWTH_US).contains(&grown_us);
-        if estimated_us == 0 || !has_only_grown || self.daemon_bound_ns().is_some() {
+        let offset_us = offset_as_error_us(ntp.maximum_error_us, ntp.estimated_error_us)?;
+        let grown_us = ntp.maximum_error_us.saturating_sub(offset_us);
+        if grown_us > UPDATED_S * GROWTH_US || self.daemon_bound_ns().is_some() {
             return None;
         }
-        Some(estimated_us)
+        Some(offset_us)
     }
 
     /// The kernel's NTP state, if its error is a daemon's claim. A multiple of the growth in a

@@ -1,5 +1,5 @@
-//! Asks the NTP daemon of this machine for its state, by one request: chronyd at its command port,
-//! any other daemon that serves NTP by NTP. systemd-timesyncd answers no requests, but updates a
+//! Asks the NTP daemon of this machine for its state, by one request: chronyd by its Unix socket or at
+//! its command port, any other daemon that serves NTP by NTP. systemd-timesyncd answers no requests, but updates a
 //! file.
 
 use std::fs;
@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use tickline_utc::chronyd::{LOCAL, Tracking, ask_daemon};
+use tickline_utc::chronyd::{self, Answer, LOCAL, NoAnswer, Tracking, ask_daemon};
 
-use super::{Leap, NtpDaemon};
+use super::{IgnoredAnswer, Leap, NtpDaemon};
 
 /// A client's request of NTP version 4 (RFC 5905, 7.3).
 const CLIENT: [u8; 1] = [(4 << 3) | 3];
@@ -21,9 +21,11 @@ const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 /// systemd-timesyncd touches this file at each update (systemd-timesyncd.service(8)).
 const TIMESYNCD_FILE: &str = "/run/systemd/timesync/synchronized";
 
-pub(super) fn read() -> Option<NtpDaemon> {
-    let now_s = unix_s(SystemTime::now())?;
-    let chronyd = || Some(of_chronyd(&Tracking::ask(REPLY_TIMEOUT)?, now_s));
+/// The daemon that answers, and an answer in chronyd's place that does not count.
+pub(super) fn read() -> (Option<NtpDaemon>, Option<IgnoredAnswer>) {
+    let Some(now_s) = unix_s(SystemTime::now()) else {
+        return (None, None);
+    };
     let ntpd = || {
         ntp_reply(
             &ask_daemon::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?,
@@ -31,7 +33,32 @@ pub(super) fn read() -> Option<NtpDaemon> {
         )
     };
     let timesyncd = || timesyncd(Path::new(TIMESYNCD_FILE), now_s);
-    chronyd().or_else(ntpd).or_else(timesyncd)
+    match chronyd::ask(REPLY_TIMEOUT) {
+        Ok(answer) => (Some(of_answer(&answer, now_s)), None),
+        Err(why) => (ntpd().or_else(timesyncd), ignored(why)),
+    }
+}
+
+/// The answer that does not count, if there was one.
+fn ignored(why: NoAnswer) -> Option<IgnoredAnswer> {
+    let (channel, reason, user) = match why {
+        NoAnswer::Unreadable(channel) => (channel, "unreadable", None),
+        NoAnswer::Stranger { channel, user } => (channel, "stranger", user),
+        _ => return None,
+    };
+    Some(IgnoredAnswer {
+        channel: channel.code().to_owned(),
+        reason: reason.to_owned(),
+        user,
+    })
+}
+
+fn of_answer(answer: &Answer, now_s: u64) -> NtpDaemon {
+    NtpDaemon {
+        channel: Some(answer.channel.code().to_owned()),
+        user: answer.user,
+        ..of_chronyd(&answer.tracking, now_s)
+    }
 }
 
 fn of_chronyd(tracking: &Tracking, now_s: u64) -> NtpDaemon {
@@ -50,6 +77,8 @@ fn of_chronyd(tracking: &Tracking, now_s: u64) -> NtpDaemon {
         skew_ppb: Some(tracking.skew_ppb),
         root_delay_ns: Some(tracking.delay_ns),
         root_dispersion_ns: Some(tracking.dispersion_ns),
+        channel: None,
+        user: None,
     }
 }
 
@@ -79,6 +108,8 @@ fn ntp_reply(reply: &[u8], now_s: u64) -> Option<NtpDaemon> {
         skew_ppb: None,
         root_delay_ns: Some(ns(delay)),
         root_dispersion_ns: Some(ns(dispersion)),
+        channel: None,
+        user: None,
     })
 }
 
@@ -127,6 +158,7 @@ fn reference_name(reference: [u8; 4]) -> String {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use tickline_utc::chronyd::Channel;
 
     /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
@@ -153,6 +185,43 @@ mod tests {
             let daemon = tracking.map(|tracking| of_chronyd(&tracking, now_s));
             assert_eq!(json!(daemon), case["chronyd"], "{}", case["about"]);
         }
+    }
+
+    #[test]
+    fn an_answer_says_how_chronyd_was_asked() {
+        let mut reply = [0; 104];
+        reply[..2].copy_from_slice(&[6, 2]);
+        reply[7] = 5;
+        reply[16..20].copy_from_slice(b"tick");
+        for (channel, code) in [(Channel::Socket, "socket"), (Channel::Udp, "udp")] {
+            let tracking = Tracking::parse(&reply).unwrap();
+            let answer = Answer {
+                tracking,
+                channel,
+                user: Some(115),
+            };
+            let daemon = of_answer(&answer, 60);
+            assert_eq!(
+                (daemon.channel.as_deref(), daemon.user),
+                (Some(code), Some(115))
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_count_says_why() {
+        let ignored = |why| ignored(why).map(|answer| (answer.channel, answer.reason, answer.user));
+        let expected = |reason: &str, user| Some(("udp".to_owned(), reason.to_owned(), user));
+        assert_eq!(ignored(NoAnswer::Silent), None);
+        assert_eq!(
+            ignored(NoAnswer::Unreadable(Channel::Udp)),
+            expected("unreadable", None)
+        );
+        let stranger = NoAnswer::Stranger {
+            channel: Channel::Udp,
+            user: Some(65_534),
+        };
+        assert_eq!(ignored(stranger), expected("stranger", Some(65_534)));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page};
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
+    let (ntp_daemon, ignored_answer) = ntp_daemon::read();
     Machine {
         kernel_log: log::read(),
         clock_gettime_file: clock_gettime_file(),
@@ -28,7 +29,8 @@ pub(super) fn facts() -> Machine {
         time_namespace: time_namespace(),
         page_readers: page::count_readers(),
         ntp: ntp(),
-        ntp_daemon: ntp_daemon::read(),
+        ntp_daemon,
+        ignored_answer,
         ..Machine::default()
     }
 }

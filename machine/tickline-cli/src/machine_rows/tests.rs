@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::machine::NtpDaemon;
 
 /// The text of the row with this name.
 fn row(facts: &Document, name: &str) -> String {
@@ -54,6 +55,8 @@ fn daemon() -> NtpDaemon {
         skew_ppb: Some(40),
         root_delay_ns: Some(1_000_000),
         root_dispersion_ns: Some(6_000),
+        channel: Some("udp".to_owned()),
+        user: Some(0),
     }
 }
 
@@ -174,13 +177,21 @@ fn the_ntp_row_of_a_kernel_that_no_daemon_steers_has_no_claim() {
     );
 }
 
+fn row_of_daemon(daemon: NtpDaemon) -> String {
+    ntp_daemon(&Machine {
+        ntp_daemon: Some(daemon),
+        ..Machine::default()
+    })
+}
+
 #[test]
 fn the_row_of_the_ntp_daemon_shows_what_it_follows_and_how_well() {
     assert_eq!(
-        ntp_daemon(Some(&daemon())),
+        row_of_daemon(daemon()),
         "chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, \
          within 506 us of UTC by its claim, its clock's rate is off by -12.3 ppm, skew 40 ppb, \
-         root delay 1 ms, root dispersion 6 us, updated 2.5 h ago"
+         root delay 1 ms, root dispersion 6 us, updated 2.5 h ago, \
+         asked by chronyd's UDP port of user 0"
     );
     let done = NtpDaemon {
         name: "ntpd".to_owned(),
@@ -188,9 +199,40 @@ fn the_row_of_the_ntp_daemon_shows_what_it_follows_and_how_well() {
         ..NtpDaemon::default()
     };
     assert_eq!(
-        ntp_daemon(Some(&done)),
+        row_of_daemon(done),
         "ntpd, not synchronised, nothing left to remove"
     );
+}
+
+#[test]
+fn the_row_of_the_ntp_daemon_shows_an_answer_that_does_not_count() {
+    for (channel, reason, user, expected) in [
+        (
+            "udp",
+            "stranger",
+            Some(65_534),
+            "by chronyd's UDP port does not count: the socket is user 65534's",
+        ),
+        (
+            "socket",
+            "stranger",
+            None,
+            "by chronyd's Unix socket does not count: it may be anybody's",
+        ),
+        ("socket", "unreadable", None, "it is not chronyd's state"),
+    ] {
+        let machine = Machine {
+            ignored_answer: Some(IgnoredAnswer {
+                channel: channel.to_owned(),
+                reason: reason.to_owned(),
+                user,
+            }),
+            ..Machine::default()
+        };
+        let row = ntp_daemon(&machine);
+        assert!(row.starts_with("none has answered; "), "{row}");
+        assert!(row.contains(expected), "{row}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some(who::ASKER) => return who::ask(),
         Some(served::CALLER) => return served::call(),
+        Some(utc::STRANGER) => return utc::answer(),
         _ => {}
     }
     let act = machine::setting("tickline.act");

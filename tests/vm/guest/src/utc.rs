@@ -3,6 +3,7 @@
 //! each `Utc::now()` with the true time before and after it.
 
 mod counts;
+mod stranger;
 mod world;
 
 use std::fs;
@@ -17,6 +18,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::wait_until;
+use tickline_utc::chronyd::Channel;
 use tickline_utc::{Utc, UtcSource};
 
 use crate::doctor::{program, tickline};
@@ -25,6 +27,7 @@ use crate::resume::suspend_for;
 use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
 use counts::Counts;
+pub(crate) use stranger::{STRANGER, answer};
 use world::{COVERED_NS, SECOND_NS, World};
 
 /// The smallest number of readings in a scenario, and of readings with an interval.
@@ -98,11 +101,14 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
 }
 
 fn chronyd(settings: &str) -> io::Result<Killed> {
+    chronyd_with(&[], settings)
+}
+
+/// Starts chronyd with these options.
+fn chronyd_with(options: &[&str], settings: &str) -> io::Result<Killed> {
     fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
-    daemon(
-        "/usr/sbin/chronyd",
-        &["-d", "-u", "root", "-f", "/run/chrony.conf"],
-    )
+    let usual = ["-d", "-u", "root", "-f", "/run/chrony.conf"];
+    daemon("/usr/sbin/chronyd", &[&usual, options].concat())
 }
 
 fn clock_bound() -> io::Result<Killed> {
@@ -227,6 +233,10 @@ impl UtcLab<'_> {
                 }
                 self.back()
             }),
+            "steered_20" => self.steered(name, 20),
+            "steered_100" => self.steered(name, 100),
+            "steered_400" => self.steered(name, 400),
+            "stranger" => return self.stranger(name),
             "kernel" => return self.kernel(name),
             // The lie is within the server's stated error, and so long that ntpd-rs believes it.
             "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| {
@@ -326,6 +336,20 @@ impl UtcLab<'_> {
         pass(left_s)
     }
 
+    /// chronyd only measures the clock (`-x`), which this program steers by so many ppm. The server
+    /// states no error, so that the intervals are about as narrow as an error of their rate is large.
+    fn steered(&self, name: &str, ppm: i64) -> io::Result<Killed> {
+        self.world.is_exact.store(true, Ordering::Relaxed); // ORDERING: orders no memory
+        let start = || {
+            // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
+            system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16))?;
+            chronyd_with(&["-x"], "")
+        };
+        let daemon = self.synchronise(name, 0, UtcSource::Chronyd, start, |_| pass(8));
+        self.world.is_exact.store(false, Ordering::Relaxed); // ORDERING: orders no memory
+        daemon
+    }
+
     /// Makes the server announce a leap second at the end of the day, and insert it.
     fn leap(&self) -> io::Result<Value> {
         let day_ns = 86_400 * SECOND_NS;
@@ -354,6 +378,16 @@ impl UtcLab<'_> {
     /// Waits until chronyd is the source again.
     fn back(&self) -> io::Result<Value> {
         Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }))
+    }
+
+    /// No NTP daemon runs, and a program of user nobody answers in chronyd's place.
+    fn stranger(&self, name: &str) -> io::Result<()> {
+        self.set_clock(0)?;
+        wait_until(PATIENCE, || self.utc.now().is_err());
+        let _stranger = stranger::start()?;
+        self.phase(name, || pass(4))?;
+        report::line(&program(&format!("{name}_by_program"), &mut tickline()));
+        Ok(())
     }
 
     /// No NTP daemon runs. Each second, this program states the error of the kernel's clock to the
@@ -434,6 +468,7 @@ impl UtcLab<'_> {
             let mut done = work(&mut daemon)?;
             done["synchronised"] = reached;
             done["log"] = fs::read_to_string(LOG)?.into();
+            done["channel"] = self.utc.chronyd_channel().map(Channel::code).into();
             Ok(done)
         })?;
         Ok(daemon)

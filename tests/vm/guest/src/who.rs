@@ -27,7 +27,7 @@ const ASKS_NS: u64 = 6_000_000_000;
 const COUNTS_S: &str = "2";
 
 /// The user id of the unprivileged user `nobody`.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// Asks for the time 100,000 times a second, and catches up after a late row. Then reads the two
 /// times between which `tickline who` has counted from standard input, and prints the number of its

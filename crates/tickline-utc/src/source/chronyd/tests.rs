@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::claim_maker::tests::moment;
+use crate::source::kernel::USUAL;
 
 /// Replies of chronyd 4.3, and variants of them. The program's tests link to this file.
 const REPLIES: &str = include_str!("tests/ntp_replies.json");
@@ -40,8 +42,11 @@ fn only_a_whole_reply_of_the_daemon_is_taken() {
             server.send_to(&[7; 5][..length], from).unwrap();
         }
     });
-    let by = |socket| ask_by::<4>(&socket, port, &[1], Duration::from_secs(60));
     let new = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let by = |socket| {
+        let reply = ask_by(&socket, port, &[1; 4], Duration::from_secs(60))?;
+        <[u8; 4]>::try_from(reply).ok()
+    };
     assert_eq!([(); 3].map(|()| by(new())), [None, Some([7; 4]), None]);
     let early = new();
     other.send_to(&[9; 4], early.local_addr().unwrap()).unwrap();
@@ -66,7 +71,7 @@ fn a_daemon_is_asked_at_its_port_of_this_machine() {
 fn replies_are_read() {
     let offset_ns = |reply: Vec<u8>| {
         Some(
-            report(&Tracking::parse(&reply.try_into().ok()?)?, 1_000)
+            report(&Tracking::parse(&reply.try_into().ok()?)?, 1_000, [0; 2])
                 .map(|report| report.offset_ns),
         )
     };
@@ -134,7 +139,12 @@ proptest! {
     ) {
         reply[..HEAD.len()].copy_from_slice(&HEAD);
         reply[54..56].copy_from_slice(&[0, leap_status]);
-        if let Some(Ok(report)) = Tracking::parse(&reply).map(|tracking| report(&tracking, i64::MAX)) {
+        let mut chronyd = ChronydSource::default();
+        let tracking = Tracking::parse(&reply);
+        for clock in [None, Some(&USUAL)] {
+            let moments = [&moment(0), &moment(1)];
+            let report = tracking.as_ref().map(|tracking| chronyd.report(tracking, i64::MAX, clock, moments));
+            let Some(Ok(report)) = report else { continue };
             let [least_ppb, greatest_ppb] = report.rates_ppb;
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1]);
             prop_assert!(greatest_ppb.saturating_sub(least_ppb) >= 2 * WANDER_PPB);

@@ -190,6 +190,7 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         online_cpus,
         page_readers,
         ntp_daemon,
+        ignored_answer,
         systemd,
         synchronised_cpus,
         counters,
@@ -224,6 +225,10 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.count("page readers", *page_readers);
     if let Some(daemon) = ntp_daemon {
         add_ntp_daemon(daemon, facts);
+    }
+    if let Some(answer) = ignored_answer {
+        facts.words("ignored answer, channel", Some(&answer.channel));
+        facts.words("ignored answer, reason", Some(&answer.reason));
     }
     facts.is_so("systemd", *systemd);
     facts.count("synchronised cpus", *synchronised_cpus);
@@ -274,9 +279,12 @@ fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {
         skew_ppb: _,
         root_delay_ns: _,
         root_dispersion_ns: _,
+        channel,
+        user: _,
     } = daemon;
     facts.words("ntp daemon, name", Some(name));
     facts.is_so("ntp daemon, synchronised", Some(*synchronised));
     facts.words("ntp daemon, reference", reference.as_deref());
     facts.count("ntp daemon, stratum", *stratum);
+    facts.words("ntp daemon, asked by", channel.as_deref());
 }

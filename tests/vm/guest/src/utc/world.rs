@@ -35,6 +35,8 @@ pub(super) struct World {
     /// The lead of the server's time over the true time.
     pub(super) lie_ns: AtomicI64,
     pub(super) is_silent: AtomicBool,
+    /// Whether the server states no delay and no dispersion.
+    pub(super) is_exact: AtomicBool,
     /// The leap indicator: 1 announces an inserted second.
     pub(super) leap: AtomicU8,
     pub(super) is_over: AtomicBool,
@@ -91,8 +93,14 @@ impl World {
             reply[0] = self.leap.load(Ordering::Relaxed) << 6 | packet[0] & 0o70 | 4;
             // These are stratum 1, the client's interval, and a precision of 2^-20 s.
             (reply[1], reply[2], reply[3]) = (1, packet[2], 0xec);
-            reply[4..8].copy_from_slice(&short(DELAY_NS));
-            reply[8..12].copy_from_slice(&short(DISPERSION_NS));
+            // ORDERING: Relaxed: the setting orders no memory.
+            let [delay_ns, dispersion_ns] = if self.is_exact.load(Ordering::Relaxed) {
+                [0; 2]
+            } else {
+                [DELAY_NS, DISPERSION_NS]
+            };
+            reply[4..8].copy_from_slice(&short(delay_ns));
+            reply[8..12].copy_from_slice(&short(dispersion_ns));
             reply[12..16].copy_from_slice(b"TEST");
             reply[16..24].copy_from_slice(&received);
             reply[24..32].copy_from_slice(&packet[40..48]);

@@ -1,0 +1,214 @@
+//! The rates that UTC may have by chronyd's reply, and by what the kernel says of its steering.
+//!
+//! The frequency in a reply is that of the clock that chronyd corrects (`current_freq_ppm` in
+//! `local.c`). Which clock that is, the reply does not say:
+//!
+//! | chronyd | the rate of UTC against `CLOCK_MONOTONIC_RAW` |
+//! |---|---|
+//! | steers the kernel's clock | 1 - f, where f is the frequency; the kernel's rate is that too, plus a slew |
+//! | has the option `-x`, and another program steers (`sys_null.c`) | (1 - f) times the kernel's rate: f is relative to `CLOCK_REALTIME` |
+//! | compensates for the temperature (`tempcomp`) | the kernel's rate: the reply leaves the compensation out |
+//!
+//! With the kernel's parameter `ntp_tick_adj`, the kernel's rate is higher by that parameter than
+//! adjtimex(2) says, and so is 1 - f.
+//!
+//! A claim by the first row alone misses UTC where the second one holds: steered by 100 ppm, it is
+//! off by 100 us after a second. So a claim has the hull of the first two rates, until chronyd has
+//! shown that it steers. It shows this by two replies about one measurement. Between them chronyd's
+//! clock has run on at one rate, so that the rate can be measured. If that is the rate of the first
+//! row, and not of the second, then chronyd steers, and what the kernel's rate has beyond it is a
+//! slew. That counts until chronyd may have been started anew.
+//!
+//! The third row's rate is in the hull wherever the kernel's rate and the reply's differ by less
+//! than the largest compensation. In a faster slew the last such difference counts. A compensation
+//! that a slew of the same size hides is not seen.
+
+use super::TICK_PPB;
+use super::Tracking;
+use crate::moment::Moment;
+use crate::source::MAX_FREQUENCY_PPB;
+
+/// The largest compensation for the temperature, ppb (`MAX_COMP` in chrony's `tempcomp.c`).
+const MAX_COMPENSATION_PPB: i64 = 10_000;
+
+/// A time in which chronyd can't be started anew and synchronise, ns: its first four measurements
+/// are 2 s apart (chrony.conf(5), `iburst`).
+const RESTART_NS: i64 = 3_000_000_000;
+
+const BILLION: i128 = 1_000_000_000;
+
+/// A least and a greatest rate against `CLOCK_MONOTONIC_RAW`, ppb.
+type Rates = [i64; 2];
+
+/// chronyd's reply, with the clocks before and after it.
+#[derive(Debug, Clone, Copy)]
+struct Sight {
+    measurement: u64,
+    frequency_ppb: i64,
+    kernel_ppb: Option<i64>,
+    /// `CLOCK_MONOTONIC_RAW`: the least and the greatest value at the reply, ns.
+    raw_ns: [i64; 2],
+    /// chronyd's clock minus `CLOCK_MONOTONIC_RAW`: the least and the greatest value, ns.
+    lead_ns: [i64; 2],
+}
+
+/// What the replies so far have shown of chronyd.
+#[derive(Debug, Default)]
+pub(super) struct Steering {
+    /// Whether chronyd has shown that it steers the kernel's clock.
+    steers: bool,
+    /// The first reply about the present measurement, and the last reply.
+    first: Option<Sight>,
+    last: Option<Sight>,
+    /// The kernel's rate minus the reply's when the two last differed by no more than a
+    /// compensation, ppb.
+    compensation_ppb: i64,
+    /// `ntp_tick_adj` on the kernel's command line, ppb.
+    tick_adjustment_ppb: i64,
+}
+
+impl Steering {
+    pub(super) fn new(tick_adjustment_ppb: i64) -> Self {
+        Self {
+            tick_adjustment_ppb,
+            ..Self::default()
+        }
+    }
+
+    /// The rates that UTC may have by a reply that came between two moments, when the kernel steered
+    /// its clock by `kernel_ppb`; `None` if the kernel did not say.
+    pub(super) fn rates_ppb(
+        &mut self,
+        tracking: &Tracking,
+        kernel_ppb: Option<i64>,
+        [before, after]: [&Moment; 2],
+    ) -> Rates {
+        let kernel_ppb = kernel_ppb.map(|ppb| ppb.saturating_add(self.tick_adjustment_ppb));
+        let ahead_ns =
+            [before, after].map(|moment| moment.realtime_ns.saturating_sub(moment.raw_ns));
+        let unsure_ns = before
+            .width_ns
+            .max(after.width_ns)
+            .saturating_add(tracking.rounded_ns());
+        let [least_ns, greatest_ns] = ahead_ns.map(|ns| ns.saturating_add(tracking.correction_ns));
+        let sight = Sight {
+            measurement: tracking.measurement,
+            frequency_ppb: tracking.frequency_ppb,
+            kernel_ppb,
+            raw_ns: [before.raw_ns, after.raw_ns.saturating_add(after.width_ns)],
+            lead_ns: [
+                least_ns.min(greatest_ns).saturating_sub(unsure_ns),
+                least_ns.max(greatest_ns).saturating_add(unsure_ns),
+            ],
+        };
+        self.see(sight);
+        let steered_ppb = self.if_it_steers_ppb(&sight);
+        let mut rates = [steered_ppb; 2];
+        if let Some(kernel_ppb) = kernel_ppb {
+            let beyond_ppb = kernel_ppb.saturating_sub(steered_ppb);
+            if beyond_ppb.saturating_abs() <= MAX_COMPENSATION_PPB {
+                self.compensation_ppb = beyond_ppb;
+            }
+            rates = hull(
+                rates,
+                [steered_ppb.saturating_add(self.compensation_ppb); 2],
+            );
+        }
+        if self.steers {
+            rates
+        } else {
+            hull(rates, if_another_steers_ppb(&sight))
+        }
+    }
+
+    /// Forgets what chronyd has shown: it does not answer, or is not synchronised, so it may have
+    /// been started anew.
+    pub(super) fn forget(&mut self) {
+        (self.steers, self.first, self.last) = (false, None, None);
+    }
+
+    /// The rate of UTC if chronyd steers the kernel's clock, ppb.
+    fn if_it_steers_ppb(&self, sight: &Sight) -> i64 {
+        self.tick_adjustment_ppb.saturating_sub(sight.frequency_ppb)
+    }
+
+    /// Learns from a reply whether chronyd steers.
+    fn see(&mut self, sight: Sight) {
+        let last = self.last.replace(sight);
+        let is_repeated = |first: &Sight| {
+            (first.measurement, first.frequency_ppb) == (sight.measurement, sight.frequency_ppb)
+        };
+        let Some(first) = self.first.filter(is_repeated) else {
+            self.first = Some(sight);
+            let is_late = |last: Sight| sight.raw_ns[0].saturating_sub(last.raw_ns[1]) > RESTART_NS;
+            self.steers &= !last.is_none_or(is_late);
+            return;
+        };
+        let Some(seen) = rates_between(&first, &sight) else {
+            return;
+        };
+        let steered_ppb = self.if_it_steers_ppb(&sight);
+        // Each rounding, and the kernel's tick.
+        let unsure_ppb = (steered_ppb.saturating_abs() >> super::PLACES) + 3 + TICK_PPB;
+        let is_seen = |rates: Rates| {
+            seen[0] <= rates[1].saturating_add(unsure_ppb)
+                && rates[0].saturating_sub(unsure_ppb) <= seen[1]
+        };
+        if !is_seen([steered_ppb; 2]) {
+            (self.steers, self.first) = (false, Some(sight));
+        } else if !is_seen(hull(
+            if_another_steers_ppb(&first),
+            if_another_steers_ppb(&sight),
+        )) {
+            self.steers = true;
+        }
+    }
+}
+
+/// The rates of UTC if another program steers the kernel's clock, ppb. A kernel that does not say
+/// steers by as much as NTP can.
+fn if_another_steers_ppb(sight: &Sight) -> Rates {
+    let by_kernel = match sight.kernel_ppb {
+        Some(ppb) => [ppb; 2],
+        None => [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB],
+    };
+    // BOUND: the product of two numbers of 64 bits.
+    by_kernel.map(|ppb| {
+        let product = (BILLION + i128::from(ppb)) * (BILLION - i128::from(sight.frequency_ppb));
+        to_ppb(product / BILLION - BILLION)
+    })
+}
+
+/// The least and the greatest rate of chronyd's clock between two replies about one measurement;
+/// `None` if the time between them may be 0.
+fn rates_between(first: &Sight, second: &Sight) -> Option<Rates> {
+    let shortest_ns = second.raw_ns[0].saturating_sub(first.raw_ns[1]);
+    let longest_ns = second.raw_ns[1].saturating_sub(first.raw_ns[0]);
+    if shortest_ns <= 0 {
+        return None;
+    }
+    let gained_ns = [
+        second.lead_ns[0].saturating_sub(first.lead_ns[1]),
+        second.lead_ns[1].saturating_sub(first.lead_ns[0]),
+    ];
+    let rate_ppb = |gained_ns: i64, elapsed_ns: i64| {
+        to_ppb((i128::from(gained_ns) * BILLION).div_euclid(i128::from(elapsed_ns)))
+    };
+    // A gain in less time is a higher rate, a loss in less time a lower one.
+    let all =
+        gained_ns.map(|ns| [shortest_ns, longest_ns].map(|elapsed_ns| rate_ppb(ns, elapsed_ns)));
+    Some([all[0][0].min(all[0][1]), all[1][0].max(all[1][1]) + 1])
+}
+
+fn to_ppb(ppb: i128) -> i64 {
+    i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN + 1 } else { i64::MAX - 1 })
+}
+
+fn hull(some: Rates, others: Rates) -> Rates {
+    let least = some.into_iter().chain(others).fold(i64::MAX, i64::min);
+    let greatest = some.into_iter().chain(others).fold(i64::MIN, i64::max);
+    [least, greatest]
+}
+
+#[cfg(test)]
+mod tests;

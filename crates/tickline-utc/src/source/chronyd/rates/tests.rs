@@ -1,0 +1,196 @@
+use super::*;
+use crate::claim_maker::tests::at_ms;
+use crate::moment::Moment;
+
+/// A machine whose oscillator runs at the rate of UTC. The kernel's clock is steered by `kernel_ppb`.
+struct Machine {
+    steering: Steering,
+    kernel_ppb: i64,
+    /// The error of a reading of the clocks, ns.
+    width_ns: i64,
+}
+
+/// What chronyd answers.
+#[derive(Clone, Copy)]
+struct Reply {
+    frequency_ppb: i64,
+    correction_ns: i64,
+    measurement: u64,
+}
+
+impl Machine {
+    fn steered_by(kernel_ppb: i64) -> Self {
+        Self {
+            steering: Steering::default(),
+            kernel_ppb,
+            width_ns: 500,
+        }
+    }
+
+    fn at(&self, ms: i64) -> Moment {
+        let at = at_ms(ms);
+        let steered_ns = ms * self.kernel_ppb / 1_000;
+        Moment {
+            realtime_ns: at.realtime_ns + steered_ns,
+            width_ns: self.width_ns,
+            ..at
+        }
+    }
+
+    /// The rates by chronyd's reply at this time.
+    fn rates_ppb(&mut self, ms: i64, reply: Reply) -> Rates {
+        let at = self.at(ms);
+        let tracking = Tracking {
+            frequency_ppb: reply.frequency_ppb,
+            correction_ns: reply.correction_ns,
+            measurement: reply.measurement,
+            ..tracking()
+        };
+        self.steering
+            .rates_ppb(&tracking, Some(self.kernel_ppb), [&at, &at])
+    }
+}
+
+fn tracking() -> Tracking {
+    Tracking {
+        reference: [10, 0, 0, 1],
+        is_clock: false,
+        stratum: 1,
+        leap_status: 0,
+        updated_s: 0,
+        correction_ns: 0,
+        frequency_ppb: 0,
+        skew_ppb: 0,
+        unsure_ppb: 0,
+        delay_ns: 0,
+        dispersion_ns: 0,
+        measurement: 0,
+    }
+}
+
+/// A chronyd that steers by -30 ppm, and slews by 50 ppm: its own clock runs at -30 ppm.
+fn steers(ms: i64, measurement: u64) -> Reply {
+    Reply {
+        frequency_ppb: 30_000,
+        correction_ns: -ms * 50,
+        measurement,
+    }
+}
+
+/// The rates that count if chronyd steers so, and if another does.
+const STEERED: Rates = [-30_000; 2];
+const HULL: Rates = [-30_000, -10_001];
+
+/// Symptom: `chronyd -x` found that a clock, steered by another program, runs as UTC does, and
+/// claims had the rate of the oscillator: 100 ppm too little.
+#[test]
+fn before_chronyd_has_shown_that_it_steers_both_rates_count() {
+    for (kernel_ppb, frequency_ppb, expected) in [
+        (100_000, 0, [0, 100_000]),
+        (-400_000, 0, [-400_000, 0]),
+        (100_000, 70_000, [-70_000, 29_993]),
+        // Nobody steers.
+        (0, 70_000, [-70_000; 2]),
+        // By chance the other program steers as chronyd would.
+        (15_000, -15_000, [15_000, 30_000]),
+    ] {
+        let reply = Reply {
+            frequency_ppb,
+            correction_ns: 0,
+            measurement: 1,
+        };
+        let rates = Machine::steered_by(kernel_ppb).rates_ppb(0, reply);
+        assert_eq!(rates, expected, "{kernel_ppb} {frequency_ppb}");
+    }
+}
+
+#[test]
+fn two_replies_about_one_measurement_show_that_chronyd_steers() {
+    let mut machine = Machine::steered_by(20_000);
+    assert_eq!(machine.rates_ppb(0, steers(0, 1)), HULL);
+    // In 10 ms the clocks can't be read well enough.
+    assert_eq!(machine.rates_ppb(10, steers(10, 1)), HULL);
+    assert_eq!(machine.rates_ppb(1_000, steers(1_000, 1)), STEERED);
+    assert_eq!(machine.rates_ppb(2_000, steers(2_000, 2)), STEERED);
+}
+
+#[test]
+fn chronyd_does_not_show_that_it_steers_when_another_does() {
+    let mut machine = Machine::steered_by(100_000);
+    let reply = Reply {
+        frequency_ppb: 0,
+        correction_ns: 0,
+        measurement: 1,
+    };
+    for ms in [0, 1_000, 2_000] {
+        assert_eq!(machine.rates_ppb(ms, reply), [0, 100_000], "{ms}");
+    }
+}
+
+#[test]
+fn a_chronyd_that_may_have_been_started_anew_has_shown_nothing() {
+    let shown = || {
+        let mut machine = Machine::steered_by(20_000);
+        machine.rates_ppb(0, steers(0, 1));
+        assert_eq!(machine.rates_ppb(1_000, steers(1_000, 1)), STEERED);
+        machine
+    };
+    let mut late = shown();
+    assert_eq!(late.rates_ppb(4_100, steers(4_100, 2)), HULL);
+    // It measures so seldom.
+    let mut repeated = shown();
+    assert_eq!(repeated.rates_ppb(4_100, steers(4_100, 1)), STEERED);
+    let mut silent = shown();
+    silent.steering.forget();
+    assert_eq!(silent.rates_ppb(2_000, steers(2_000, 2)), HULL);
+}
+
+#[test]
+fn a_chronyd_whose_clock_does_not_run_as_it_says_does_not_steer() {
+    let mut machine = Machine::steered_by(20_000);
+    machine.rates_ppb(0, steers(0, 1));
+    assert_eq!(machine.rates_ppb(1_000, steers(1_000, 1)), STEERED);
+    // Its clock has lost another 50 us.
+    assert_eq!(machine.rates_ppb(2_000, steers(3_000, 1)), HULL);
+}
+
+#[test]
+fn a_compensation_for_the_temperature_counts_also_in_a_slew() {
+    // 2 ppm, which the reply leaves out.
+    let mut machine = Machine::steered_by(-28_000);
+    let reply = |measurement| Reply {
+        frequency_ppb: 30_000,
+        correction_ns: 0,
+        measurement,
+    };
+    machine.rates_ppb(0, reply(1));
+    let quiet = machine.rates_ppb(1, reply(1));
+    assert!(quiet[0] <= -30_000 && quiet[1] >= -28_000, "{quiet:?}");
+    machine.kernel_ppb = -28_000 - 80_000_000;
+    let slewing = machine.rates_ppb(2, reply(2));
+    assert!(
+        slewing[0] <= -30_000 && slewing[1] >= -28_000,
+        "{slewing:?}"
+    );
+}
+
+#[test]
+fn an_adjustment_that_the_kernel_hides_raises_each_rate() {
+    let mut machine = Machine::steered_by(-30_000);
+    machine.steering = Steering::new(100_000);
+    // The kernel's rate is 70 ppm, so that of UTC may be 70 or, by `-x`, 40 ppm.
+    let reply = Reply {
+        frequency_ppb: 30_000,
+        correction_ns: 0,
+        measurement: 1,
+    };
+    assert_eq!(machine.rates_ppb(0, reply), [39_997, 70_000]);
+}
+
+#[test]
+fn a_kernel_that_does_not_say_may_steer_by_as_much_as_ntp() {
+    let mut steering = Steering::default();
+    let at = at_ms(0);
+    let rates = steering.rates_ppb(&tracking(), None, [&at, &at]);
+    assert_eq!(rates, [-500_000, 500_000]);
+}

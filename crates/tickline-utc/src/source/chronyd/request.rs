@@ -1,0 +1,289 @@
+//! The request to chronyd: by its Unix socket where this user may use it, else at its UDP port; and
+//! whether the one who answers can be chronyd.
+//!
+//! chronyd has its socket in a folder that only root and its own user may write
+//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. At the UDP port anybody
+//! answers who may bind it: in a container that is any user, because container engines set
+//! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
+//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket that may have sent it is
+//! root's, chronyd's user's, or this process's user's. Who is root in the container, or shares the
+//! host's network and is root there, can still be chronyd; and a socket that was closed before the
+//! list was read is not in it.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use super::{LONGEST_REPLY_BYTES, TRACKING, TRACKING_BYTES, Tracking, ask_by};
+use crate::sys;
+
+/// chronyd's folder and the socket in it (`DEFAULT_COMMAND_SOCKET`; chrony.conf(5),
+/// `bindcmdaddress`).
+const FOLDER: &str = "/run/chrony";
+const SOCKET: &str = "chronyd.sock";
+
+/// chronyd's command port (chrony.conf(5), `cmdport`).
+const PORT: u16 = 323;
+
+/// The users that distributions make for chronyd.
+const USERS: [&str; 2] = ["chrony", "_chrony"];
+
+/// The kernel's lists of UDP sockets.
+const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
+
+/// The bit of a folder's permissions by which every user may write it.
+const OTHERS_WRITE: u32 = 0o002;
+
+tickline_core::named! {
+    /// How chronyd was asked.
+    ///
+    /// ```
+    /// use tickline_utc::chronyd::Channel;
+    ///
+    /// assert_eq!(Channel::Socket.code(), "socket"); // for logs and metrics
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Channel {
+        /// By its Unix socket, in a folder that only root and chronyd's user may write.
+        Socket => "socket": "chronyd's Unix socket",
+        /// At its UDP port of this machine.
+        Udp => "udp": "chronyd's UDP port",
+    }
+}
+
+/// An answer of chronyd.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its state.
+    pub tracking: Tracking,
+    /// How it was asked.
+    pub channel: Channel,
+    /// The user who answers, by the kernel; `None` if the kernel did not say.
+    pub user: Option<u32>,
+}
+
+/// Why chronyd has not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// Nobody has answered in time.
+    Silent,
+    /// Somebody has answered, but not with chronyd's state: the reply is too short, too long, or
+    /// refuses the request.
+    Unreadable(Channel),
+    /// Somebody else has answered: the socket's folder or a socket at the port is not root's,
+    /// chronyd's user's or this process's user's.
+    Stranger {
+        /// Where.
+        channel: Channel,
+        /// Whose it is; `None` if every user may write the folder, or nobody has the port any more.
+        user: Option<u32>,
+    },
+}
+
+/// Where chronyd is asked.
+struct Place<'a> {
+    folder: &'a Path,
+    port: u16,
+}
+
+/// Asks this machine's chronyd for its state. Waits for at most `timeout` for an answer by its Unix
+/// socket, and as long for one at its port.
+///
+/// # Errors
+///
+/// [`NoAnswer`] if there is none that counts.
+pub fn ask(timeout: Duration) -> Result<Answer, NoAnswer> {
+    Asker::default().ask(timeout)
+}
+
+/// Asks again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Asker {
+    /// Whether this user may not use chronyd's socket. A system that logs each refusal is not asked
+    /// again.
+    is_socket_denied: bool,
+    /// The requests in a row that chronyd has answered at its port, but not by its socket.
+    unanswered: u8,
+}
+
+impl Asker {
+    /// The requests after which the socket is given up: SELinux may let chronyd receive there, but
+    /// not send.
+    const MOST_UNANSWERED: u8 = 3;
+
+    /// See [`ask`]. Waits for `timeout` at most twice.
+    pub(crate) fn ask(&mut self, timeout: Duration) -> Result<Answer, NoAnswer> {
+        let this_machine = Place {
+            folder: Path::new(FOLDER),
+            port: PORT,
+        };
+        self.ask_at(&this_machine, timeout)
+    }
+
+    fn ask_at(&mut self, place: &Place<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
+        let mut by_socket = NoAnswer::Silent;
+        let mut is_asked = false;
+        if !self.is_socket_denied && self.unanswered < Self::MOST_UNANSWERED {
+            match ask_socket(place.folder, timeout) {
+                Ok(Err(NoAnswer::Silent)) => is_asked = true,
+                Ok(answer) => {
+                    self.unanswered = 0;
+                    return answer;
+                }
+                Err(NotAsked::Stranger { user }) => {
+                    let channel = Channel::Socket;
+                    by_socket = NoAnswer::Stranger { channel, user };
+                }
+                Err(NotAsked::Failed(kind)) => {
+                    self.is_socket_denied = kind == ErrorKind::PermissionDenied;
+                }
+            }
+        }
+        let by_port = ask_port(place.port, timeout);
+        if is_asked && by_port.is_ok() {
+            self.unanswered += 1;
+        }
+        match by_port {
+            Err(NoAnswer::Silent) => Err(by_socket),
+            by_port => by_port,
+        }
+    }
+}
+
+/// Why chronyd was not asked by its socket.
+enum NotAsked {
+    /// Another user may answer there.
+    Stranger {
+        user: Option<u32>,
+    },
+    Failed(ErrorKind),
+}
+
+/// Asks by the socket, if nobody else can answer there.
+fn ask_socket(folder: &Path, timeout: Duration) -> Result<Result<Answer, NoAnswer>, NotAsked> {
+    let failed = |error: std::io::Error| NotAsked::Failed(error.kind());
+    let (folders_user, permissions) = sys::owner(folder).map_err(failed)?;
+    let (user, _) = sys::owner(&folder.join(SOCKET)).map_err(failed)?;
+    if permissions & OTHERS_WRITE != 0 {
+        return Err(NotAsked::Stranger { user: None });
+    }
+    if let Some(stranger) = [folders_user, user]
+        .into_iter()
+        .find(|user| !may_be_chronyd(*user))
+    {
+        let user = Some(stranger);
+        return Err(NotAsked::Stranger { user });
+    }
+    let mut reply = [0; LONGEST_REPLY_BYTES];
+    let length =
+        sys::ask_by_socket(folder, SOCKET, &padded(), timeout, &mut reply).map_err(failed)?;
+    Ok(match length {
+        None => Err(NoAnswer::Silent),
+        Some(length) => answer(
+            Channel::Socket,
+            reply.get(..length).and_then(|reply| reply.try_into().ok()),
+            Some(user),
+        ),
+    })
+}
+
+/// Asks at the port.
+fn ask_port(port: u16, timeout: Duration) -> Result<Answer, NoAnswer> {
+    let reply = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        .ok()
+        .and_then(|socket| ask_by(&socket, port, &padded(), timeout))
+        .ok_or(NoAnswer::Silent)?;
+    let lists = LISTS.map(|list| std::fs::read_to_string(list).ok());
+    let user = user_of_port(users_of_port(&lists, port), may_be_chronyd)?;
+    answer(Channel::Udp, reply.try_into().ok(), user)
+}
+
+/// The user who answers at a port with sockets of these users; `None` if the kernel does not say.
+/// Fails if that may be a stranger. A socket that is not listed any more may have been anybody's.
+fn user_of_port(
+    users: Option<Vec<u32>>,
+    may_be_chronyd: impl Fn(u32) -> bool,
+) -> Result<Option<u32>, NoAnswer> {
+    let Some(users) = users else {
+        return Ok(None);
+    };
+    let stranger = users.iter().find(|user| !may_be_chronyd(**user));
+    if users.is_empty() || stranger.is_some() {
+        return Err(NoAnswer::Stranger {
+            channel: Channel::Udp,
+            user: stranger.copied(),
+        });
+    }
+    Ok(users.first().copied())
+}
+
+fn answer(
+    channel: Channel,
+    reply: Option<[u8; TRACKING_BYTES]>,
+    user: Option<u32>,
+) -> Result<Answer, NoAnswer> {
+    let tracking = reply
+        .and_then(|reply| Tracking::parse(&reply))
+        .ok_or(NoAnswer::Unreadable(channel))?;
+    Ok(Answer {
+        tracking,
+        channel,
+        user,
+    })
+}
+
+/// The request, as long as its reply.
+fn padded() -> [u8; TRACKING_BYTES] {
+    let mut request = [0; TRACKING_BYTES];
+    request[..TRACKING.len()].copy_from_slice(&TRACKING);
+    request
+}
+
+/// Whether what this user says can be chronyd's word: the user is root, chronyd's, or that of this
+/// process, who could change this process anyway.
+fn may_be_chronyd(user: u32) -> bool {
+    let is_chronyds = || {
+        std::fs::read_to_string("/etc/passwd")
+            .is_ok_and(|users| chronyds_users(&users).any(|chronyds| chronyds == user))
+    };
+    user == 0 || Some(user) == sys::user() || is_chronyds()
+}
+
+/// The numbers of chronyd's users in a list of all users (passwd(5)).
+fn chronyds_users(users: &str) -> impl Iterator<Item = u32> {
+    users.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        USERS.contains(&name).then_some(())?;
+        fields.nth(1)?.parse().ok()
+    })
+}
+
+/// The users of the sockets that receive what is sent to this port of 127.0.0.1, by the kernel's
+/// lists of UDP sockets by IPv4 and IPv6; `None` if the first can't be read.
+fn users_of_port(lists: &[Option<String>; 2], port: u16) -> Option<Vec<u32>> {
+    let [by_ipv4, by_ipv6] = lists;
+    // An address is in words of 32 bits, each as the processor stores it.
+    let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+    let this_machine = word([127, 0, 0, 1]);
+    let any = word([0; 4]);
+    let mapped = format!("{any}{any}{}{this_machine}", word([0, 0, 0xff, 0xff]));
+    let addresses = [this_machine, any.clone(), any.repeat(4), mapped]
+        .map(|address| format!("{address}:{port:04X}"));
+    let user = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let address = fields.nth(1)?;
+        let is_there = addresses.iter().any(|there| there == address);
+        // After the remote address, the state, the queues, the timer and the retransmissions.
+        is_there.then_some(())?;
+        fields.nth(5)?.parse().ok()
+    };
+    let users = by_ipv4.as_ref()?.lines().filter_map(user);
+    let by_ipv6 = by_ipv6.as_deref().unwrap_or_default();
+    Some(users.chain(by_ipv6.lines().filter_map(user)).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+#![cfg(all(target_os = "linux", not(miri)))]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+
+use super::*;
+
+/// A daemon answers within that time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The wait for a daemon that does not answer.
+const SHORT: Duration = Duration::from_millis(50);
+
+/// A folder for chronyd's socket, which is removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let folder = Self(folder);
+        folder.permit(0o750);
+        folder
+    }
+
+    fn permit(&self, permissions: u32) {
+        fs::set_permissions(&self.0, fs::Permissions::from_mode(permissions)).unwrap();
+    }
+
+    fn socket(&self) -> UnixDatagram {
+        UnixDatagram::bind(self.0.join(SOCKET)).unwrap()
+    }
+
+    /// The files in the folder.
+    fn names(&self) -> Vec<String> {
+        let files = fs::read_dir(&self.0).unwrap();
+        files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    fn ask(&self, port: u16, timeout: Duration) -> Result<Answer, NoAnswer> {
+        let place = Place {
+            folder: &self.0,
+            port,
+        };
+        Asker::default().ask_at(&place, timeout)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// A port at which nobody answers.
+fn closed_port() -> u16 {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+/// chronyd's state at this stratum.
+fn reply(stratum: u8) -> Vec<u8> {
+    let mut reply = vec![0; TRACKING_BYTES];
+    reply[..2].copy_from_slice(&[6, 2]);
+    reply[7] = 5;
+    reply[16..20].copy_from_slice(b"tick");
+    reply[53] = stratum;
+    reply
+}
+
+/// Answers one request at the socket with each of the replies, and returns the request.
+fn answer_at(socket: UnixDatagram, replies: Vec<Vec<u8>>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut request = [0; 256];
+        let (length, client) = socket.recv_from(&mut request).unwrap();
+        let client = client.as_pathname().unwrap();
+        for reply in replies {
+            socket.send_to(&reply, client).unwrap();
+        }
+        request[..length].to_vec()
+    })
+}
+
+/// Answers one request at a port of its own.
+fn answer_by_udp(reply: Vec<u8>) -> (u16, JoinHandle<UdpSocket>) {
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let served = thread::spawn(move || {
+        let (_, from) = server.recv_from(&mut [0; 256]).unwrap();
+        server.send_to(&reply, from).unwrap();
+        server // Its user is listed while it is open.
+    });
+    (port, served)
+}
+
+#[test]
+fn the_socket_is_asked_before_the_port() {
+    let folder = Folder::new("before-the-port");
+    let served = answer_at(folder.socket(), vec![reply(7)]);
+    let answer = folder.ask(closed_port(), PATIENCE).unwrap();
+    assert_eq!(
+        (answer.channel, answer.user, answer.tracking.stratum),
+        (Channel::Socket, sys::user(), 7)
+    );
+    assert_eq!(served.join().unwrap(), padded());
+    assert_eq!(folder.names(), [SOCKET], "nothing is left");
+}
+
+#[test]
+fn without_a_socket_the_port_is_asked() {
+    let folder = Folder::new("the-port");
+    let (port, served) = answer_by_udp(reply(7));
+    let answer = folder.ask(port, PATIENCE).unwrap();
+    assert_eq!(
+        (answer.channel, answer.user, answer.tracking.stratum),
+        (Channel::Udp, sys::user(), 7)
+    );
+    served.join().unwrap();
+}
+
+#[test]
+fn a_socket_whose_daemon_has_ended_leads_to_the_port() {
+    let folder = Folder::new("ended");
+    drop(folder.socket());
+    let (port, served) = answer_by_udp(reply(7));
+    assert_eq!(folder.ask(port, PATIENCE).unwrap().channel, Channel::Udp);
+    served.join().unwrap();
+    assert_eq!(folder.names(), [SOCKET], "nothing is left");
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_silent() {
+    let folder = Folder::new("silent");
+    let _socket = folder.socket();
+    let answer = folder.ask(closed_port(), SHORT);
+    assert_eq!(answer.unwrap_err(), NoAnswer::Silent);
+    assert_eq!(folder.names(), [SOCKET], "nothing is left");
+}
+
+#[test]
+fn a_socket_that_never_answers_is_given_up_for_the_port() {
+    let folder = Folder::new("given-up");
+    let socket = folder.socket();
+    socket.set_nonblocking(true).unwrap();
+    let mut asker = Asker::default();
+    let is_asked_by_socket = (0..5).map(|_| {
+        let (port, served) = answer_by_udp(reply(7));
+        let place = Place {
+            folder: &folder.0,
+            port,
+        };
+        assert_eq!(asker.ask_at(&place, SHORT).unwrap().channel, Channel::Udp);
+        served.join().unwrap();
+        socket.recv(&mut [0; 256]).is_ok()
+    });
+    assert_eq!(
+        is_asked_by_socket.collect::<Vec<_>>(),
+        [true, true, true, false, false]
+    );
+}
+
+/// A datagram waits in the daemon's queue until the daemon reads it, and the queue is full.
+#[test]
+fn a_daemon_that_stands_still_is_silent() {
+    let folder = Folder::new("full");
+    let _socket = folder.socket();
+    let client = UnixDatagram::unbound().unwrap();
+    client.connect(folder.0.join(SOCKET)).unwrap();
+    client.set_nonblocking(true).unwrap();
+    while client.send(&[0]).is_ok() {}
+    let answer = folder.ask(closed_port(), SHORT);
+    assert_eq!(answer.unwrap_err(), NoAnswer::Silent);
+    assert_eq!(folder.names(), [SOCKET], "nothing is left");
+}
+
+#[test]
+fn a_reply_at_the_socket_that_is_not_chronyds_is_unreadable() {
+    for (name, bytes) in [
+        ("empty", vec![]),
+        ("short", reply(7)[..103].to_vec()),
+        ("long", [reply(7), vec![0]].concat()),
+        ("huge", vec![7; 65_536]),
+        ("refused", [6, 2].repeat(TRACKING_BYTES / 2)),
+    ] {
+        let folder = Folder::new(name);
+        let served = answer_at(folder.socket(), vec![bytes]);
+        let answer = folder.ask(closed_port(), PATIENCE);
+        assert_eq!(
+            answer.unwrap_err(),
+            NoAnswer::Unreadable(Channel::Socket),
+            "{name}"
+        );
+        served.join().unwrap();
+        assert_eq!(folder.names(), [SOCKET], "nothing is left");
+    }
+}
+
+#[test]
+fn a_reply_at_the_port_that_is_not_chronyds_is_unreadable() {
+    let folder = Folder::new("unreadable-port");
+    for bytes in [vec![], vec![7; 103], vec![7; 1_024]] {
+        let (port, served) = answer_by_udp(bytes);
+        let answer = folder.ask(port, PATIENCE);
+        assert_eq!(answer.unwrap_err(), NoAnswer::Unreadable(Channel::Udp));
+        served.join().unwrap();
+    }
+}
+
+/// Any user can answer at a socket in such a folder.
+#[test]
+fn a_folder_that_every_user_may_write_is_a_strangers() {
+    let folder = Folder::new("writable");
+    folder.permit(0o777);
+    let _socket = folder.socket();
+    let stranger = NoAnswer::Stranger {
+        channel: Channel::Socket,
+        user: None,
+    };
+    assert_eq!(folder.ask(closed_port(), SHORT).unwrap_err(), stranger);
+    let (port, served) = answer_by_udp(reply(7));
+    assert_eq!(folder.ask(port, PATIENCE).unwrap().channel, Channel::Udp);
+    served.join().unwrap();
+}
+
+/// `/proc/net/udp` of a machine with a chronyd, and a socket of another user.
+fn list(address: &str, user: u32) -> Option<String> {
+    Some(format!(
+        "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
+         \x20 12: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000   101        0 18 2 0000000000000000 0\n\
+         \x20300: {address}:0143 00000000:0000 07 00000000:00000000 00:00000000 00000000 {user:5}        0 20 2 0000000000000000 0\n"
+    ))
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn the_users_of_a_port_are_in_the_kernels_lists() {
+    let none = Some(String::new());
+    for address in ["0100007F", "00000000"] {
+        let lists = [list(address, 65_534), none.clone()];
+        assert_eq!(users_of_port(&lists, 323), Some(vec![65_534]), "{address}");
+        assert_eq!(users_of_port(&lists, 53).map(|users| users.len()), Some(1));
+    }
+    for address in [
+        "00000000000000000000000000000000",
+        "0000000000000000FFFF00000100007F",
+    ] {
+        let lists = [list("0100007F", 0), list(address, 65_534)];
+        let users = Some(vec![0, 65_534]);
+        assert_eq!(users_of_port(&lists, 323), users, "{address}");
+    }
+}
+
+#[test]
+fn a_socket_at_another_address_is_not_asked() {
+    // 10.0.0.1, and ::1.
+    let lists = [
+        list("0100000A", 65_534),
+        list("00000000000000000000000001000000", 65_534),
+    ];
+    assert_eq!(users_of_port(&lists, 323), Some(vec![]));
+}
+
+#[test]
+fn without_the_list_the_users_of_a_port_are_unknown() {
+    assert_eq!(users_of_port(&[None, list("00000000", 0)], 323), None);
+    assert_eq!(
+        users_of_port(&[Some("\n300: x\n".to_owned()), None], 323),
+        Some(vec![])
+    );
+}
+
+/// Symptom: what a process of user nobody said at chronyd's port was taken for chronyd's word.
+#[test]
+fn an_answer_counts_only_if_every_socket_at_the_port_may_be_chronyds() {
+    let user = |users| user_of_port(users, |user| [0, 115].contains(&user));
+    let stranger = |user| {
+        Err(NoAnswer::Stranger {
+            channel: Channel::Udp,
+            user,
+        })
+    };
+    for (users, expected) in [
+        (None, Ok(None)),
+        (Some(vec![0]), Ok(Some(0))),
+        (Some(vec![115, 0]), Ok(Some(115))),
+        (Some(vec![65_534]), stranger(Some(65_534))),
+        (Some(vec![0, 65_534]), stranger(Some(65_534))),
+        (Some(vec![]), stranger(None)),
+    ] {
+        assert_eq!(user(users.clone()), expected, "{users:?}");
+    }
+}
+
+#[test]
+fn chronyds_users_have_its_names() {
+    let users = "root:x:0:0::/:/bin/sh\n_chrony:x:115:118:Chrony daemon,,,:/var/lib/chrony:/bin/false\n\
+                 chrony:x:989:987::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\nchrony:x\n\n";
+    assert_eq!(chronyds_users(users).collect::<Vec<_>>(), [115, 989]);
+}
+
+#[test]
+fn root_and_this_user_may_be_chronyd_and_others_may_not() {
+    let own = sys::user().unwrap();
+    assert_eq!(
+        [0, own, own.wrapping_add(4_000_000_000)].map(may_be_chronyd),
+        [true, true, false]
+    );
+}
