@@ -1,0 +1,118 @@
+//! The VMClock: memory by which a hypervisor tells a guest that it was moved or restored. Its
+//! disruption marker changes before the guest runs on (`struct vmclock_abi` in `vmclock-abi.h` of
+//! Linux). It needs no daemon, and a reader reads it by one load.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use tickline_core::reference::NO_DISRUPTION_MARKER;
+
+use crate::sys::map_beginning;
+
+const MAGIC: u32 = 0x4B4C_4356;
+
+/// The beginning of Linux' `struct vmclock_abi`; the rest, up to 4 KiB, does not matter here.
+#[repr(C)]
+struct VmClockAbi {
+    magic: AtomicU32,
+    _size: AtomicU32,
+    _version_and_kind: AtomicU32,
+    _sequence: AtomicU32,
+    disruption_marker: AtomicU64,
+}
+
+/// Stands in for the VMClock of a machine without one, so that a reader needs no branch.
+static NONE: VmClockAbi = VmClockAbi {
+    magic: AtomicU32::new(0),
+    _size: AtomicU32::new(0),
+    _version_and_kind: AtomicU32::new(0),
+    _sequence: AtomicU32::new(0),
+    disruption_marker: AtomicU64::new(NO_DISRUPTION_MARKER),
+};
+
+/// The VMClock of a machine, mapped once, and never unmapped; before that, [`NONE`].
+#[derive(Debug)]
+pub(crate) struct VmClock(AtomicPtr<VmClockAbi>);
+
+/// The VMClock of this machine.
+pub(crate) static VMCLOCK: VmClock = VmClock::new();
+
+impl VmClock {
+    const fn new() -> Self {
+        Self(AtomicPtr::new((&raw const NONE).cast_mut()))
+    }
+
+    /// Maps the VMClock of `device`, if there is one, and none is mapped yet. Returns whether one is
+    /// mapped. It may run in a signal handler.
+    pub(crate) fn map(&self, device: &CStr) -> bool {
+        if !self.is_mapped() {
+            // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
+            map_beginning(device, |page| unsafe { self.accept(page.cast()) });
+        }
+        self.is_mapped()
+    }
+
+    fn is_mapped(&self) -> bool {
+        // ORDERING: Relaxed, nothing is read through it here.
+        !core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE)
+    }
+
+    /// Installs `memory` if it is a VMClock, and none is installed yet. Returns whether it did.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is aligned and readable, and stays mapped if the result is true.
+    unsafe fn accept(&self, memory: NonNull<VmClockAbi>) -> bool {
+        // SAFETY: the caller guarantees that `memory` is aligned and readable; any bytes are valid.
+        let vmclock = unsafe { memory.as_ref() };
+        let (none, mapped) = ((&raw const NONE).cast_mut(), memory.as_ptr());
+        // ORDERING: Relaxed, the hypervisor has written it before the guest began.
+        vmclock.magic.load(Ordering::Relaxed) == MAGIC
+            // ORDERING: Release, pairs with the Acquire load in `marker`: the VMClock is mapped. No
+            // test sees a weaker one, because the kernel has filled the memory, and processors know
+            // an address before they load from it. Relaxed if another thread was first: its memory
+            // is not read.
+            && self.0.compare_exchange(none, mapped, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// The disruption marker; [`NO_DISRUPTION_MARKER`] without a VMClock.
+    #[inline]
+    pub(crate) fn marker(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker
+        // one, for the reason given there.
+        let memory = self.0.load(Ordering::Acquire);
+        // SAFETY: the pointer is to static memory, or to a mapping that stays.
+        let memory = unsafe { &*memory };
+        // ORDERING: Relaxed, a single number. A guest that is moved stops between two instructions:
+        // if the counter was read after the move, so was the marker.
+        memory.disruption_marker.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::ffi::CString;
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_marker_is_seen_as_soon_as_it_changes() {
+        let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("a file");
+        let device = CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte");
+        let vmclock = VmClock::new();
+        file.set_len(4_096).expect("room");
+        assert!(!vmclock.map(&device), "memory of something else");
+        assert_eq!(vmclock.marker(), NO_DISRUPTION_MARKER);
+        file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
+        assert!(vmclock.map(&device));
+        for marker in [0_u64, 7, 8] {
+            file.write_all_at(&marker.to_ne_bytes(), 16)
+                .expect("written");
+            assert_eq!(vmclock.marker(), marker);
+        }
+        std::fs::remove_file(&path).expect("removed");
+    }
+}
