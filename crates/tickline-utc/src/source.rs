@@ -1,5 +1,5 @@
 //! The sources of UTC, one file for each. The thread asks them, and prefers clock-bound to
-//! chronyd, and chronyd to the kernel. A reader never asks.
+//! chronyd, chronyd to ptp4l, and ptp4l to the kernel. A reader never asks.
 
 use tickline_core::reference::Reference;
 
@@ -11,6 +11,7 @@ pub mod chronyd;
 mod clock_bound;
 mod kernel;
 mod phc;
+pub mod ptp4l;
 
 pub(crate) use kernel::KernelSource;
 
@@ -49,6 +50,7 @@ pub(crate) enum Origin {
     ClockBound3,
     ClockBound2,
     Chronyd,
+    Ptp4l,
     Kernel,
 }
 
@@ -57,6 +59,7 @@ impl Origin {
         match self {
             Self::ClockBound3 | Self::ClockBound2 => UtcSource::ClockBound,
             Self::Chronyd => UtcSource::Chronyd,
+            Self::Ptp4l => UtcSource::Ptp4l,
             Self::Kernel => UtcSource::Kernel,
         }
     }
@@ -82,8 +85,8 @@ const SLEW_PARTS: i64 = 8;
 
 /// Asks the sources, of which `kernel` is one. `slopes` is the counter's rate, if it is known.
 /// `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering and the
-/// monotonic time. Waits for chronyd for at most 20 ms. `None` if meanwhile the clock was set, its
-/// steering changed, or the machine was suspended; or if there is no moment.
+/// monotonic time. Waits for chronyd for at most 20 ms, and for ptp4l for 40 ms. `None` if meanwhile
+/// the clock was set, its steering changed, or the machine was suspended; or if there is no moment.
 pub(crate) fn ask(
     kernel: &mut KernelSource,
     slopes: Option<[u64; 2]>,
@@ -97,6 +100,7 @@ pub(crate) fn ask(
         clock_bound::read(),
         chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT),
     );
+    let by_ptp4l = ptp4l::ask(os, steered.unwrap_or(0));
     let by_kernel = kernel_clock().and_then(|clock| kernel.report(&clock));
     let after = moment()?;
     if os.steering_ppb() != steered {
@@ -106,7 +110,7 @@ pub(crate) fn ask(
     let [version_3, version_2] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-    let answers = [version_3, version_2, by_chronyd, by_kernel];
+    let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
     let measurements = answers
         .iter()
         .flatten()
@@ -121,11 +125,11 @@ pub(crate) fn ask(
     })
 }
 
-/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without
+/// The first report, of clock-bound (version 3, then 2), then chronyd, ptp4l, the kernel; without
 /// one, why the last source has none. If a source reports a disruption, those behind it may not
 /// have noticed, so they don't count. Not every source announces leap seconds: `leap_second_today`
 /// is the kernel's announcement.
-fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
+fn best(answers: impl IntoIterator<Item = Option<Answer>>, leap_second_today: bool) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
     for answer in answers.into_iter().flatten() {
         if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {

@@ -12,7 +12,7 @@ mod system;
 
 use tickline_core::reference::steering_from_timex_ppb;
 
-pub(crate) use system::map_beginning;
+pub(crate) use system::{ClockDevice, ManagementSocket};
 
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).
