@@ -179,6 +179,9 @@ fn steerer(facts: &Document, ntp: &Ntp) -> Option<String> {
             None => format!("{} runs", daemon.name),
         });
     }
+    if facts.machine.ptp4l.is_some() {
+        return Some("ptp4l runs".to_owned());
+    }
     let is_fed = facts.has_kernel_loop() && ntp.frequency_ppb != 0;
     if ntp.offset_ns == 0 && !is_fed {
         return None;

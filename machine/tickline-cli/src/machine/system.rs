@@ -17,7 +17,7 @@ use rustix::process::{
 use tickline_page::page_file::namespace_offset_ns;
 use tickline_utc::kernel::KernelClock;
 
-use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page};
+use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page, ptp4l, vmclock};
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
@@ -27,8 +27,20 @@ pub(super) fn facts() -> Machine {
         clock_gettime_difference_ns: clock_gettime_difference_ns(),
         time_namespace: time_namespace(),
         page_readers: page::count_readers(),
+        vmclock: vmclock::read(),
         ntp: ntp(),
         ntp_daemon: ntp_daemon::read(),
+        ptp4l: ptp4l::read(),
+        ..Machine::default()
+    }
+}
+
+/// The facts about Unix time alone.
+pub(super) fn unix_time_facts() -> Machine {
+    Machine {
+        ntp: ntp(),
+        ntp_daemon: ntp_daemon::read(),
+        ptp4l: ptp4l::read(),
         ..Machine::default()
     }
 }
