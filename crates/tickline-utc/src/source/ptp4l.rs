@@ -36,9 +36,8 @@ use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unkno
 use crate::UtcUnknown;
 use crate::sys::{ClockDevice, ManagementSocket};
 
-/// The sockets of ptp4l: those for reading alone (since linuxptp 3.1.1, for every user), then those of
-/// root; the folder is that of linuxptp 4.3 and later (`uds_ro_address` and `uds_address` in
-/// `config.c`).
+/// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those of
+/// root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in `config.c`).
 pub const SOCKETS: [&str; 4] = [
     "/var/run/ptp/ptp4lro",
     "/var/run/ptp4lro",

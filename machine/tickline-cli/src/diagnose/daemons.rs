@@ -67,6 +67,12 @@ pub(super) fn step(facts: &Document) -> &'static str {
 
 /// A second program that steers the clock works against the first, so it comes first to find that.
 pub(super) fn find_and_repair(facts: &Document) -> Fix {
+    if name(facts) == Some("ptp4l") {
+        return Fix::from(format!("see what ptp4l does: {}", look(facts)))
+            .then("let the grandmaster state its class, its accuracy and the offset of UTC")
+            .then("let the programs read the clock of the network card: /dev/ptp*")
+            .then("start no NTP daemon beside it");
+    }
     let start = match name(facts) {
         Some(name) => format!("see what {name} does: {}", look(facts)),
         None => format!("find the program that steers the clock: {LIST}"),

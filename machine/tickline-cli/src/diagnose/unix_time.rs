@@ -10,7 +10,7 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Leap, Ntp, NtpDaemon};
+use crate::machine::{Leap, Ntp, NtpDaemon, Ptp4l};
 use crate::words::{grouped, rate, time};
 
 /// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
@@ -150,6 +150,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             )
             .seen(seen_error)
             .seen(clock_rate::seen(ntp))
+            .seen_all(facts.machine.ptp4l.as_ref().map(seen_ptp4l))
             .fix(daemons::find_and_repair(facts)),
         );
     }
@@ -187,6 +188,15 @@ fn steerer(facts: &Document, ntp: &Ntp) -> Option<String> {
         return None;
     }
     Some("a program steers the kernel's clock".to_owned())
+}
+
+/// Why ptp4l, which runs, does not make UTC known.
+fn seen_ptp4l(ptp4l: &Ptp4l) -> String {
+    match &ptp4l.unbounded {
+        Some(why) => format!("ptp4l bounds nothing: {why}"),
+        None => "ptp4l states a bound, but this user may read no clock that it steers (/dev/ptp*)"
+            .to_owned(),
+    }
 }
 
 /// The finding about a daemon that follows no other clock.

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod recorded;
+
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// TAI when the last Sync came.

@@ -79,7 +79,7 @@ impl Lines {
     fn success(&self, waited: Duration, claim: &str) -> String {
         let Self { limit, .. } = self;
         let waited = span(waited);
-        format!("OK: {claim}. The limit is {limit}; it was waited for {waited}.")
+        format!("OK: {claim} (limit {limit}, waited {waited}).")
     }
 
     fn failure(&self, why: &str) -> String {
@@ -136,8 +136,7 @@ mod tests {
         let claim = "Unix time is within 12 ms of UTC, as chronyd claims";
         assert_eq!(
             lines().success(Duration::from_secs(3), claim),
-            "OK: Unix time is within 12 ms of UTC, as chronyd claims. The limit is 250 ms; it was \
-             waited for 3 s."
+            "OK: Unix time is within 12 ms of UTC, as chronyd claims (limit 250 ms, waited 3 s)."
         );
         assert_eq!(
             lines().failure("Unix time is off by 2 s"),
