@@ -23,7 +23,7 @@ use crate::clocksource::Clocksource;
 use crate::counter::Counter;
 use crate::estimate::Fit;
 use crate::line::Slope;
-use crate::reference::{Reference, Resolutions};
+use crate::reference::{NO_DISRUPTION_MARKER, Reference, Resolutions};
 use crate::sample::{BurstSize, Sample, burst};
 use crate::shared::{Access, Event, SharedClock};
 use crate::stability::StabilityMonitor;
@@ -306,6 +306,11 @@ pub struct Control {
     burst_count: u32,
     /// The machine's total time in suspends before the newest sample, ns.
     suspended_ns: Option<i64>,
+    /// The disruption marker before the newest sample.
+    disruption_marker: u64,
+    /// The tick of the first sample after a hypervisor has moved or restored the machine; `None` once
+    /// an interval has passed since.
+    moved_at_ticks: Option<u64>,
     /// Whether the line has not reached its target since the reference or the counter jumped, or
     /// since the samples had a break.
     is_disrupted: bool,
@@ -348,6 +353,8 @@ impl Control {
             iterations_without_line: 0,
             burst_count: 0,
             suspended_ns: None,
+            disruption_marker: NO_DISRUPTION_MARKER,
+            moved_at_ticks: None,
             is_disrupted: false,
         }
     }
@@ -441,8 +448,10 @@ impl Control {
         } = *access;
         let begin_ticks = counter.now_ordered();
         // The reference is asked before the sample. The thread that ends the line asks again, and
-        // so notices each suspend in between.
+        // so notices each suspend in between. If the machine is moved after this, the next
+        // iteration notices it.
         self.suspended_ns = reference.suspended_ns();
+        let marker = reference.disruption_marker();
         let size = self.burst_size();
         self.burst_count = self.burst_count.wrapping_add(1);
         let sample = burst(
@@ -454,13 +463,21 @@ impl Control {
         )?;
         let slope = self.target_slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
-        let is_consistent = self.stability.add_sample(
+        let is_moved = self.record_marker(marker);
+        if is_moved {
+            // Another host's counter has another rate, and a restored one may go on from any value.
+            // A kernel that keeps time by the counter is moved with it, so no sample shows this.
+            self.stability.disrupt(&sample, &shared.events);
+            self.moved_at_ticks = Some(sample.lower.ticks);
+        }
+        let fits_the_earlier = self.stability.add_sample(
             &sample,
             steering_ppb,
             slope,
             self.interval_ns(),
             &shared.events,
         );
+        let is_consistent = fits_the_earlier && !is_moved;
         if !is_consistent {
             self.unix = UnixTrack::UNKNOWN;
             self.is_disrupted = true;
@@ -472,6 +489,13 @@ impl Control {
         self.sample_durations
             .add(ticks_between(begin_ticks, counter.now_ordered()));
         Some(Sampled { is_consistent, fit })
+    }
+
+    /// Remembers the disruption marker. Returns whether it has changed. A marker that becomes known
+    /// says nothing of the time before.
+    fn record_marker(&mut self, marker: u64) -> bool {
+        let before = core::mem::replace(&mut self.disruption_marker, marker);
+        before != marker && before != NO_DISRUPTION_MARKER
     }
 
     /// Publishes the next line, if the clock may have one: a line after the one in `snapshot`, or a

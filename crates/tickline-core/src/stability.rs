@@ -351,7 +351,8 @@ impl StabilityMonitor {
         })
     }
 
-    fn disrupt(&mut self, sample: &Sample, events: &EventCounters) {
+    /// Counts a disruption, and forgets the samples before `sample`.
+    pub(crate) fn disrupt(&mut self, sample: &Sample, events: &EventCounters) {
         events.count(Event::Disruption);
         self.forget(sample.lower.ticks);
     }

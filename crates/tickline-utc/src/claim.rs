@@ -101,7 +101,8 @@ fn source_from_number(number: u8) -> Option<UtcSource> {
     match number.wrapping_sub(FIRST_SOURCE) {
         0 => Some(UtcSource::ClockBound),
         1 => Some(UtcSource::Chronyd),
-        2 => Some(UtcSource::Kernel),
+        2 => Some(UtcSource::Ptp4l),
+        3 => Some(UtcSource::Kernel),
         _ => None,
     }
 }
@@ -216,9 +217,10 @@ impl Claim {
 
 /// The sources of a claim; `None` if there is no claim.
 #[cfg(test)]
-const SOURCES: [Option<UtcSource>; 4] = [
+const SOURCES: [Option<UtcSource>; 5] = [
     Some(UtcSource::ClockBound),
     Some(UtcSource::Chronyd),
+    Some(UtcSource::Ptp4l),
     Some(UtcSource::Kernel),
     None,
 ];

@@ -26,8 +26,8 @@
 //!
 //! # Will it work here?
 //!
-//! It needs Linux, and the daemon of clock-bound, chronyd, or a kernel that another NTP daemon steers
-//! ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error, so with them alone UTC is
+//! It needs Linux, and the daemon of clock-bound, chronyd, ptp4l, or a kernel that another NTP daemon
+//! steers ([Sources](#sources)). systemd-timesyncd and OpenNTPD state no error, so with them alone UTC is
 //! never known. `tickline doctor` says which source a machine has; [`limits`] says what can go wrong.
 //!
 //! [`Utc`] has a thread that asks a source once a second, or once in each interval of the clock's
@@ -44,6 +44,7 @@
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's |
+//! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`] has the assumptions) | reading the hardware clock, the error that its driver states, and a drift of 500 ppm since the last Sync |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
@@ -108,6 +109,24 @@
 //! # }
 //! ```
 //!
+//! A program that must not start with a wrong clock waits at its start until the error is small
+//! enough. [`Utc::wait_until_within`] returns the first reading whose error is within a limit, or,
+//! after a timeout, what the last reading was. `tickline doctor --wait` does the same for programs
+//! that are not changed, and judges Unix time itself.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tickline::Clock;
+//! use tickline_utc::Utc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let utc = Utc::start(Clock::global())?;
+//! let now = utc.wait_until_within(Duration::from_millis(250), Duration::from_secs(60))?;
+//! println!("UTC is known to within {:?}, by {}", now.error(), now.source());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Features
 //!
 //! | | gives |
@@ -132,8 +151,7 @@ mod shared;
 mod source;
 mod sys;
 mod utc;
-#[expect(unsafe_code, reason = "the memory of a device")]
-mod vmclock;
+mod wait;
 
 /// What the kernel says of its clock (adjtimex(2)).
 pub mod kernel {
@@ -141,8 +159,9 @@ pub mod kernel {
 }
 
 pub use reading::{UtcReading, UtcSource, UtcUnknown};
-pub use source::chronyd;
+pub use source::{chronyd, ptp4l};
 pub use utc::Utc;
+pub use wait::UtcNotWithin;
 
 /// The example of the README is a test.
 #[cfg(doctest)]

@@ -2,7 +2,6 @@
 //! OS.
 
 use core::time::Duration;
-use std::path::Path;
 
 use tickline::background::{StoppableSleep, WakeCause};
 use tickline::{OsClock, Probes};
@@ -16,7 +15,6 @@ use crate::moment::Moment;
 use crate::reading::{UtcReading, UtcUnknown};
 use crate::shared::Shared;
 use crate::sys::KernelClock;
-use crate::vmclock::VMCLOCK;
 
 /// The attempts to read the clocks. The one that took the least time counts.
 const TRIES: u32 = 8;
@@ -30,9 +28,6 @@ const MAX_RESOLUTION_NS: i64 = Clocksource::Unknown
     .resolutions(HardwareCounter::CLOCKSOURCE, 0)
     .reference_ns;
 
-/// The VMClock's device.
-const VMCLOCK_DEVICE: &str = "/dev/vmclock0";
-
 /// The largest difference between the counters of two CPUs that the gates may miss, ns. They find a
 /// difference that is larger than the time of an exchange between the CPUs: 100 ns, and some more
 /// between sockets.
@@ -44,7 +39,7 @@ pub(crate) const STACK_BYTES: usize = 256 << 10;
 
 /// Asks the sources, and publishes their claims, until `sleep` says that the thread shall end.
 pub(crate) fn run(shared: &Shared, sleep: &StoppableSleep) {
-    VMCLOCK.map(Path::new(VMCLOCK_DEVICE));
+    OsClock::map_vmclock(OsClock::VMCLOCK);
     let mut polls = Polls::default();
     loop {
         let pause = polls.poll(shared, sleep);
@@ -69,7 +64,7 @@ fn read_moment(shared: &Shared, clocksource: Clocksource, resolution_ns: i64) ->
             .saturating_add(resolution_ns.saturating_mul(3))
             .saturating_add(CPU_DIFFERENCE_NS);
         let suspended_ns = OsClock.suspended_ns()?;
-        let marker = VMCLOCK.marker();
+        let marker = OsClock.disruption_marker();
         Some(Moment {
             ticks,
             raw_ns,
@@ -97,7 +92,7 @@ struct Polls {
 }
 
 impl Polls {
-    /// Asks the sources, and publishes the claim. Waits at most 40 ms for each of [`REQUESTS`].
+    /// Asks the sources, and publishes the claim. Waits at most 80 ms for each of [`REQUESTS`].
     /// Returns the time until the next request.
     fn poll(&mut self, shared: &Shared, sleep: &StoppableSleep) -> Duration {
         self.without_rate = if self.claim_maker.is_rate_known() {
@@ -184,7 +179,7 @@ pub(crate) fn bounds_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown>
         // Read afterwards, so that they show a move or a suspend before that reading.
         Some(RawMoment {
             raw_ns,
-            marker: VMCLOCK.marker(),
+            marker: OsClock.disruption_marker(),
             suspended_ns: OsClock.suspended_ns(),
         })
     })

@@ -62,6 +62,39 @@ impl UtcReading {
         )
     }
 
+    /// The largest distance of UTC from the middle of the interval: half of the width, rounded up.
+    #[inline]
+    #[must_use]
+    pub const fn error(&self) -> Duration {
+        let width_ns = self
+            .latest
+            .as_nanos()
+            .saturating_sub(self.earliest.as_nanos());
+        Duration::from_nanos(width_ns.div_ceil(2))
+    }
+
+    /// The largest distance of UTC from `time`, such as the machine's Unix time at the reading.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::UnixTime;
+    /// use tickline_utc::UtcReading;
+    ///
+    /// let [two, three, five] = [2, 3, 5].map(UnixTime::from_secs);
+    /// let reading = UtcReading::from_bounds(two, five);
+    /// assert_eq!(reading.largest_error_of(three), Duration::from_secs(2));
+    /// ```
+    #[must_use]
+    pub fn largest_error_of(&self, time: UnixTime) -> Duration {
+        let [earliest_ns, latest_ns, ns] =
+            [self.earliest, self.latest, time].map(|time| time.as_nanos());
+        Duration::from_nanos(
+            latest_ns
+                .saturating_sub(ns)
+                .max(ns.saturating_sub(earliest_ns)),
+        )
+    }
+
     /// The source of the claim.
     #[inline]
     #[must_use]
@@ -100,6 +133,8 @@ tickline_core::named! {
         ClockBound => "clock_bound": "clock-bound",
         /// chronyd, through its Unix socket or its command port ([`chronyd`](crate::chronyd#who-answers)).
         Chronyd => "chronyd": "chronyd",
+        /// ptp4l, through its management socket. This claim grows by 500 ppm, too.
+        Ptp4l => "ptp4l": "ptp4l",
         /// The kernel's maximum error. This claim is weaker, because it grows by 500 ppm.
         Kernel => "kernel": "the kernel's maximum error",
         /// A clock for tests (feature `mock`).
@@ -124,11 +159,11 @@ tickline_core::named! {
         /// [`Probes::Minimal`](tickline::Probes::Minimal), or on systems other than Linux), or the
         /// thread has just been started.
         NoSource => "no_source":
-            "no source of UTC has answered yet: no clock-bound, chronyd or synchronised kernel, or the clock \
-            may not ask",
+            "no source of UTC has answered yet: no clock-bound, chronyd, ptp4l or synchronised kernel, or the \
+            clock may not ask",
         /// The source says that the clock is not synchronised.
         Unsynchronised => "unsynchronised":
-            "clock-bound, chronyd or the kernel says that the clock is not synchronised: does an NTP \
+            "clock-bound, chronyd, ptp4l or the kernel says that the clock is not synchronised: does an NTP \
             daemon run? (`tickline doctor`)",
         /// The last claim has ended, and there is no newer one: the source has not answered twice,
         /// or the thread was held up.
@@ -188,6 +223,21 @@ mod tests {
     }
 
     #[test]
+    fn the_error_of_a_reading_is_half_of_its_width_rounded_up() {
+        assert_eq!(reading(3, 7).error(), Duration::from_nanos(2));
+        assert_eq!(reading(3, 8).error(), Duration::from_nanos(3));
+    }
+
+    #[test]
+    fn a_time_is_off_by_its_distance_from_the_farther_end() {
+        let error_ns = |ns| reading(10, 20).largest_error_of(UnixTime::from_nanos(ns));
+        assert_eq!(
+            [0, 10, 13, 18, 20, 25].map(error_ns),
+            [20, 10, 7, 8, 10, 15].map(Duration::from_nanos)
+        );
+    }
+
+    #[test]
     fn the_offset_of_tai_is_in_seconds() {
         let known = UtcReading {
             tai_offset_s: NonZeroU16::new(37),
@@ -203,8 +253,14 @@ mod tests {
 
     #[test]
     fn a_source_is_better_than_those_after_it() {
-        let sources = [UtcSource::ClockBound, UtcSource::Chronyd, UtcSource::Kernel];
+        let sources = [
+            UtcSource::ClockBound,
+            UtcSource::Chronyd,
+            UtcSource::Ptp4l,
+            UtcSource::Kernel,
+        ];
         let better = |than: UtcSource| sources.map(|source| source.is_better_than(than));
-        assert_eq!(better(UtcSource::Chronyd), [true, false, false]);
+        assert_eq!(better(UtcSource::Chronyd), [true, false, false, false]);
+        assert_eq!(better(UtcSource::Ptp4l), [true, true, false, false]);
     }
 }

@@ -1,5 +1,5 @@
 //! The sources of UTC, one file for each. The thread asks them, and prefers clock-bound to
-//! chronyd, and chronyd to the kernel. A reader never asks.
+//! chronyd, chronyd to ptp4l, and ptp4l to the kernel. A reader never asks.
 
 use tickline_core::reference::Reference;
 
@@ -11,6 +11,7 @@ pub mod chronyd;
 mod clock_bound;
 mod kernel;
 mod phc;
+pub mod ptp4l;
 
 pub(crate) use chronyd::ChronydSource;
 pub(crate) use kernel::KernelSource;
@@ -50,6 +51,7 @@ pub(crate) enum Origin {
     ClockBound3,
     ClockBound2,
     Chronyd,
+    Ptp4l,
     Kernel,
 }
 
@@ -58,6 +60,7 @@ impl Origin {
         match self {
             Self::ClockBound3 | Self::ClockBound2 => UtcSource::ClockBound,
             Self::Chronyd => UtcSource::Chronyd,
+            Self::Ptp4l => UtcSource::Ptp4l,
             Self::Kernel => UtcSource::Kernel,
         }
     }
@@ -83,8 +86,8 @@ const SLEW_PARTS: i64 = 8;
 
 /// Asks the sources, of which two remember what they said. `slopes` is the counter's rate, if it is known.
 /// `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering and the
-/// monotonic time. Waits for chronyd for at most 40 ms. `None` if meanwhile the clock was set, its
-/// steering changed, or the machine was suspended; or if there is no moment.
+/// monotonic time. Waits for chronyd for at most 40 ms, and for ptp4l for 40 ms. `None` if meanwhile
+/// the clock was set, its steering changed, or the machine was suspended; or if there is no moment.
 pub(crate) fn ask(
     (chronyd, kernel): (&mut ChronydSource, &mut KernelSource),
     slopes: Option<[u64; 2]>,
@@ -95,6 +98,7 @@ pub(crate) fn ask(
     let steered = os.steering_ppb();
     let before = moment()?;
     let (segments, tracking) = (clock_bound::read(), chronyd.ask());
+    let by_ptp4l = ptp4l::ask(os, steered.unwrap_or(0));
     let clock = kernel_clock();
     let by_kernel = clock.as_ref().and_then(|clock| kernel.report(clock));
     let after = moment()?;
@@ -108,7 +112,7 @@ pub(crate) fn ask(
         let phc_bound_ns = phc::error_bound_ns();
         chronyd.report(&tracking, phc_bound_ns, clock.as_ref(), [&before, &after])
     });
-    let answers = [version_3, version_2, by_chronyd, by_kernel];
+    let answers = [version_3, version_2, by_chronyd, by_ptp4l, by_kernel];
     let measurements = answers
         .iter()
         .flatten()
@@ -123,11 +127,11 @@ pub(crate) fn ask(
     })
 }
 
-/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without
+/// The first report, of clock-bound (version 3, then 2), then chronyd, ptp4l, the kernel; without
 /// one, why the last source has none. If a source reports a disruption, those behind it may not
 /// have noticed, so they don't count. Not every source announces leap seconds: `leap_second_today`
 /// is the kernel's announcement.
-fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
+fn best(answers: impl IntoIterator<Item = Option<Answer>>, leap_second_today: bool) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
     for answer in answers.into_iter().flatten() {
         if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {

@@ -12,7 +12,9 @@ mod system;
 
 use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 
-pub(crate) use system::{ask_by_socket, map_beginning, owner, read_beginning, user};
+pub(crate) use system::{
+    ClockDevice, ManagementSocket, ask_by_socket, owner, read_beginning, user,
+};
 
 /// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
 /// `include/linux/timex.h`).

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tickline::background::BackgroundThread;
-use tickline::{Clock, Error, OsClock, Probes};
+use tickline::{Clock, Error, OsClock, Probes, Reference as _};
 
 use crate::chronyd::Channel;
 #[cfg(feature = "mock")]
@@ -12,7 +12,7 @@ use crate::mock::MockUtc;
 use crate::polls::{STACK_BYTES, bounds_by_os, run};
 use crate::reading::{UtcReading, UtcUnknown, time_left};
 use crate::shared::Shared;
-use crate::vmclock::VMCLOCK;
+use crate::wait::{Pauses, UtcNotWithin};
 
 /// UTC with its error, by a thread that asks the sources; see the [crate]. Clones share the
 /// thread, which ends with the last of them.
@@ -101,7 +101,7 @@ impl Utc {
     #[inline]
     pub fn now(&self) -> Result<UtcReading, UtcUnknown> {
         let Shared { latch, clock, .. } = &*self.shared;
-        match latch.read_by_counter(|| clock.ticks_ordered(), || VMCLOCK.marker()) {
+        match latch.read_by_counter(|| clock.ticks_ordered(), || OsClock.disruption_marker()) {
             Some(reading) => Ok(reading),
             None => self.now_slow(),
         }
@@ -149,11 +149,59 @@ impl Utc {
             if left.is_zero() {
                 return Ok(now);
             }
-            match &self.origin {
-                Origin::Thread(_) | Origin::Nobody => std::thread::sleep(left),
-                #[cfg(feature = "mock")]
-                Origin::Mock(mock) => mock.advance(left),
+            self.sleep(left);
+        }
+    }
+
+    /// Waits until UTC is known to within `max_error` on either side of the middle of its interval
+    /// ([`UtcReading::error`]), and returns that reading.
+    ///
+    /// The call reads UTC, and sleeps between the readings: for 1 ms first, then for up to 100 ms, and
+    /// for `timeout` in all. A machine that wakes threads late makes it longer. A timeout of 0 reads
+    /// once. UTC by a mock moves the mock, and does not wait.
+    ///
+    /// The limit is one for UTC's interval. How far the machine's Unix time is from UTC is another
+    /// question, which [`UtcReading::largest_error_of`] answers.
+    ///
+    /// # Errors
+    ///
+    /// [`UtcNotWithin`] after the timeout, with the last reading or why there was none. At once if
+    /// nobody can be asked: without a thread, with minimal probes, on systems other than Linux.
+    pub fn wait_until_within(
+        &self,
+        max_error: Duration,
+        timeout: Duration,
+    ) -> Result<UtcReading, UtcNotWithin> {
+        let mut pauses = Pauses::new(timeout);
+        loop {
+            let left = pauses.left();
+            let last = self.now();
+            if let Ok(reading) = last
+                && reading.error() <= max_error
+            {
+                return Ok(reading);
             }
+            let is_in_vain =
+                matches!(self.origin, Origin::Nobody) || last == Err(UtcUnknown::NoThread);
+            match pauses.next() {
+                Some(pause) if !is_in_vain => self.sleep(pause),
+                _ => {
+                    return Err(UtcNotWithin {
+                        last,
+                        max_error,
+                        waited: timeout.saturating_sub(left),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Sleeps, or moves the mock.
+    fn sleep(&self, time: Duration) {
+        match &self.origin {
+            Origin::Thread(_) | Origin::Nobody => std::thread::sleep(time),
+            #[cfg(feature = "mock")]
+            Origin::Mock(mock) => mock.advance(time),
         }
     }
 }

@@ -51,3 +51,62 @@ fn every_clone_of_a_mock_shows_what_the_test_has_set() {
     mock.set_error(Duration::from_secs(1));
     assert_eq!(utc.now().unwrap().width(), Duration::from_secs(2));
 }
+
+const LIMIT: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_wait_returns_the_first_reading_within_the_limit() {
+    let clock = MockClock::new();
+    let mock = MockUtc::new(&clock, Duration::from_secs(1));
+    let utc = mock.utc();
+    let before = clock.clock().now();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| utc.wait_until_within(LIMIT, Duration::MAX));
+        while clock.clock().now().duration_since(before) < TIMEOUT {
+            std::thread::yield_now();
+        }
+        assert!(!waiting.is_finished());
+        mock.set_error(LIMIT);
+        let reading = waiting.join().unwrap().unwrap();
+        assert_eq!(reading.error(), LIMIT);
+    });
+}
+
+#[test]
+fn a_wait_ends_at_the_timeout_with_the_last_reading() {
+    let clock = MockClock::new();
+    let error = LIMIT + Duration::from_nanos(1);
+    let utc = MockUtc::new(&clock, error).utc();
+    let before = clock.clock().now();
+    let failed = utc.wait_until_within(LIMIT, TIMEOUT).unwrap_err();
+    assert_eq!(failed.last().unwrap().error(), error);
+    assert_eq!(failed.waited(), TIMEOUT);
+    assert_eq!(clock.clock().now().duration_since(before), TIMEOUT);
+    assert_eq!(
+        failed.to_string(),
+        "the error of UTC is 250.000001ms by a mock after 60s, above the limit of 250ms"
+    );
+}
+
+#[test]
+fn a_wait_ends_at_the_timeout_with_the_reason() {
+    let mock = MockUtc::new(&MockClock::new(), Duration::ZERO);
+    mock.set_unknown(UtcUnknown::LeapSecond);
+    let failed = mock.utc().wait_until_within(LIMIT, TIMEOUT).unwrap_err();
+    assert_eq!(failed.last(), Err(UtcUnknown::LeapSecond));
+    assert_eq!(
+        failed.to_string(),
+        "UTC is not known to within 250ms after 60s: a leap second is near"
+    );
+}
+
+#[test]
+fn a_wait_with_a_timeout_of_0_reads_once() {
+    let mock = MockUtc::new(&MockClock::new(), LIMIT);
+    let utc = mock.utc();
+    assert!(utc.wait_until_within(LIMIT, Duration::ZERO).is_ok());
+    mock.set_error(TIMEOUT);
+    let failed = utc.wait_until_within(LIMIT, Duration::ZERO).unwrap_err();
+    assert_eq!(failed.waited(), Duration::ZERO);
+}

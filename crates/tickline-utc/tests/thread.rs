@@ -63,6 +63,18 @@ fn with_minimal_probes_there_is_no_thread() {
     assert_eq!(asking_threads(), 0);
 }
 
+/// A timeout of hundreds of years is not waited for where nobody can ever answer.
+#[test]
+fn a_wait_ends_at_once_where_nobody_is_asked() {
+    let _alone = alone();
+    let utc = Utc::start(&clock_without_line(Probes::Minimal)).expect("no thread to start");
+    let failed = utc
+        .wait_until_within(Duration::MAX, Duration::MAX)
+        .expect_err("no source");
+    assert_eq!(failed.last(), Err(UtcUnknown::NoSource));
+    assert_eq!(failed.waited(), Duration::ZERO);
+}
+
 /// The alarm of the child would end a drop that waits for the thread, which the child does not
 /// have.
 #[test]

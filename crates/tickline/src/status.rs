@@ -34,6 +34,10 @@ pub enum ClockState {
     /// slews them at half rate. After its next iteration the bounds of
     /// [`Clock::reading`](crate::Clock::reading) contain the OS clock again. The state ends by
     /// itself.
+    ///
+    /// Also for an interval after a hypervisor has moved the guest, or restored it from a snapshot,
+    /// if a VMClock tells of that ([`OsClock::map_vmclock`](crate::OsClock::map_vmclock)). Readings
+    /// then follow the OS clock, which may be wrong until its NTP daemon has measured.
     Disrupted,
     /// From the OS clock, because a gate is closed.
     Fallback(Reason),

@@ -7,7 +7,8 @@
 //! - whether a thread has ended, and a wait for the release of a lock,
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
-//! - the kernel's clocksource, and the environment at the start of the process.
+//! - the kernel's clocksource, and the environment at the start of the process,
+//! - the memory by which a hypervisor says that it has moved the machine.
 //!
 //! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
 //! systems of `other.rs`, without a counter: std's clocks serve.
@@ -22,6 +23,7 @@ mod linux;
 #[cfg(any(not(target_os = "linux"), miri))]
 mod other;
 pub(crate) mod reference;
+pub(crate) mod vmclock;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 use linux as system;
@@ -32,8 +34,8 @@ pub use system::StoppableSleep;
 pub(crate) use system::{
     CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread, clocksource,
     comparable_cpus, cpu_ids, disable_fork_token, forbid_reading_files, is_accepted, lock_token,
-    may_read_counter, naming_this_thread, pin_this_thread, process_number, process_token,
-    variable_at_start,
+    map_beginning, may_read_counter, naming_this_thread, pin_this_thread, process_number,
+    process_token, variable_at_start,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

@@ -106,6 +106,20 @@ pub(crate) struct Doctor {
     #[arg(long = "max-error", value_name = "TIME", allow_hyphen_values = true, value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
+    /// Waits until Unix time is within --max-error of UTC
+    ///
+    /// The program measures nothing, and asks once a second. On standard error it says what it waits for,
+    /// and at the end one line on standard output. Put it before a program that must not start with a
+    /// wrong clock.
+    #[arg(long, requires = "max_error_ns", conflicts_with_all = ["target", "check", "time", "openmetrics", "facts", "fix"])]
+    pub(crate) wait: bool,
+
+    /// With --wait: gives up after TIME
+    ///
+    /// A number with a unit, such as 10s or 5m.
+    #[arg(long, value_name = "TIME", requires = "wait", default_value = "60s", allow_hyphen_values = true, value_parser = timeout)]
+    pub(crate) timeout: Duration,
+
     /// Seconds to watch the offset, 1 to 3600
     ///
     /// The offset is that of tickline's clock from CLOCK_MONOTONIC.
@@ -443,6 +457,11 @@ fn span_ns(value: &str) -> Result<i64, String> {
     })
 }
 
+/// Parses a positive span of time with a unit, such as `60s`.
+fn timeout(value: &str) -> Result<Duration, String> {
+    span_ns(value).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
+}
+
 /// Parses a percentage, with or without the sign `%`.
 fn percent(value: &str) -> Result<f64, String> {
     let number = value.strip_suffix('%').unwrap_or(value).trim_end();
@@ -494,6 +513,15 @@ mod tests {
     #[test]
     fn a_span_without_a_unit_is_answered_with_units() {
         assert_eq!(span_ns("5").unwrap_err(), "5 has no unit: write 5ms or 5s");
+    }
+
+    #[test]
+    fn a_timeout_has_a_unit() {
+        assert_eq!(timeout("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(
+            timeout("60").unwrap_err(),
+            "60 has no unit: write 60ms or 60s"
+        );
     }
 
     #[test]

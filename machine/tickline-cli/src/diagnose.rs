@@ -19,16 +19,17 @@ mod steps;
 mod tests;
 mod tsc;
 mod unix_time;
+mod vmclock;
 
 use clap::ValueEnum;
 
-use crate::document::{Document, Explained, Explanation, Finding, Health};
+use crate::document::{Document, Explained, Explanation, Finding, Health, Severity};
 
 /// A rule: makes a finding from facts, or none.
 type Rule = fn(&Document) -> Option<Finding>;
 
 /// All rules. Findings of the same severity have this order; a new rule goes to the end.
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     // Readings of a clock fail or mislead.
     process::counter_denied,
     counter::counters_unsynchronised,
@@ -54,6 +55,7 @@ const RULES: [Rule; 21] = [
     clock_rate::clock_rate_wrong,
     unix_time::unix_stepped,
     unix_time::utc_unproven,
+    vmclock::vmclock_unreadable,
 ];
 
 /// What each code means, by code.
@@ -65,6 +67,7 @@ pub(crate) fn explanations() -> Vec<Explanation> {
     explanations.extend(explanations_of::<process::Code>());
     explanations.extend(explanations_of::<tsc::Code>());
     explanations.extend(explanations_of::<unix_time::Code>());
+    explanations.extend(explanations_of::<vmclock::Code>());
     explanations.sort_by_key(|explanation| explanation.code);
     explanations
 }
@@ -79,6 +82,28 @@ pub(crate) fn diagnose(facts: &Document) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(facts)).collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
+}
+
+/// Why Unix time is not known to be within `--max-error` of UTC, in words; `None` if it is. It leaves
+/// out findings about the clock's rate, and about what will happen.
+pub(crate) fn why_not_near_utc(facts: &Document) -> Option<String> {
+    const RULES: [Rule; 3] = [
+        unix_time::ntp_unsynchronised,
+        unix_time::utc_error_large,
+        unix_time::utc_unproven,
+    ];
+    if let Some(off) = facts.off() {
+        return Some(format!("Unix time is off by {off}"));
+    }
+    let is_fault = |finding: &Finding| finding.severity != Severity::Note;
+    let fault = RULES.iter().filter_map(|rule| rule(facts)).find(is_fault);
+    if let Some(finding) = fault {
+        return Some(finding.what);
+    }
+    if facts.utc_bound().is_some() {
+        return None;
+    }
+    Some("the kernel's NTP state can't be read, and no source of UTC has answered".to_owned())
 }
 
 impl Document {

@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, UnixTime};
+use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status};
 use tickline_utc::{UtcReading, UtcUnknown};
 
 use crate::exit::Exit;
 use crate::float::as_f64;
-use crate::machine::Machine;
+use crate::machine::{HostClock, Machine};
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::{BenchSummary, CostRow};
 use crate::measure::latency::LatencyRow;
@@ -95,6 +95,10 @@ pub(crate) struct Document {
     /// `--csv`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) track: Option<TrackSummary>,
+    /// The rate of this guest's clock against its host's; absent if the hypervisor gives no clock that
+    /// this user may read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host_clock: Option<HostClock>,
     /// The times that single readings took, as histograms.
     #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub(crate) latencies: Vec<LatencyRow>,
@@ -132,7 +136,7 @@ pub(crate) struct ClockStatus {
     pub(crate) utc_error_ns: Option<u64>,
     /// The time between the earliest and the latest UTC that a reading allows, ns.
     pub(crate) utc_width_ns: Option<u64>,
-    /// The source of the claim about UTC: `clock_bound`, `chronyd` or `kernel`.
+    /// The source of the claim about UTC: `clock_bound`, `chronyd`, `ptp4l` or `kernel`.
     pub(crate) utc_source: Option<String>,
     /// Why UTC is unknown, as a stable code; null if UTC is known.
     pub(crate) utc_unknown: Option<String>,
@@ -211,6 +215,18 @@ impl Document {
         };
         document.result = result(status.state, &document);
         document
+    }
+
+    /// What is known of Unix time now, for a limit of its error.
+    pub(crate) fn of_unix_time(max_error_ns: i64) -> Self {
+        let status = usual_status();
+        let machine = Machine::read_unix_time();
+        Self {
+            clock: ClockStatus::read(&status, &machine),
+            machine,
+            max_error_ns: Some(max_error_ns),
+            ..Self::default()
+        }
     }
 
     /// The exit code: `Success` if no clock is slow or wrong, tickline reads the counter, and no
@@ -297,14 +313,11 @@ impl ClockStatus {
     /// The status, with the present claim about UTC.
     fn read(status: &Status, machine: &Machine) -> Self {
         let utc = utc_now();
-        let unix = Clock::global().unix_now().as_nanos();
+        let unix = Clock::global().unix_now();
         let known = utc.as_ref().ok();
         let unknown = utc.as_ref().err();
         let error_ns = |utc: &UtcReading| {
-            let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
-            latest_ns
-                .saturating_sub(unix)
-                .max(unix.saturating_sub(earliest_ns))
+            u64::try_from(utc.largest_error_of(unix).as_nanos()).unwrap_or(u64::MAX)
         };
         let cpu_row = |cpu: &CpuStatus| CpuRow {
             cpu: cpu.cpu,

@@ -115,6 +115,13 @@ pub(crate) const DOCTOR: &[Section] = &[
   3  unknown: the NTP state, or who answers calls for the time, is not known; or an error",
     ),
     Section::new(
+        "Exit codes with --wait",
+        "  0  Unix time is within --max-error of UTC, by the same rules as with --check
+  1  it was not, until --timeout
+  2  an error
+The costs of the clocks, and which clock tickline reads, do not matter.",
+    ),
+    Section::new(
         "Exit codes with --fix",
         "  0  the clocksource was switched
   1  nothing was changed: no other clocksource helps, the check failed, or you answered no",
@@ -123,6 +130,7 @@ pub(crate) const DOCTOR: &[Section] = &[
         "Examples",
         "  tickline doctor
   tickline doctor --check --max-error 100ms
+  tickline doctor --wait --max-error 250ms --timeout 60s && start-the-database
   sudo tickline doctor --fix
   tickline doctor --secs 10 --json - | jq .health.text
   tickline doctor --facts other-machine.json

@@ -3,16 +3,22 @@
 
 mod cpuid;
 #[cfg(target_os = "linux")]
+mod host_clock;
+#[cfg(target_os = "linux")]
 mod log;
 #[cfg(target_os = "linux")]
 mod ntp_daemon;
 #[cfg(target_os = "linux")]
 pub(crate) mod page;
 mod platform;
+#[cfg(target_os = "linux")]
+mod ptp4l;
 #[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;
 #[cfg(test)]
 mod tests;
+#[cfg(target_os = "linux")]
+mod vmclock;
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +29,11 @@ use tickline_core::reference::{kernel_rate_ppb, steering_from_timex_ppb};
 use tickline_utc::kernel::set_esterror_us;
 
 pub(crate) use cpuid::Cpuid;
+#[cfg(target_os = "linux")]
+pub(crate) use host_clock::now as host_clock_now;
 use platform::Text;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use system::host_clock_now;
 #[cfg(target_os = "linux")]
 pub(crate) use system::ntp;
 pub(crate) use system::{allow_counter, clock_gettime_file, may_read_counter};
@@ -96,12 +106,16 @@ pub(crate) struct Machine {
     /// serve`), with the server if it belongs to another user; null if there is no page, or if none
     /// was found and the user may not examine every process.
     pub(crate) page_readers: Option<usize>,
+    /// What the hypervisor tells by its VMClock; null if there is none.
+    pub(crate) vmclock: Option<VmClock>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
     /// The state that an NTP daemon on this machine reports; null if no daemon answers.
     pub(crate) ntp_daemon: Option<NtpDaemon>,
     /// An answer in chronyd's place that does not count; null if there was none.
     pub(crate) ignored_answer: Option<IgnoredAnswer>,
+    /// The state of ptp4l; null if it does not run, or this user may not ask it.
+    pub(crate) ptp4l: Option<Ptp4l>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
     /// The number of CPUs whose counters the clock has compared and found synchronised; null unless
@@ -112,6 +126,77 @@ pub(crate) struct Machine {
     /// The least possible difference between the counters of two CPUs, ticks; null unless they are
     /// unsynchronised.
     pub(crate) counter_difference_ticks: Option<u64>,
+}
+
+/// What a hypervisor tells its guest by a VMClock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct VmClock {
+    /// The device.
+    pub(crate) device: String,
+    /// Why this user can't read the device, in the system's words; null if the user can.
+    pub(crate) unreadable: Option<String>,
+    /// The number that changes when the guest was moved to another host, or restored from a snapshot.
+    pub(crate) disruption_marker: Option<u64>,
+    /// The state of the clock that the hypervisor tells: `synchronised`, `free_running`,
+    /// `initialising`, `unreliable` or `unknown`.
+    pub(crate) clock_status: Option<String>,
+    /// The number that changes when the guest was restored from a snapshot; null if the hypervisor
+    /// does not state it.
+    pub(crate) vm_generation: Option<u64>,
+}
+
+/// The host's clock at one moment, by a PTP device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostMoment {
+    pub(crate) device: String,
+    pub(crate) name: String,
+    /// The host's Unix time, ns.
+    pub(crate) host_ns: i64,
+    /// `CLOCK_MONOTONIC_RAW` before and after that, ns.
+    pub(crate) raw_ns: [i64; 2],
+}
+
+/// The rate of a guest's clock against its host's, by a PTP device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct HostClock {
+    /// The device.
+    pub(crate) device: String,
+    /// The clock's name, as the kernel has it.
+    pub(crate) name: String,
+    /// The rate of CLOCK_MONOTONIC_RAW, which nobody steers, minus that of the host's clock, ppb.
+    pub(crate) raw_rate_ppb: i64,
+    /// The largest error of that rate by the time that the reads took, ppb.
+    pub(crate) uncertainty_ppb: i64,
+    /// The time between the two reads, ns.
+    pub(crate) span_ns: i64,
+}
+
+impl HostClock {
+    /// The rate between two moments of one device; `None` if the host's clock did not go on.
+    pub(crate) fn between(first: &HostMoment, last: &HostMoment) -> Option<Self> {
+        let span_ns = last.host_ns.checked_sub(first.host_ns)?;
+        if span_ns <= 0 || first.device != last.device {
+            return None;
+        }
+        let [first_raw, last_raw] =
+            [first.raw_ns, last.raw_ns].map(|raw_ns| raw_ns.map(i128::from));
+        let span = i128::from(span_ns);
+        // Twice the raw time, from middle to middle.
+        let raw = last_raw[0] + last_raw[1] - first_raw[0] - first_raw[1];
+        let widths = last_raw[1] - last_raw[0] + first_raw[1] - first_raw[0];
+        let ppb = |double_ns: i128| i64::try_from(double_ns * 500_000_000 / span).ok();
+        Some(Self {
+            device: last.device.clone(),
+            name: last.name.clone(),
+            raw_rate_ppb: ppb(raw - 2 * span)?,
+            uncertainty_ppb: ppb(widths)?.saturating_add(1),
+            span_ns,
+        })
+    }
 }
 
 /// The process's time namespace.
@@ -308,6 +393,36 @@ pub(crate) struct IgnoredAnswer {
     pub(crate) user: Option<u32>,
 }
 
+/// The state of ptp4l (IEEE 1588, linuxptp), by its management socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(crate) struct Ptp4l {
+    /// The domain.
+    pub(crate) domain: u8,
+    /// The state of the port that follows a master: `slave` if the servo is locked, `uncalibrated` if
+    /// it is not, `other` if no port follows one.
+    pub(crate) port_state: String,
+    /// The grandmaster's identity; null if this clock is the grandmaster.
+    pub(crate) grandmaster: Option<String>,
+    /// The grandmaster's class: 6 and 7 follow a primary reference.
+    pub(crate) clock_class: u8,
+    /// The grandmaster's accuracy, ns; null if it states none.
+    pub(crate) accuracy_ns: Option<i64>,
+    /// The number of boundary clocks to the grandmaster, plus 1.
+    pub(crate) steps_removed: u16,
+    /// The local clock minus the master's, by the last Sync, ns.
+    pub(crate) offset_ns: i64,
+    /// The mean delay of the path to the master, one way, ns.
+    pub(crate) mean_path_delay_ns: i64,
+    /// TAI minus UTC, s; null if the grandmaster does not vouch for it.
+    pub(crate) utc_offset_s: Option<i16>,
+    /// The bound of the local clock's offset from UTC at the last Sync, ns; null if there is none.
+    pub(crate) bound_ns: Option<i64>,
+    /// Why there is no bound, in words; null if there is one.
+    pub(crate) unbounded: Option<String>,
+}
+
 impl Machine {
     /// Collects all facts except `counter_readable`, which this program may have changed since its
     /// start (`setup.rs`).
@@ -350,6 +465,11 @@ impl Machine {
             counter_difference_ticks,
             ..system
         }
+    }
+
+    /// Collects the facts about Unix time alone.
+    pub(crate) fn read_unix_time() -> Self {
+        system::unix_time_facts()
     }
 
     /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.

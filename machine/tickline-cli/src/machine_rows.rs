@@ -2,7 +2,9 @@
 
 use crate::document::{ClockStatus, Document};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Cpuid, IgnoredAnswer, Machine, Ntp, TimeNamespace};
+use crate::machine::{
+    Cpuid, HostClock, IgnoredAnswer, Machine, Ntp, Ptp4l, TimeNamespace, VmClock,
+};
 use crate::words::{UNKNOWN, frequency, grouped, plain, rate, source_name, time};
 
 /// The name of each row, and its text.
@@ -17,13 +19,16 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(&'static str, String)> {
         ("clocksource", clocksource(machine)),
         ("hypervisor", text(&machine.hypervisor)),
         ("counter", counter(clock, facts.nominal_hz())),
+        ("host clock", host_clock(facts.host_clock.as_ref())),
         ("counters", joined([Some(plain(&facts.counters()))])),
         ("CPUID", cpuid(machine.cpuid.as_ref())),
         ("rights", rights(machine)),
         ("CPUs", cpus(machine)),
         ("namespace", namespace(machine.time_namespace.as_ref())),
+        ("VMClock", vmclock(machine.vmclock.as_ref())),
         ("NTP", ntp(facts)),
         ("NTP daemon", ntp_daemon(machine)),
+        ("ptp4l", ptp4l(machine.ptp4l.as_ref())),
         ("UTC", utc(clock)),
         ("page", page(machine)),
         ("clock", clock_row(clock)),
@@ -113,6 +118,20 @@ fn counter(clock: &ClockStatus, nominal_hz: Option<u64>) -> String {
     joined([Some(measured), difference, Some(nominal)])
 }
 
+fn host_clock(host: Option<&HostClock>) -> String {
+    let Some(host) = host else {
+        return "none is seen".to_owned();
+    };
+    format!(
+        "{} ({}): the kernel's clock without NTP runs {} from it, within {}, over {}",
+        plain(&host.name),
+        plain(&host.device),
+        rate(host.raw_rate_ppb),
+        rate(host.uncertainty_ppb),
+        time(signed_f64(host.span_ns))
+    )
+}
+
 fn cpuid(cpuid: Option<&Cpuid>) -> String {
     let Some(cpuid) = cpuid else {
         return "none is stated".to_owned();
@@ -172,6 +191,29 @@ fn namespace(namespace: Option<&TimeNamespace>) -> String {
             .boottime_offset_ns
             .map(|ns| from_machine("boot time", ns)),
         namespace.children_elsewhere.then_some(children),
+    ])
+}
+
+fn vmclock(vmclock: Option<&VmClock>) -> String {
+    let Some(vmclock) = vmclock else {
+        return "none is seen".to_owned();
+    };
+    joined([
+        Some(plain(&vmclock.device)),
+        vmclock
+            .unreadable
+            .as_deref()
+            .map(|error| format!("this user can't read it: {}", plain(error))),
+        vmclock
+            .disruption_marker
+            .map(|marker| format!("disruption marker {marker}")),
+        vmclock
+            .vm_generation
+            .map(|generation| format!("generation {generation}")),
+        vmclock
+            .clock_status
+            .as_deref()
+            .map(|status| format!("the host's clock is {}", plain(status).replace('_', " "))),
     ])
 }
 
@@ -291,6 +333,43 @@ fn ntp_daemon(machine: &Machine) -> String {
             .updated_s
             .map(|s| format!("updated {} ago", time(as_f64(s) * 1e9))),
         daemon.channel.as_deref().map(asked),
+    ])
+}
+
+fn ptp4l(ptp4l: Option<&Ptp4l>) -> String {
+    let Some(ptp4l) = ptp4l else {
+        return "none has answered".to_owned();
+    };
+    let ns = |ns: i64| time(signed_f64(ns));
+    let accuracy = match ptp4l.accuracy_ns {
+        Some(accuracy_ns) => format!("accuracy {}", ns(accuracy_ns)),
+        None => "no accuracy stated".to_owned(),
+    };
+    joined([
+        Some(format!("port {}", plain(&ptp4l.port_state))),
+        Some(format!("domain {}", ptp4l.domain)),
+        ptp4l
+            .grandmaster
+            .as_deref()
+            .map(|name| format!("grandmaster {}", plain(name))),
+        Some(format!("class {}", ptp4l.clock_class)),
+        Some(accuracy),
+        Some(format!("{} steps away", ptp4l.steps_removed)),
+        Some(format!("offset {}", ns(ptp4l.offset_ns))),
+        Some(format!("mean path delay {}", ns(ptp4l.mean_path_delay_ns))),
+        ptp4l
+            .utc_offset_s
+            .map(|s| format!("TAI is {s} s ahead of UTC")),
+        ptp4l.bound_ns.map(|bound_ns| {
+            format!(
+                "its clock was within {} of UTC at the last Sync",
+                ns(bound_ns)
+            )
+        }),
+        ptp4l
+            .unbounded
+            .as_deref()
+            .map(|why| format!("bounds nothing: {}", plain(why))),
     ])
 }
 

@@ -57,10 +57,12 @@ const UNITS: [(&str, &str); 9] = [
 ];
 
 /// The structures whose keys may be missing in a file for `--facts`, and their required keys.
-const PARTIAL: [(&str, &[&str]); 7] = [
+const PARTIAL: [(&str, &[&str]); 9] = [
     ("Machine", &[]),
     ("Cpuid", &[]),
     ("TimeNamespace", &[]),
+    ("VmClock", &["device"]),
+    ("Ptp4l", &["port_state"]),
     ("ClockStatus", &[]),
     ("CostRow", &["clock"]),
     ("NtpDaemon", &["name"]),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tickline::{Clock, ClockGuard};
 
 use crate::document::Document;
-use crate::machine;
+use crate::machine::{self, HostClock};
 use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
@@ -77,7 +77,8 @@ impl Setup {
         })
     }
 
-    /// Tracks the offset for `time`, measures the clocks, and collects the facts. The tracking and
+    /// Tracks the offset for `time`, and in a guest the rate against the host's clock, measures the
+    /// clocks, and collects the facts. The tracking and
     /// the costs end at these shares of the progress bar. The caller makes the findings, because it
     /// may measure more before.
     ///
@@ -90,7 +91,9 @@ impl Setup {
         progress: &Progress,
         [tracked, measured]: [f64; 2],
     ) -> Document {
+        let host_before = machine::host_clock_now();
         let track = track::track(time, progress.part("offset and bound", 0.0, tracked));
+        let host_after = machine::host_clock_now();
         let calls = self.calls();
         let mut costs = costs::measure(
             &calls,
@@ -98,7 +101,11 @@ impl Setup {
             progress.part("costs", tracked, measured),
         );
         resolution::measure(&mut costs, &calls);
-        self.document(command, costs, Some(track))
+        let mut document = self.document(command, costs, Some(track));
+        document.host_clock = host_before
+            .zip(host_after)
+            .and_then(|(before, after)| HostClock::between(&before, &after));
+        document
     }
 
     /// Every call. A call that ends a process with the inherited rights is not measured.

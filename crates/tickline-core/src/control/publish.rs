@@ -16,7 +16,7 @@ use crate::reference::Reference;
 use crate::sample::Point;
 use crate::shared::{Access, Event, Figures, SharedClock};
 use crate::state::WRAP_MASK;
-use crate::units::{FixedNs, ticks_between};
+use crate::units::{FixedNs, ticks_between, ticks_since};
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
 /// the reference has passed the mark. The figure is one and a half times the sum of two margins:
@@ -461,6 +461,13 @@ impl Control {
         self.stability
             .record_publication(plan.bounds.rounded, plan.target);
         self.target_slope = Some(slope);
+        let interval_ticks = slope.ticks_in(self.interval_ns());
+        let newest_ticks = self.newest_lower_point().map(|point| point.ticks);
+        // A line is near its target at once if the reference was moved with the counter. The state
+        // tells of the move for an interval, so that a program that asks now and then learns of it.
+        self.moved_at_ticks = self.moved_at_ticks.filter(|moved_ticks| {
+            newest_ticks.is_some_and(|ticks| ticks_since(*moved_ticks, ticks) < interval_ticks)
+        });
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),
             max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
@@ -468,7 +475,7 @@ impl Control {
             offset_ns: offset.round_ns(),
             are_samples_too_old: false,
             is_counter_too_slow: false,
-            is_disrupted: self.is_disrupted,
+            is_disrupted: self.is_disrupted || self.moved_at_ticks.is_some(),
         });
     }
 }

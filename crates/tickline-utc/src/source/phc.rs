@@ -1,4 +1,4 @@
-//! The error bound of a hardware clock (PHC): the Elastic Network Adapter states its own in sysfs
+//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic Network Adapter states its own in sysfs
 //! (`phc_error_bound`, in `Documentation/networking/device_drivers/ethernet/amazon/ena.rst` of
 //! Linux).
 
@@ -6,11 +6,35 @@ use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use crate::sys::ClockDevice;
+
 /// The largest bound that a clock of this machine states, ns; 0 if none does. chronyd does not say
 /// which of these clocks it uses as a reference clock: the digit of `PHC0` counts chronyd's
 /// reference clocks.
 pub(super) fn error_bound_ns() -> i64 {
     largest_ns(Path::new("/sys/class"))
+}
+
+/// The clocks that this user may read, each with the error bound that it states, ns; 0 if it states
+/// none.
+pub(super) fn devices() -> Vec<(ClockDevice, i64)> {
+    let clocks = std::fs::read_dir("/sys/class/ptp");
+    let device = |clock: DirEntry| {
+        let device = ClockDevice::open(&Path::new("/dev").join(clock.file_name()))?;
+        Some((device, stated_ns(&clock)))
+    };
+    clocks
+        .into_iter()
+        .flatten()
+        .filter_map(|clock| device(clock.ok()?))
+        .collect()
+}
+
+/// The bound that a clock states, ns; 0 if it states none.
+fn stated_ns(clock: &DirEntry) -> i64 {
+    bound_ns(std::fs::read_to_string(
+        clock.path().join("device/phc_error_bound"),
+    ))
 }
 
 fn largest_ns(classes: &Path) -> i64 {
@@ -20,13 +44,8 @@ fn largest_ns(classes: &Path) -> i64 {
         Err(error) if error.kind() == ErrorKind::NotFound && classes.exists() => return 0,
         Err(_) => return i64::MAX,
     };
-    let bound = |clock: DirEntry| {
-        bound_ns(std::fs::read_to_string(
-            clock.path().join("device/phc_error_bound"),
-        ))
-    };
     clocks
-        .map(|clock| clock.map_or(i64::MAX, bound))
+        .map(|clock| clock.map_or(i64::MAX, |clock| stated_ns(&clock)))
         .max()
         .unwrap_or(0)
 }

@@ -1,8 +1,11 @@
-//! Linux: the kernel's own statement about its clock (adjtimex(2)), and the memory of a device.
+//! Linux: the kernel's own statement about its clock (adjtimex(2)), the clocks of devices, and the
+//! sockets of daemons.
 
 #![expect(unsafe_code, reason = "system calls")]
 
-use core::ptr::{self, NonNull};
+#[path = "linux/management_socket.rs"]
+mod management_socket;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -18,10 +21,47 @@ mod local_socket;
 
 pub(crate) use local_socket::{ask as ask_by_socket, owner};
 
+pub(crate) use management_socket::ManagementSocket;
+
 /// The user of this process.
 pub(crate) fn user() -> Option<u32> {
     // SAFETY: the call has no requirements.
     Some(unsafe { libc::geteuid() })
+}
+
+/// A clock of a device (`/dev/ptpN`), such as that of a network card.
+pub(crate) struct ClockDevice(File);
+
+impl ClockDevice {
+    /// The clock of this device; `None` if there is none, or this user may not read it.
+    pub(crate) fn open(device: &Path) -> Option<Self> {
+        File::open(device).ok().map(Self)
+    }
+
+    /// Its time, ns; `None` if the device is gone.
+    pub(crate) fn now_ns(&self) -> Option<i64> {
+        /// The lowest bits of a dynamic clock's id (`CLOCKFD`, `include/linux/posix-timers_types.h`).
+        const CLOCKFD: libc::clockid_t = 3;
+        // clock_getres(2), "Dynamic clocks".
+        let clock = (!self.0.as_raw_fd() << 3) | CLOCKFD;
+        let mut time = core::mem::MaybeUninit::<libc::timespec>::zeroed();
+        // SAFETY: `time` is valid for a write; a clock that does not exist is an error code.
+        let result = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+        // SAFETY: `timespec` is plain data, of which all zeros is a valid value.
+        let time = unsafe { time.assume_init() };
+        if result != 0 {
+            return None;
+        }
+        nanos(time.tv_sec, time.tv_nsec)
+    }
+}
+
+/// A time in ns; `None` beyond the year 2262. `time_t` and `long` have 32 bits on some targets.
+fn nanos(seconds: impl Into<i64>, nanos: impl Into<i64>) -> Option<i64> {
+    seconds
+        .into()
+        .checked_mul(1_000_000_000)?
+        .checked_add(nanos.into())
 }
 
 /// What the kernel says of its clock; `None` if it may not be asked.
@@ -55,34 +95,6 @@ fn converted(timex: &libc::timex, state: i32) -> KernelClock {
         status: timex.status,
         state,
         tai_offset_s: timex.tai.into(),
-    }
-}
-
-/// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
-pub(crate) fn map_beginning(path: &Path, accept: impl FnOnce(NonNull<u8>) -> bool) {
-    /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
-    const MAPPED_BYTES: usize = 4_096;
-    let Ok(file) = File::open(path) else {
-        return;
-    };
-    // SAFETY: the mapping is new and read-only, and overlaps no other memory.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            MAPPED_BYTES,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return;
-    }
-    let is_accepted = NonNull::new(page.cast()).is_some_and(accept);
-    if !is_accepted {
-        // SAFETY: the mapping is this function's own.
-        unsafe { libc::munmap(page, MAPPED_BYTES) };
     }
 }
 
@@ -153,4 +165,11 @@ fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
             (is_synchronised, leap_second_today)
         );
     }
+}
+
+#[test]
+fn a_file_without_a_clock_has_no_time() {
+    let device = ClockDevice::open(Path::new("/dev/null")).expect("a device");
+    assert_eq!(device.now_ns(), None);
+    assert!(ClockDevice::open(Path::new("/dev/ptp-missing")).is_none());
 }

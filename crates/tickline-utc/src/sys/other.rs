@@ -1,6 +1,5 @@
 //! Systems other than Linux, and Miri: there is nobody to ask.
 
-use core::ptr::NonNull;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -33,10 +32,37 @@ pub(crate) fn ask_by_socket(
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Maps nothing: no such device is known on these systems.
-pub(crate) fn map_beginning(_: &Path, _: impl FnOnce(NonNull<u8>) -> bool) {}
-
 /// Reads nothing: no daemon writes such a file on these systems.
 pub(crate) fn read_beginning(_: &Path, _: &mut [u8]) -> Option<()> {
     None
+}
+
+/// No device has a clock here.
+pub(crate) enum ClockDevice {}
+
+impl ClockDevice {
+    pub(crate) fn open(_: &Path) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn now_ns(&self) -> Option<i64> {
+        match *self {}
+    }
+}
+
+/// No daemon has a socket here.
+pub(crate) enum ManagementSocket {}
+
+impl ManagementSocket {
+    pub(crate) fn connect(_: &Path, _: Duration) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn send(&self, _: &[u8]) -> Option<()> {
+        match *self {}
+    }
+
+    pub(crate) fn receive(&self) -> Option<Vec<u8>> {
+        match *self {}
+    }
 }

@@ -15,6 +15,7 @@ mod thread_end;
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use clocksource::{clocksource, is_accepted};
 pub(crate) use environment::variable_at_start;
+pub(crate) use file::map_beginning;
 pub(crate) use fork::{disable_fork_token, lock_token, process_number, process_token};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use releases::Releases;

@@ -3,6 +3,7 @@
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -41,6 +42,9 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 
 /// Does nothing: no file is read.
 pub(crate) fn forbid_reading_files() {}
+
+/// Maps nothing: no such device is known on these systems.
+pub(crate) fn map_beginning(_: &CStr, _: impl FnOnce(NonNull<u8>) -> bool) {}
 
 /// The token for the locks in this memory. On macOS and Windows it is the [`process_token`], because
 /// no process there shares another's memory: a child of macOS's `vfork` may only call `exec` or

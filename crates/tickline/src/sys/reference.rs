@@ -1,8 +1,11 @@
 //! The OS clocks that tickline follows: one file for each kind of system.
 
-use tickline_core::reference::Reference;
+use core::ffi::CStr;
+
+use tickline_core::reference::{NO_DISRUPTION_MARKER, Reference};
 
 use crate::settings::Probes;
+use crate::sys::vmclock::VMCLOCK;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
@@ -34,6 +37,31 @@ mod system;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct OsClock;
+
+impl OsClock {
+    /// The device of the first VMClock on Linux.
+    pub const VMCLOCK: &CStr = c"/dev/vmclock0";
+
+    /// Maps the VMClock of `device`, by which a hypervisor tells a guest that it was moved to another
+    /// host or restored from a snapshot. Does nothing if there is none, or if one is mapped already.
+    /// Returns whether one is mapped.
+    ///
+    /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the process
+    /// may read it. After a change of the device's disruption marker, the clock's next iteration forgets its
+    /// samples, and its state is [`Disrupted`](crate::ClockState::Disrupted) for an interval.
+    ///
+    /// ```
+    /// use tickline::{OsClock, Reference};
+    ///
+    /// if OsClock::map_vmclock(c"/dev/vmclock1") {
+    ///     println!("disruption marker {}", OsClock.disruption_marker());
+    /// }
+    /// ```
+    pub fn map_vmclock(device: &CStr) -> bool {
+        let _errno = crate::sys::PreserveErrno::new();
+        VMCLOCK.map(device)
+    }
+}
 
 /// The default for systems other than Windows.
 #[cfg(not(all(windows, not(miri))))]
@@ -103,6 +131,14 @@ impl Reference for ProbedOsClock {
             OsClock.suspended_ns()
         } else {
             None
+        }
+    }
+
+    fn disruption_marker(&self) -> u64 {
+        if self.0 == Probes::Full {
+            OsClock.disruption_marker()
+        } else {
+            NO_DISRUPTION_MARKER
         }
     }
 }

@@ -34,6 +34,7 @@ mod forks;
 ))]
 mod killed;
 mod life;
+mod moved;
 mod real_time;
 #[cfg(any(
     target_arch = "x86_64",

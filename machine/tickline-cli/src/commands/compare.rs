@@ -218,7 +218,7 @@ fn show(title: &str, rows: &[DiffRow], screen: &mut Screen) {
 mod tests {
     use super::*;
     use crate::document::GateRow;
-    use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, TimeNamespace};
+    use crate::machine::{Cpuid, Machine, Ntp, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
     use crate::measure::calls::MONOTONIC;
     use crate::measure::costs::CostRow;
     use crate::measure::served_by::ServedBy;
@@ -408,11 +408,27 @@ mod tests {
             stratum: Some(number.into()),
             ..NtpDaemon::default()
         });
+        document.machine.vmclock = Some(VmClock {
+            device: format!("/dev/vmclock{number}"),
+            clock_status: Some(name.to_owned()),
+            ..VmClock::default()
+        });
+        document.machine.ptp4l = Some(Ptp4l {
+            domain: number,
+            port_state: name.to_owned(),
+            grandmaster: Some(name.to_owned()),
+            clock_class: number,
+            accuracy_ns: Some(number.into()),
+            steps_removed: number.into(),
+            utc_offset_s: Some(number.into()),
+            unbounded: Some(name.to_owned()),
+            ..Ptp4l::default()
+        });
         document
     }
 
     #[test]
-    fn the_facts_of_cpuid_a_time_namespace_and_an_ntp_daemon_are_compared() {
+    fn the_facts_of_each_part_of_the_machine_are_compared() {
         let chronyd = machine_with_parts(true, 1, "chronyd");
         let ntpd = machine_with_parts(false, 2, "ntpd");
         let found = compared(&chronyd, &ntpd);
@@ -430,6 +446,16 @@ mod tests {
             "ntp daemon, synchronised",
             "ntp daemon, reference",
             "ntp daemon, stratum",
+            "vmclock, device",
+            "vmclock, clock status",
+            "ptp4l, domain",
+            "ptp4l, port state",
+            "ptp4l, grandmaster",
+            "ptp4l, clock class",
+            "ptp4l, accuracy",
+            "ptp4l, steps removed",
+            "ptp4l, utc offset",
+            "ptp4l, unbounded",
         ] {
             assert!(names.contains(&name), "no {name} in {names:?}");
         }

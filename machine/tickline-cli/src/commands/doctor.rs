@@ -2,6 +2,7 @@
 
 mod switch_clocksource;
 mod text;
+mod wait;
 
 pub(crate) use text::GATES;
 
@@ -25,6 +26,11 @@ use crate::setup::Setup;
 use crate::words::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
+    if let Some(max_error_ns) = args.max_error_ns
+        && args.wait
+    {
+        return wait::run(max_error_ns, args.timeout);
+    }
     match diagnose(args) {
         Err(error) if args.check && is_standing_clock(&error) => {
             Ok(check_failed("CRITICAL", &error, Exit::Error))

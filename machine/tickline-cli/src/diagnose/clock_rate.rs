@@ -8,7 +8,7 @@ use super::unix_time::LOOP_PPB;
 use crate::document::Block::{Commands, Prose};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Ntp, NtpDaemon};
+use crate::machine::{HostClock, Ntp, NtpDaemon};
 use crate::words::{frequency, rate, time};
 
 /// How near to the kernel's limit a frequency stands at it, ppb. A daemon rounds.
@@ -25,7 +25,13 @@ const ROUNDING_PPM: f64 = 1_000.0;
 pub(super) fn clock_rate_wrong(facts: &Document) -> Option<Finding> {
     let ntp = facts.machine.ntp.as_ref()?;
     let daemon = facts.machine.ntp_daemon.as_ref();
-    let what = if is_at_limit(ntp) {
+    let by_host = facts.host_clock.as_ref().filter(|host| is_far_off(host));
+    let what = if let Some(host) = by_host {
+        format!(
+            "the kernel's clock runs {} from the host's clock, so its frequency of the counter is wrong",
+            rate(host.raw_rate_ppb)
+        )
+    } else if is_at_limit(ntp) {
         format!(
             "the correction of the clocks' rate stands at the kernel's limit ({}): the rate is off \
              by that or more, and Unix time may run away",
@@ -53,6 +59,7 @@ pub(super) fn clock_rate_wrong(facts: &Document) -> Option<Finding> {
         Finding::unsure(Code::ClockRateWrong, what)
             .seen(seen(ntp))
             .seen_all(daemon.and_then(seen_daemon))
+            .seen_all(facts.host_clock.as_ref().map(seen_host))
             .seen_all(suspect.as_ref().map(Suspect::evidence))
             .fix(fix(suspect.as_ref(), facts)),
     )
@@ -66,6 +73,22 @@ pub(super) fn seen(ntp: &Ntp) -> String {
         rate(ntp.frequency_ppb),
         ntp.tick_us,
         time(signed_f64(ntp.offset_ns))
+    )
+}
+
+/// Whether the kernel's rate without NTP is certainly off by more than NTP's loop can correct.
+fn is_far_off(host: &HostClock) -> bool {
+    let size_ppb = host.raw_rate_ppb.saturating_abs();
+    size_ppb.saturating_sub(host.uncertainty_ppb) > LOOP_PPB
+}
+
+fn seen_host(host: &HostClock) -> String {
+    format!(
+        "{} ({}): CLOCK_MONOTONIC_RAW runs {} from it, within {}",
+        host.name,
+        host.device,
+        rate(host.raw_rate_ppb),
+        rate(host.uncertainty_ppb)
     )
 }
 
@@ -116,6 +139,13 @@ struct Suspect {
 impl Suspect {
     /// `None` if no nominal frequency is known, or if it is not exact enough.
     fn of(facts: &Document, ntp: &Ntp) -> Option<Self> {
+        if facts.host_clock.as_ref().is_some_and(is_far_off) {
+            return Some(Self {
+                is_server: false,
+                evidence: "the host's clock is a third one, and the kernel's is far from it"
+                    .to_owned(),
+            });
+        }
         let nominal_hz = facts.nominal_hz()?;
         let measured_hz = facts.clock.frequency_hz?;
         // CLOCK_MONOTONIC, by which the frequency was measured, has the correction in it. Without

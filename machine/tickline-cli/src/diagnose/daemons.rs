@@ -8,7 +8,10 @@ const LIST: &str = "ps -e | grep -E 'ntp|chrony|timesync|ptp|phc2sys'";
 
 /// The name of the daemon that answers.
 fn name(facts: &Document) -> Option<&str> {
-    Some(facts.machine.ntp_daemon.as_ref()?.name.as_str())
+    if let Some(daemon) = &facts.machine.ntp_daemon {
+        return Some(&daemon.name);
+    }
+    facts.machine.ptp4l.as_ref().map(|_| "ptp4l")
 }
 
 /// The commands that show what the daemon knows of the time.
@@ -19,6 +22,7 @@ pub(super) fn look(facts: &Document) -> &'static str {
     match name(facts) {
         Some("chronyd") => "chronyc tracking",
         Some("systemd-timesyncd") => "timedatectl timesync-status",
+        Some("ptp4l") => "sudo pmc -u -b 0 'GET TIME_STATUS_NP', and the log of phc2sys",
         Some(_) => "ntpq -p, ntpctl -s all, or ntp-ctl status",
         None if facts.has_kernel_loop() => "ntpq -p, timedatectl timesync-status, or its log",
         None => {
@@ -33,6 +37,7 @@ pub(super) fn servers(facts: &Document) -> &'static str {
     match name(facts) {
         Some("chronyd") => "chronyc sources -v",
         Some("systemd-timesyncd") => "timedatectl timesync-status",
+        Some("ptp4l") => "sudo pmc -u -b 0 'GET PARENT_DATA_SET' 'GET CURRENT_DATA_SET'",
         Some(_) => "ntpq -p, ntpctl -s peers, or ntp-ctl status",
         None => {
             "chronyc sources -v, ntpq -p, ntpctl -s peers, timedatectl timesync-status, or the \
@@ -48,6 +53,7 @@ pub(super) fn step(facts: &Document) -> &'static str {
         Some("systemd-timesyncd") => {
             "let it step the clock at its start: sudo systemctl restart systemd-timesyncd"
         }
+        Some("ptp4l") => "let phc2sys step the clock (-S, or -F at its start)",
         Some(_) => {
             "let it step the clock at its start, by a restart with -g (ntpd) or -s (OpenNTPD)"
         }
@@ -61,6 +67,12 @@ pub(super) fn step(facts: &Document) -> &'static str {
 
 /// A second program that steers the clock works against the first, so it comes first to find that.
 pub(super) fn find_and_repair(facts: &Document) -> Fix {
+    if name(facts) == Some("ptp4l") {
+        return Fix::from(format!("see what ptp4l does: {}", look(facts)))
+            .then("let the grandmaster state its class, its accuracy and the offset of UTC")
+            .then("let the programs read the clock of the network card: /dev/ptp*")
+            .then("start no NTP daemon beside it");
+    }
     let start = match name(facts) {
         Some(name) => format!("see what {name} does: {}", look(facts)),
         None => format!("find the program that steers the clock: {LIST}"),

@@ -10,7 +10,7 @@ use crate::document::Block::{Commands, Prose};
 use crate::document::utc_bound::{GROWTH, UtcBound};
 use crate::document::{Document, Explained, Explanation, Finding, Fix};
 use crate::float::{as_f64, signed_f64};
-use crate::machine::{Leap, Ntp, NtpDaemon};
+use crate::machine::{Leap, Ntp, NtpDaemon, Ptp4l};
 use crate::machine_rows::ignored_answer;
 use crate::words::{grouped, rate, time};
 
@@ -153,6 +153,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             .seen(seen_error)
             .seen(clock_rate::seen(ntp))
             .seen_all(ignored)
+            .seen_all(facts.machine.ptp4l.as_ref().map(seen_ptp4l))
             .fix(daemons::find_and_repair(facts)),
         );
     }
@@ -183,11 +184,23 @@ fn steerer(facts: &Document, ntp: &Ntp) -> Option<String> {
             None => format!("{} runs", daemon.name),
         });
     }
+    if facts.machine.ptp4l.is_some() {
+        return Some("ptp4l runs".to_owned());
+    }
     let is_fed = facts.has_kernel_loop() && ntp.frequency_ppb != 0;
     if ntp.offset_ns == 0 && !is_fed {
         return None;
     }
     Some("a program steers the kernel's clock".to_owned())
+}
+
+/// Why ptp4l, which runs, does not make UTC known.
+fn seen_ptp4l(ptp4l: &Ptp4l) -> String {
+    match &ptp4l.unbounded {
+        Some(why) => format!("ptp4l bounds nothing: {why}"),
+        None => "ptp4l states a bound, but this user may read no clock that it steers (/dev/ptp*)"
+            .to_owned(),
+    }
 }
 
 /// The finding about a daemon that follows no other clock.

@@ -17,7 +17,7 @@ use rustix::process::{
 use tickline_page::page_file::namespace_offset_ns;
 use tickline_utc::kernel::KernelClock;
 
-use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page};
+use super::{Leap, Machine, Ntp, TimeNamespace, flags_of, log, ntp_daemon, page, ptp4l, vmclock};
 
 /// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
@@ -28,9 +28,23 @@ pub(super) fn facts() -> Machine {
         clock_gettime_difference_ns: clock_gettime_difference_ns(),
         time_namespace: time_namespace(),
         page_readers: page::count_readers(),
+        vmclock: vmclock::read(),
         ntp: ntp(),
         ntp_daemon,
         ignored_answer,
+        ptp4l: ptp4l::read(),
+        ..Machine::default()
+    }
+}
+
+/// The facts about Unix time alone.
+pub(super) fn unix_time_facts() -> Machine {
+    let (ntp_daemon, ignored_answer) = ntp_daemon::read();
+    Machine {
+        ntp: ntp(),
+        ntp_daemon,
+        ignored_answer,
+        ptp4l: ptp4l::read(),
         ..Machine::default()
     }
 }

@@ -206,3 +206,33 @@ fn cpuid_has_the_features_that_the_kernel_shows() {
     assert_eq!(cpuid.hypervisor, has("hypervisor"));
     assert_eq!(cpuid.invariant_tsc, has("nonstop_tsc"));
 }
+
+/// The host's clock at this time, between these two of `CLOCK_MONOTONIC_RAW`.
+fn host_moment(host_ns: i64, raw_ns: [i64; 2]) -> HostMoment {
+    HostMoment {
+        device: "/dev/ptp0".to_owned(),
+        name: "KVM virtual PTP".to_owned(),
+        host_ns,
+        raw_ns,
+    }
+}
+
+#[test]
+fn the_rate_against_the_host_is_known_to_within_the_reads() {
+    let first = host_moment(1_800_000_000_000_000_000, [1_000, 3_000]);
+    let last = host_moment(1_800_000_001_000_000_000, [1_000_021_000, 1_000_025_000]);
+    let rate = HostClock::between(&first, &last).expect("a rate");
+    // From 2,000 to 1,000,023,000 ns in a second, within half of 2,000 and half of 4,000 ns.
+    assert_eq!(rate.raw_rate_ppb, 21_000);
+    assert_eq!(rate.uncertainty_ppb, 3_001);
+    assert_eq!(rate.span_ns, 1_000_000_000);
+}
+
+#[test]
+fn a_host_that_stands_still_or_steps_back_has_no_rate() {
+    let first = host_moment(1_000, [0, 1]);
+    for host_ns in [1_000, 999, i64::MIN] {
+        let last = host_moment(host_ns, [10, 11]);
+        assert_eq!(HostClock::between(&first, &last), None, "{host_ns}");
+    }
+}

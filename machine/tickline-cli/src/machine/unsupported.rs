@@ -1,9 +1,17 @@
 //! Replaces `system.rs` on systems other than Linux, where all these facts are unknown.
 
-use super::Machine;
+use super::{HostMoment, Machine};
 
 pub(super) fn facts() -> Machine {
     Machine::default()
+}
+
+pub(super) fn unix_time_facts() -> Machine {
+    Machine::default()
+}
+
+pub(crate) const fn host_clock_now() -> Option<HostMoment> {
+    None
 }
 
 pub(crate) const fn may_read_counter() -> Option<bool> {

@@ -354,3 +354,97 @@ fn an_event_counts_from_its_first_time() {
     facts.clock.events = events([("steps", 1), ("suspends", 0)]);
     assert_eq!(row(&facts, "clock"), "no bound, events: steps 1");
 }
+
+#[test]
+fn the_vmclock_is_named_with_what_it_says() {
+    let vmclock = VmClock {
+        device: "/dev/vmclock0".to_owned(),
+        unreadable: None,
+        disruption_marker: Some(7),
+        clock_status: Some("free_running".to_owned()),
+        vm_generation: Some(3),
+    };
+    let row = |vmclock| {
+        let machine = Machine {
+            vmclock,
+            ..Machine::default()
+        };
+        row_of(machine, "VMClock")
+    };
+    assert_eq!(
+        row(Some(vmclock)),
+        "/dev/vmclock0, disruption marker 7, generation 3, the host's clock is free running"
+    );
+    let denied = VmClock {
+        device: "/dev/vmclock0".to_owned(),
+        unreadable: Some("Permission denied (os error 13)".to_owned()),
+        ..VmClock::default()
+    };
+    assert_eq!(
+        row(Some(denied)),
+        "/dev/vmclock0, this user can't read it: Permission denied (os error 13)"
+    );
+    assert_eq!(row(None), "none is seen");
+}
+
+#[test]
+fn ptp4l_is_shown_with_its_grandmaster_and_its_bound() {
+    let ptp4l = Ptp4l {
+        domain: 24,
+        port_state: "slave".to_owned(),
+        grandmaster: Some("001b19.fffe.000007".to_owned()),
+        clock_class: 6,
+        accuracy_ns: Some(100),
+        steps_removed: 1,
+        offset_ns: -300,
+        mean_path_delay_ns: 700,
+        utc_offset_s: Some(37),
+        bound_ns: Some(1_100),
+        unbounded: None,
+    };
+    let row = |ptp4l| {
+        let machine = Machine {
+            ptp4l,
+            ..Machine::default()
+        };
+        row_of(machine, "ptp4l")
+    };
+    assert_eq!(
+        row(Some(ptp4l)),
+        "port slave, domain 24, grandmaster 001b19.fffe.000007, class 6, accuracy 100 ns, 1 steps \
+         away, offset -300 ns, mean path delay 700 ns, TAI is 37 s ahead of UTC, its clock was \
+         within 1.1 us of UTC at the last Sync"
+    );
+    let unbounded = Ptp4l {
+        unbounded: Some("its grandmaster states no accuracy".to_owned()),
+        ..Ptp4l::default()
+    };
+    let text = row(Some(unbounded));
+    assert!(text.contains("no accuracy stated"), "{text}");
+    assert!(
+        text.ends_with("bounds nothing: its grandmaster states no accuracy"),
+        "{text}"
+    );
+    assert_eq!(row(None), "none has answered");
+}
+
+#[test]
+fn the_hosts_clock_is_shown_with_the_rate_and_its_uncertainty() {
+    let host = HostClock {
+        device: "/dev/ptp0".to_owned(),
+        name: "KVM virtual PTP".to_owned(),
+        raw_rate_ppb: -12_300,
+        uncertainty_ppb: 3_000,
+        span_ns: 1_000_000_000,
+    };
+    let facts = Document {
+        host_clock: Some(host),
+        ..Document::default()
+    };
+    assert_eq!(
+        row(&facts, "host clock"),
+        "KVM virtual PTP (/dev/ptp0): the kernel's clock without NTP runs -12.3 ppm from it, within \
+         3 ppm, over 1 s"
+    );
+    assert_eq!(row(&Document::default(), "host clock"), "none is seen");
+}

@@ -50,6 +50,11 @@ fn assert_refused(cases: &[(&str, &[&str])]) {
 fn a_figure_outside_its_limits_is_refused_with_the_limits() {
     assert_refused(&[
         ("--secs 0", &["1 to 3600"]),
+        (
+            "--wait --max-error 1s --timeout 5",
+            &["5 has no unit", "5ms or 5s"],
+        ),
+        ("--wait --max-error 1s --timeout -5s", &["-5s", "above 0"]),
         ("--secs x", &["1 to 3600"]),
         ("watch --secs 0", &["1 to 31536000"]),
         (
@@ -82,6 +87,46 @@ fn a_figure_outside_its_limits_is_refused_with_the_limits() {
         ("who abc", &["abc is not a process id from 1 to 4194304"]),
         ("who 0", &["0 is not a process id from 1 to 4194304"]),
     ]);
+}
+
+#[test]
+fn a_wait_needs_its_limit_and_measures_nothing() {
+    assert_refused(&[
+        ("doctor --wait", &["--max-error <TIME>"]),
+        ("doctor --timeout 5s", &["--wait"]),
+        (
+            "doctor --wait --max-error 1s --fix",
+            &["cannot be used with"],
+        ),
+        (
+            "doctor --wait --max-error 1s --secs 5",
+            &["cannot be used with"],
+        ),
+        (
+            "doctor --wait --max-error 1s --json x",
+            &["cannot be used with"],
+        ),
+        (
+            "doctor --wait --max-error 1s --facts x",
+            &["cannot be used with"],
+        ),
+    ]);
+}
+
+/// No source of UTC knows it to the nanosecond.
+#[test]
+fn a_wait_ends_at_the_timeout_with_the_reason() {
+    let arguments = ["doctor", "--wait", "--max-error", "1ns", "--timeout", "1s"];
+    let output = tickline(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let start = "NOT KNOWN RIGHT: Unix time is not known to be within 1 ns of UTC after 1 s: ";
+    let line = text(&output.stdout);
+    assert!(line.starts_with(start), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    let start = "tickline: waiting for Unix time to be within 1 ns of UTC (";
+    let waiting = text(&output.stderr);
+    assert!(waiting.starts_with(start), "{waiting}");
+    assert_eq!(waiting.lines().count(), 1, "{waiting}");
 }
 
 #[test]

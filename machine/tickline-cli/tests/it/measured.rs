@@ -107,7 +107,7 @@ pub(crate) fn document_schema() -> Value {
 }
 
 /// The keys that a document lacks if the command does not measure them, or has found nothing.
-const PARTS: &str = "health findings costs served_unknown track latencies warp bench watch who per_cpu untested_cpus changes";
+const PARTS: &str = "health findings costs served_unknown track host_clock latencies warp bench watch who per_cpu untested_cpus changes";
 
 /// The schema for a document that a command writes: without unknown keys, so that each new key must
 /// be in the schema, and with all others. Only facts that a person has collected may lack keys.

@@ -1,6 +1,7 @@
-//! Linux: small files of sysfs, read without allocating.
+//! Linux: small files of sysfs, and the memory of a device, read without allocating.
 
 use core::ffi::CStr;
+use core::ptr::{self, NonNull};
 
 /// An open file, closed when it is dropped. Each use opens the file again: a program that becomes a
 /// daemon may close a descriptor that is kept, and the number may become another file's.
@@ -50,6 +51,34 @@ pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
         .and_then(|file| file.read(buffer))
         .and_then(|length| buffer.get(..length))
         .unwrap_or(&[])
+}
+
+/// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
+pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<u8>) -> bool) {
+    /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
+    const MAPPED_BYTES: usize = 4_096;
+    let Some(file) = File::open(path, libc::O_RDONLY) else {
+        return;
+    };
+    // SAFETY: the mapping is new and read-only, and overlaps no other memory.
+    let page = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            MAPPED_BYTES,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.0,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return;
+    }
+    let is_accepted = NonNull::new(page.cast()).is_some_and(accept);
+    if !is_accepted {
+        // SAFETY: the mapping is this function's own.
+        unsafe { libc::munmap(page, MAPPED_BYTES) };
+    }
 }
 
 #[cfg(test)]

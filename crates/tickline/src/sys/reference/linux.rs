@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use tickline_core::reference::{self, Reference, SUSPENDED_BOUND_NS};
 
 use super::OsClock;
+use crate::sys::vmclock::VMCLOCK;
 use crate::sys::{PreserveErrno, may_read_counter};
 
 /// How this process reads the OS clocks.
@@ -153,6 +154,11 @@ impl Reference for OsClock {
             }
         }
         None
+    }
+
+    #[inline]
+    fn disruption_marker(&self) -> u64 {
+        VMCLOCK.marker()
     }
 }
 

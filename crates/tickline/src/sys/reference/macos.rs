@@ -8,6 +8,7 @@
 use tickline_core::reference::Reference;
 
 use super::OsClock;
+use crate::sys::vmclock::VMCLOCK;
 
 unsafe extern "C" {
     /// A clock of this system, ns; 0 for an unknown one. Darwin's, since macOS 10.12.
@@ -23,5 +24,10 @@ impl Reference for OsClock {
     #[inline]
     fn unix_ns(&self) -> i64 {
         i64::try_from(clock_gettime_nsec_np(libc::CLOCK_REALTIME)).unwrap_or(i64::MAX)
+    }
+
+    #[inline]
+    fn disruption_marker(&self) -> u64 {
+        VMCLOCK.marker()
     }
 }

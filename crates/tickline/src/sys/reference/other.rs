@@ -8,6 +8,7 @@ use std::time::Instant;
 use tickline_core::reference::Reference;
 
 use super::{HAS_CLOCK, OsClock, unix_ns_by_std};
+use crate::sys::vmclock::VMCLOCK;
 
 impl Reference for OsClock {
     fn monotonic_ns(&self) -> i64 {
@@ -23,5 +24,10 @@ impl Reference for OsClock {
             return 0;
         }
         unix_ns_by_std()
+    }
+
+    #[inline]
+    fn disruption_marker(&self) -> u64 {
+        VMCLOCK.marker()
     }
 }

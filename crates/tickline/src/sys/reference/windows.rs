@@ -11,6 +11,7 @@ use tickline_core::reference::Reference;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 
 use super::{OsClock, unix_ns_by_std};
+use crate::sys::vmclock::VMCLOCK;
 
 /// The frequency of the performance counter, Hz.
 fn counts_per_second() -> u64 {
@@ -50,6 +51,11 @@ impl Reference for OsClock {
     #[inline]
     fn unix_ns(&self) -> i64 {
         unix_ns_by_std()
+    }
+
+    #[inline]
+    fn disruption_marker(&self) -> u64 {
+        VMCLOCK.marker()
     }
 }
 

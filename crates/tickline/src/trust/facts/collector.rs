@@ -20,6 +20,7 @@ use super::cpu::{is_counter_invariant, is_virtual};
 use crate::environment::{EnvironmentSwitch, environment_switch};
 use crate::settings::Probes;
 use crate::sys::reference::OsClock;
+use crate::sys::vmclock::VMCLOCK;
 use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
 
 /// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
@@ -35,18 +36,21 @@ enum Task {
     Environment,
     Clocksource,
     KernelAccepts,
+    /// Collects no fact: maps the hypervisor's device, which samples need.
+    VmClock,
     Resolution,
     Cost,
 }
 
 /// The tasks in their order.
-const TASKS: [Task; 8] = [
+const TASKS: [Task; 9] = [
     Task::Lock,
     Task::Invariant,
     Task::Virtual,
     Task::Environment,
     Task::Clocksource,
     Task::KernelAccepts,
+    Task::VmClock,
     Task::Resolution,
     Task::Cost,
 ];
@@ -139,6 +143,11 @@ impl Collector {
                 // A kernel that keeps time with the counter accepts it.
                 if probes == Probes::Full && self.clocksource != HardwareCounter::CLOCKSOURCE {
                     self.kernel_accepts = is_accepted();
+                }
+            }
+            Task::VmClock => {
+                if probes == Probes::Full {
+                    VMCLOCK.map(OsClock::VMCLOCK);
                 }
             }
             Task::Resolution => {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::diagnose::diagnose;
 use crate::document::{Document, Health};
 use crate::float::signed_f64;
-use crate::machine::{Cpuid, Machine, NtpDaemon, TimeNamespace};
+use crate::machine::{Cpuid, Machine, NtpDaemon, Ptp4l, TimeNamespace, VmClock};
 use crate::measure::served_by::ServedBy;
 use crate::words::{code, plain};
 
@@ -189,8 +189,10 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
         allowed_cpus,
         online_cpus,
         page_readers,
+        vmclock,
         ntp_daemon,
         ignored_answer,
+        ptp4l,
         systemd,
         synchronised_cpus,
         counters,
@@ -223,12 +225,18 @@ fn add_machine(machine: &Machine, facts: &mut Facts) {
     facts.words("allowed cpus", allowed_cpus.as_deref());
     facts.words("online cpus", online_cpus.as_deref());
     facts.count("page readers", *page_readers);
+    if let Some(vmclock) = vmclock {
+        add_vmclock(vmclock, facts);
+    }
     if let Some(daemon) = ntp_daemon {
         add_ntp_daemon(daemon, facts);
     }
     if let Some(answer) = ignored_answer {
         facts.words("ignored answer, channel", Some(&answer.channel));
         facts.words("ignored answer, reason", Some(&answer.reason));
+    }
+    if let Some(ptp4l) = ptp4l {
+        add_ptp4l(ptp4l, facts);
     }
     facts.is_so("systemd", *systemd);
     facts.count("synchronised cpus", *synchronised_cpus);
@@ -262,6 +270,44 @@ fn add_time_namespace(namespace: &TimeNamespace, facts: &mut Facts) {
         "time namespace, children elsewhere",
         Some(*children_elsewhere),
     );
+}
+
+fn add_vmclock(vmclock: &VmClock, facts: &mut Facts) {
+    let VmClock {
+        device,
+        unreadable: _,
+        // Each guest has its own numbers.
+        disruption_marker: _,
+        vm_generation: _,
+        clock_status,
+    } = vmclock;
+    facts.words("vmclock, device", Some(device));
+    facts.words("vmclock, clock status", clock_status.as_deref());
+}
+
+fn add_ptp4l(ptp4l: &Ptp4l, facts: &mut Facts) {
+    let Ptp4l {
+        domain,
+        port_state,
+        grandmaster,
+        clock_class,
+        accuracy_ns,
+        steps_removed,
+        // Like the figures of the kernel's NTP state, these differ from run to run.
+        offset_ns: _,
+        mean_path_delay_ns: _,
+        bound_ns: _,
+        utc_offset_s,
+        unbounded,
+    } = ptp4l;
+    facts.count("ptp4l, domain", Some(*domain));
+    facts.words("ptp4l, port state", Some(port_state));
+    facts.words("ptp4l, grandmaster", grandmaster.as_deref());
+    facts.count("ptp4l, clock class", Some(*clock_class));
+    facts.whole("ptp4l, accuracy", *accuracy_ns, "ns");
+    facts.count("ptp4l, steps removed", Some(*steps_removed));
+    facts.whole("ptp4l, utc offset", utc_offset_s.map(i64::from), "s");
+    facts.words("ptp4l, unbounded", unbounded.as_deref());
 }
 
 fn add_ntp_daemon(daemon: &NtpDaemon, facts: &mut Facts) {

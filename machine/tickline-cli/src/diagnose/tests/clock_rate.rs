@@ -3,7 +3,7 @@
 use super::super::clock_rate::Code;
 use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
-use crate::machine::NtpDaemon;
+use crate::machine::{HostClock, NtpDaemon};
 
 const CODE: &str = "clock_rate_wrong";
 
@@ -130,4 +130,34 @@ fn each_code_about_the_rate_has_a_machine() {
     assert_each_found(|code| match code {
         Code::ClockRateWrong => good_machine().ntp(|ntp| ntp.frequency_ppb = 500_000),
     });
+}
+
+/// The guest's clock runs at this rate by the host's, which is known to within 3 ppm.
+fn by_host(raw_rate_ppb: i64) -> Given {
+    let host = HostClock {
+        device: "/dev/ptp0".to_owned(),
+        name: "KVM virtual PTP".to_owned(),
+        raw_rate_ppb,
+        uncertainty_ppb: 3_000,
+        span_ns: 1_000_000_000,
+    };
+    good_machine().with(|facts| facts.host_clock = Some(host))
+}
+
+#[test]
+fn a_guest_whose_rate_is_far_from_the_hosts_has_a_wrong_frequency() {
+    for ppb in [-503_001, 503_001, i64::MIN] {
+        let finding = by_host(ppb).only(CODE);
+        finding
+            .says("from the host's clock, so its frequency of the counter is wrong")
+            .shows("KVM virtual PTP (/dev/ptp0)")
+            .fix_begins("restart, so that the kernel measures");
+    }
+}
+
+#[test]
+fn a_guest_whose_rate_may_be_one_that_ntp_corrects_is_good() {
+    for ppb in [-503_000, 0, 503_000] {
+        assert_eq!(by_host(ppb).codes(), [""; 0], "{ppb}");
+    }
 }

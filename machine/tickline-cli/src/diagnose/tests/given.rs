@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::super::diagnose;
+use super::super::{diagnose, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Machine, Ntp};
 use crate::measure::costs::CostRow;
@@ -128,6 +128,11 @@ fn text(text: &str) -> Option<String> {
 }
 
 impl Given {
+    /// Why `doctor --wait` goes on to wait.
+    pub(super) fn why_not_near_utc(&self) -> Option<String> {
+        why_not_near_utc(&self.0)
+    }
+
     /// Changes the facts.
     pub(super) fn with(mut self, change: impl FnOnce(&mut Document)) -> Self {
         change(&mut self.0);

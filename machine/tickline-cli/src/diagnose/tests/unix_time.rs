@@ -3,7 +3,9 @@
 use super::super::unix_time::Code;
 use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
-use crate::machine::{Leap, NtpDaemon};
+use crate::machine::{Leap, NtpDaemon, Ptp4l};
+
+mod waiting;
 
 /// The error with which the kernel starts, and which it does not exceed.
 const KERNELS_LIMIT_US: i64 = 16_000_000;
@@ -615,4 +617,33 @@ fn a_slow_machine_that_is_not_known_right_says_both() {
     assert!(machine.clone().sentence().starts_with("SLOW: "));
     let machine = machine.maximum_error_us(KERNELS_LIMIT_US);
     assert!(machine.sentence().starts_with("SLOW, NOT KNOWN RIGHT: "));
+}
+
+/// A machine on ptp4l, whose phc2sys tells the kernel no error.
+fn on_ptp4l(unbounded: Option<&str>) -> Given {
+    let ptp4l = Ptp4l {
+        port_state: "slave".to_owned(),
+        unbounded: unbounded.map(str::to_owned),
+        ..Ptp4l::default()
+    };
+    good_machine()
+        .never_steered()
+        .with(|facts| facts.machine.ptp4l = Some(ptp4l))
+}
+
+/// A second daemon would work against ptp4l and phc2sys.
+#[test]
+fn under_ptp4l_no_other_daemon_is_offered() {
+    let finding = on_ptp4l(Some("its grandmaster states no accuracy")).only("ntp_unsynchronised");
+    finding
+        .says("ptp4l runs, but nothing vouches for Unix time")
+        .shows("ptp4l bounds nothing: its grandmaster states no accuracy")
+        .fix_has("pmc -u -b 0")
+        .fix_lacks("timedatectl");
+}
+
+#[test]
+fn a_bound_of_ptp4l_without_its_clock_is_told_from_no_bound() {
+    let finding = on_ptp4l(None).only("ntp_unsynchronised");
+    finding.shows("this user may read no clock that it steers");
 }

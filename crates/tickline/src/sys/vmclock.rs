@@ -2,14 +2,13 @@
 //! disruption marker changes before the guest runs on (`struct vmclock_abi` in `vmclock-abi.h` of
 //! Linux). It needs no daemon, and a reader reads it by one load.
 
+use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::path::Path;
 
-use crate::sys;
+use tickline_core::reference::NO_DISRUPTION_MARKER;
 
-/// The marker of a machine whose hypervisor offers none.
-pub(crate) const NO_MARKER: u64 = u64::MAX;
+use crate::sys::map_beginning;
 
 const MAGIC: u32 = 0x4B4C_4356;
 
@@ -29,7 +28,7 @@ static NONE: VmClockAbi = VmClockAbi {
     _size: AtomicU32::new(0),
     _version_and_kind: AtomicU32::new(0),
     _sequence: AtomicU32::new(0),
-    disruption_marker: AtomicU64::new(NO_MARKER),
+    disruption_marker: AtomicU64::new(NO_DISRUPTION_MARKER),
 };
 
 /// The VMClock of a machine, mapped once, and never unmapped; before that, [`NONE`].
@@ -44,13 +43,19 @@ impl VmClock {
         Self(AtomicPtr::new((&raw const NONE).cast_mut()))
     }
 
-    /// Maps the VMClock of `device`, if there is one, and it is not yet mapped.
-    pub(crate) fn map(&self, device: &Path) {
-        // ORDERING: Relaxed, nothing is read through it here.
-        if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
+    /// Maps the VMClock of `device`, if there is one, and none is mapped yet. Returns whether one is
+    /// mapped. It may run in a signal handler.
+    pub(crate) fn map(&self, device: &CStr) -> bool {
+        if !self.is_mapped() {
             // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
-            sys::map_beginning(device, |page| unsafe { self.accept(page.cast()) });
+            map_beginning(device, |page| unsafe { self.accept(page.cast()) });
         }
+        self.is_mapped()
+    }
+
+    fn is_mapped(&self) -> bool {
+        // ORDERING: Relaxed, nothing is read through it here.
+        !core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE)
     }
 
     /// Installs `memory` if it is a VMClock, and none is installed yet. Returns whether it did.
@@ -71,7 +76,7 @@ impl VmClock {
             && self.0.compare_exchange(none, mapped, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The disruption marker; [`NO_MARKER`] without a VMClock.
+    /// The disruption marker; [`NO_DISRUPTION_MARKER`] without a VMClock.
     #[inline]
     pub(crate) fn marker(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker
@@ -85,22 +90,29 @@ impl VmClock {
     }
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
-#[test]
-fn a_marker_is_seen_as_soon_as_it_changes() {
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::ffi::CString;
     use std::os::unix::fs::FileExt as _;
 
-    let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
-    let file = std::fs::File::create(&path).unwrap();
-    let vmclock = VmClock::new();
-    file.set_len(4_096).unwrap();
-    vmclock.map(&path);
-    assert_eq!(vmclock.marker(), NO_MARKER, "memory of something else");
-    file.write_all_at(&MAGIC.to_ne_bytes(), 0).unwrap();
-    vmclock.map(&path);
-    for marker in [0_u64, 7, 8] {
-        file.write_all_at(&marker.to_ne_bytes(), 16).unwrap();
-        assert_eq!(vmclock.marker(), marker);
+    use super::*;
+
+    #[test]
+    fn a_marker_is_seen_as_soon_as_it_changes() {
+        let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("a file");
+        let device = CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte");
+        let vmclock = VmClock::new();
+        file.set_len(4_096).expect("room");
+        assert!(!vmclock.map(&device), "memory of something else");
+        assert_eq!(vmclock.marker(), NO_DISRUPTION_MARKER);
+        file.write_all_at(&MAGIC.to_ne_bytes(), 0).expect("written");
+        assert!(vmclock.map(&device));
+        for marker in [0_u64, 7, 8] {
+            file.write_all_at(&marker.to_ne_bytes(), 16)
+                .expect("written");
+            assert_eq!(vmclock.marker(), marker);
+        }
+        std::fs::remove_file(&path).expect("removed");
     }
-    std::fs::remove_file(&path).unwrap();
 }

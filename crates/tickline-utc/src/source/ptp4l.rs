@@ -1,0 +1,499 @@
+//! ptp4l of linuxptp: its state ([`PtpStatus`]), which this module asks for at the daemon's management
+//! socket as `pmc -u -b 0` does, and the report in that state.
+//!
+//! The messages are management messages of IEEE 1588-2019, clause 15, with linuxptp's own
+//! `TIME_STATUS_NP` (`struct management_msg` in `msg.h`, `struct time_status_np` in `tlv.h`, the data
+//! sets in `ds.h`; `pmc_message` and `pmc_send_get_action` in `pmc_common.c`; the byte order in
+//! `mgt_pre_send` of `tlv.c`).
+//!
+//! ptp4l steers a *local clock* to the grandmaster's: the hardware clock of a network card (PHC), which
+//! shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which. It says
+//! when the last Sync came by that clock (`ingress_time`), so the clock that shows this time now, or a
+//! little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is not asked: tickline
+//! reads the PHC itself, and so needs the right to open `/dev/ptpN`.
+//!
+//! UTC is then within the sum of these of the local clock, minus TAI - UTC for a PHC:
+//!
+//! | part | bounds | assumes |
+//! |---|---|---|
+//! | the grandmaster's accuracy | its error against UTC | it states the truth; its class is 6 or 7, and its time and its offset of UTC are traceable and valid |
+//! | the last offset from the master | what the servo had still to remove | |
+//! | the mean path delay | the asymmetry of the path: neither direction takes less than no time | the last Sync took no more than twice the mean; transparent clocks correct what they add; no larger `delayAsymmetry` is configured |
+//! | the last two once more for each boundary clock in between | that clock's own error, of which ptp4l knows nothing | it is no worse than the last part of the path |
+//! | 500 ppm of the time since the last Sync | the drift of the local clock, which the servo steers meanwhile | |
+//! | reading the clocks, and the error that the PHC's driver states | | |
+//!
+//! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no claim
+//! of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show the time
+//! of the last Sync (`phc2sys -a`, ts2phc); or with `free_running`, which leaves the port uncalibrated.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tickline_core::reference::Reference;
+
+use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
+use crate::UtcUnknown;
+use crate::sys::{ClockDevice, ManagementSocket};
+
+/// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those of
+/// root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in `config.c`).
+pub const SOCKETS: [&str; 4] = [
+    "/var/run/ptp/ptp4lro",
+    "/var/run/ptp4lro",
+    "/var/run/ptp/ptp4l",
+    "/var/run/ptp4l",
+];
+
+/// The domains in which ptp4l is looked for. It answers in its own domain alone (`port_ignore` in
+/// `port.c`). These are the defaults of IEEE 1588, G.8275.1 and G.8275.2.
+pub const DOMAINS: [u8; 3] = [0, 24, 44];
+
+/// The values of the header's first half byte: IEEE 1588, and 802.1AS.
+const TRANSPORTS: [u8; 2] = [0, 1];
+
+const TIME_STATUS_NP: u16 = 0xC000;
+const CURRENT_DATA_SET: u16 = 0x2001;
+const PARENT_DATA_SET: u16 = 0x2002;
+const TIME_PROPERTIES_DATA_SET: u16 = 0x2003;
+const PORT_DATA_SET: u16 = 0x2004;
+
+/// The data sets that are asked for once the domain is known.
+const DATA_SETS: [u16; 4] = [
+    CURRENT_DATA_SET,
+    PARENT_DATA_SET,
+    TIME_PROPERTIES_DATA_SET,
+    PORT_DATA_SET,
+];
+
+/// The length of a request: the header, the target, and a TLV without data.
+const REQUEST_BYTES: usize = 54;
+
+/// The place of the TLV in a message.
+const TLV_AT: usize = 48;
+
+/// The most messages that are read for one question. ptp4l sends one for each data set and port.
+const MAX_MESSAGES: usize = 64;
+
+/// The states of a port (`enum port_state` in `fsm.h`).
+const UNCALIBRATED: u8 = 8;
+const SLAVE: u8 = 9;
+
+/// The end-to-end delay mechanism.
+const END_TO_END: u8 = 1;
+
+// Flags of the time properties (`msg.h`).
+const LEAP_61: u8 = 1;
+const LEAP_59: u8 = 1 << 1;
+const UTC_OFFSET_VALID: u8 = 1 << 2;
+const PTP_TIMESCALE: u8 = 1 << 3;
+const TIME_TRACEABLE: u8 = 1 << 4;
+const SYNC_UNCERTAIN: u8 = 1 << 6;
+
+/// The longest time since the last Sync, ns. The longest usual interval is 2 s (`logSyncInterval`).
+const MAX_AGE_NS: i64 = 4_000_000_000;
+
+/// The error of a figure that was cut to ns, and of one that was scaled, ns.
+const ROUNDED_NS: i64 = 2;
+
+/// The longest wait for a message. On the same machine it comes at once, or never.
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// The state of ptp4l: what it follows, and how well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PtpStatus {
+    /// The domain in which it answers.
+    pub domain: u8,
+    /// Whether a port follows a master, and the servo is locked (the port's state SLAVE).
+    pub is_slave: bool,
+    /// Whether a port measures its master, but the servo is not locked (UNCALIBRATED).
+    pub is_uncalibrated: bool,
+    /// Whether that port measures the path end to end, not link by link.
+    pub is_end_to_end: bool,
+    /// Whether the grandmaster is another clock than this one.
+    pub has_grandmaster: bool,
+    /// The grandmaster's identity.
+    pub grandmaster: [u8; 8],
+    /// The grandmaster's class (IEEE 1588-2019, table 4): 6 and 7 follow a primary reference.
+    pub clock_class: u8,
+    /// The grandmaster's accuracy, as its code (table 5).
+    pub clock_accuracy: u8,
+    /// The number of boundary clocks to the grandmaster, plus 1.
+    pub steps_removed: u16,
+    /// The local clock minus the master's, by the last Sync, ns.
+    pub offset_ns: i64,
+    /// The mean delay of the path to the master, one way, ns.
+    pub mean_path_delay_ns: i64,
+    /// The time of the last Sync by the local clock, ns.
+    pub ingress_ns: i64,
+    /// TAI minus UTC, s.
+    pub utc_offset_s: i16,
+    /// The flags of the time properties.
+    pub(crate) time_flags: u8,
+}
+
+impl PtpStatus {
+    /// The state of this machine's ptp4l, if it runs, and this user may ask it. Waits for `timeout` at
+    /// most for each of two answers.
+    #[must_use]
+    pub fn ask(timeout: Duration) -> Option<Self> {
+        SOCKETS
+            .iter()
+            .find_map(|path| Self::ask_at(Path::new(path), timeout))
+    }
+
+    fn ask_at(path: &Path, timeout: Duration) -> Option<Self> {
+        let questions = Questions {
+            socket: ManagementSocket::connect(path, timeout)?,
+        };
+        let (header, status) = questions.time_status()?;
+        questions.data_sets(header, status)
+    }
+
+    /// Whether it follows a grandmaster, and its servo is locked.
+    #[must_use]
+    pub fn is_synchronised(&self) -> bool {
+        self.is_slave && self.has_grandmaster
+    }
+
+    /// The grandmaster's accuracy, ns; `None` if it is unknown, or more than 10 s.
+    #[must_use]
+    pub fn accuracy_ns(&self) -> Option<i64> {
+        Some(match self.clock_accuracy {
+            // Codes for less than 25 ns exist since 2019.
+            0x17..=0x20 => 25,
+            0x21 => 100,
+            0x22 => 250,
+            0x23 => 1_000,
+            0x24 => 2_500,
+            0x25 => 10_000,
+            0x26 => 25_000,
+            0x27 => 100_000,
+            0x28 => 250_000,
+            0x29 => 1_000_000,
+            0x2A => 2_500_000,
+            0x2B => 10_000_000,
+            0x2C => 25_000_000,
+            0x2D => 100_000_000,
+            0x2E => 250_000_000,
+            0x2F => 1_000_000_000,
+            0x30 => 10_000_000_000,
+            _ => return None,
+        })
+    }
+
+    /// Why the protocol's facts bound nothing, in words; `None` if they do.
+    #[must_use]
+    pub fn why_unbounded(&self) -> Option<&'static str> {
+        let has = |flag: u8| self.time_flags & flag != 0;
+        if !self.is_slave {
+            return Some("no port of it follows a master");
+        }
+        if !self.has_grandmaster {
+            return Some("it is the grandmaster itself");
+        }
+        if !has(PTP_TIMESCALE) {
+            return Some("its grandmaster does not serve TAI");
+        }
+        if !has(UTC_OFFSET_VALID) {
+            return Some("its grandmaster does not vouch for the offset of UTC");
+        }
+        if !has(TIME_TRACEABLE) || has(SYNC_UNCERTAIN) {
+            return Some("its grandmaster's time is not traceable");
+        }
+        if !matches!(self.clock_class, 6 | 7) {
+            return Some("its grandmaster follows no primary reference");
+        }
+        if self.accuracy_ns().is_none() {
+            return Some("its grandmaster states no accuracy");
+        }
+        if !self.is_end_to_end {
+            return Some("it measures the delay of the last link alone");
+        }
+        if self.mean_path_delay_ns < 0 || self.steps_removed == 0 {
+            return Some("it has not measured the path");
+        }
+        None
+    }
+
+    /// The bound of the local clock's error against UTC at the last Sync, ns, under the assumptions of
+    /// the [module](self). `None` if the protocol's facts bound nothing.
+    #[must_use]
+    pub fn bound_ns(&self) -> Option<i64> {
+        if self.why_unbounded().is_some() {
+            return None;
+        }
+        let hop_ns = self
+            .offset_ns
+            .saturating_abs()
+            .saturating_add(self.mean_path_delay_ns);
+        let path_ns = hop_ns.saturating_mul(self.steps_removed.into());
+        Some(
+            self.accuracy_ns()?
+                .saturating_add(path_ns)
+                .saturating_add(ROUNDED_NS),
+        )
+    }
+
+    /// Whether the grandmaster vouches for [`utc_offset_s`](Self::utc_offset_s).
+    #[must_use]
+    pub fn is_utc_offset_valid(&self) -> bool {
+        self.time_flags & UTC_OFFSET_VALID != 0
+    }
+
+    /// Whether the UTC day ends with a leap second, as the grandmaster announces.
+    #[must_use]
+    pub fn leap_second_today(&self) -> bool {
+        self.time_flags & (LEAP_59 | LEAP_61) != 0
+    }
+
+    /// Adds a data set, or what ptp4l says of a port. `None` if it is too short.
+    fn add(&mut self, id: u16, data: &[u8]) -> Option<()> {
+        match id {
+            TIME_STATUS_NP => {
+                self.offset_ns = long(data, 0)?;
+                self.ingress_ns = long(data, 8)?;
+                self.has_grandmaster = data.get(38..42)? != [0; 4];
+                self.grandmaster = *data.get(42..)?.first_chunk()?;
+            }
+            CURRENT_DATA_SET => {
+                self.steps_removed = half(data, 0)?;
+                // 16 binary places.
+                self.mean_path_delay_ns = long(data, 10)? >> 16;
+            }
+            PARENT_DATA_SET => {
+                [self.clock_class, self.clock_accuracy] = *data.get(19..)?.first_chunk()?;
+                // A data set of another grandmaster, which has just changed, says nothing of this one.
+                if data.get(24..32)? != self.grandmaster {
+                    return None;
+                }
+            }
+            TIME_PROPERTIES_DATA_SET => {
+                self.utc_offset_s = half(data, 0)?.cast_signed();
+                self.time_flags = *data.get(2)?;
+            }
+            PORT_DATA_SET => {
+                let (state, mechanism) = (*data.get(10)?, *data.get(23)?);
+                self.is_slave |= state == SLAVE;
+                self.is_uncalibrated |= state == UNCALIBRATED;
+                self.is_end_to_end |= state == SLAVE && mechanism == END_TO_END;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// A big-endian number of 16 bits.
+fn half(data: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+/// A big-endian number of 64 bits.
+fn long(data: &[u8], at: usize) -> Option<i64> {
+    Some(i64::from_be_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+/// The domain and the transport of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header {
+    domain: u8,
+    transport: u8,
+}
+
+/// The questions to ptp4l, by one socket.
+struct Questions {
+    socket: ManagementSocket,
+}
+
+impl Questions {
+    /// Asks in each domain. Returns what the answer belongs to.
+    fn time_status(&self) -> Option<(Header, PtpStatus)> {
+        for domain in DOMAINS {
+            for transport in TRANSPORTS {
+                self.send(Header { domain, transport }, TIME_STATUS_NP)?;
+            }
+        }
+        for _ in 0..MAX_MESSAGES {
+            let mut status = PtpStatus::default();
+            let message = self.socket.receive()?;
+            let Some((header, TIME_STATUS_NP, data)) = parse(&message, TIME_STATUS_NP) else {
+                continue;
+            };
+            status.domain = header.domain;
+            status.add(TIME_STATUS_NP, data)?;
+            return Some((header, status));
+        }
+        None
+    }
+
+    /// Asks for the data sets, and for the state of each port. `None` unless each has come. Without a
+    /// port that follows a master, this waits for one until the timeout.
+    fn data_sets(&self, header: Header, mut status: PtpStatus) -> Option<PtpStatus> {
+        for id in DATA_SETS {
+            self.send(header, id)?;
+        }
+        let mut missing = DATA_SETS.to_vec();
+        for _ in 0..MAX_MESSAGES {
+            if missing.is_empty() && status.is_slave {
+                break;
+            }
+            let Some(message) = self.socket.receive() else {
+                break;
+            };
+            let answer = DATA_SETS.iter().find_map(|id| parse(&message, *id));
+            let Some((answered, id, data)) = answer else {
+                continue;
+            };
+            if answered == header {
+                status.add(id, data)?;
+                missing.retain(|missing| *missing != id);
+            }
+        }
+        missing.is_empty().then_some(status)
+    }
+
+    fn send(&self, header: Header, id: u16) -> Option<()> {
+        self.socket.send(&request(header, id))
+    }
+}
+
+/// A GET of this management id, whose number is the id itself: each question is asked once.
+fn request(header: Header, id: u16) -> [u8; REQUEST_BYTES] {
+    let mut bytes = [0; REQUEST_BYTES];
+    let mut put = |at: usize, field: &[u8]| {
+        for (byte, value) in bytes.iter_mut().skip(at).zip(field) {
+            *byte = *value;
+        }
+    };
+    // A management message of version 2, and its length.
+    put(0, &[header.transport << 4 | 0xD, 2, 0, 54, header.domain]);
+    // The asking port must not be ptp4l's own; this one is no clock's.
+    put(20, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
+    put(30, &id.to_be_bytes());
+    // The control field, and the interval, of a management message; then the target: all clocks.
+    put(32, &[4, 0x7F]);
+    put(34, &[0xFF; 10]);
+    // No boundary hops, GET; the TLV: a management TLV whose data are the id alone.
+    put(TLV_AT, &[0, 1, 0, 2]);
+    put(TLV_AT + 4, &id.to_be_bytes());
+    bytes
+}
+
+/// The header, the id and the data of an answer to the question with this id. `None` if it is
+/// something else, or shorter than it says.
+fn parse(message: &[u8], id: u16) -> Option<(Header, u16, &[u8])> {
+    /// A RESPONSE to a GET, and the type of a management TLV.
+    const RESPONSE: u8 = 2;
+    const MANAGEMENT_TLV: u16 = 1;
+    let message = message.get(..usize::from(half(message, 2)?))?;
+    let (first, version) = (message.first()?, message.get(1)?);
+    let is_management = first & 0xF == 0xD && version & 0xF == 2;
+    let is_answer = half(message, 30)? == id && message.get(46)? & 0xF == RESPONSE;
+    let is_data = half(message, TLV_AT)? == MANAGEMENT_TLV && half(message, TLV_AT + 4)? == id;
+    if !is_management || !is_answer || !is_data {
+        return None;
+    }
+    let length = usize::from(half(message, TLV_AT + 2)?);
+    let data = message.get(TLV_AT + 6..(TLV_AT + 4).checked_add(length)?)?;
+    let header = Header {
+        domain: *message.get(4)?,
+        transport: first >> 4,
+    };
+    Some((header, id, data))
+}
+
+/// The clock that ptp4l steers, at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LocalClock {
+    /// Its time, ns.
+    ns: i64,
+    /// UTC minus `CLOCK_REALTIME`, if the clock is right: the least and the greatest value, ns.
+    offset_ns: [i64; 2],
+    /// The error that its driver states, ns.
+    error_ns: i64,
+}
+
+impl LocalClock {
+    /// The time since the last Sync, ns; `None` if this is not the clock that has stamped it.
+    fn age_ns(&self, status: &PtpStatus) -> Option<i64> {
+        let age_ns = self.ns.checked_sub(status.ingress_ns)?;
+        (0..=MAX_AGE_NS).contains(&age_ns).then_some(age_ns)
+    }
+}
+
+/// The answer of ptp4l; `None` if it does not run, or this user may not ask it. `steered_ppb` is the
+/// steering of the OS clock.
+pub(super) fn ask(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
+    let status = PtpStatus::ask(REPLY_TIMEOUT)?;
+    let clocks = local_clocks(os, &status);
+    Some(report(&status, &clocks, steered_ppb))
+}
+
+/// `CLOCK_REALTIME`, and the hardware clocks that this user may read.
+fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Vec<LocalClock> {
+    let realtime = LocalClock {
+        ns: os.unix_ns(),
+        offset_ns: [0, 0],
+        error_ns: 0,
+    };
+    let by_device = |(device, error_ns): (ClockDevice, i64)| {
+        let [earliest_ns, ns, latest_ns] = narrowest(&device, os)?;
+        let utc_ns = ns.checked_sub(i64::from(status.utc_offset_s) * 1_000_000_000)?;
+        Some(LocalClock {
+            ns,
+            offset_ns: [
+                utc_ns.checked_sub(latest_ns)?,
+                utc_ns.checked_sub(earliest_ns)?,
+            ],
+            error_ns,
+        })
+    };
+    let devices = phc::devices().into_iter().filter_map(by_device);
+    devices.chain([realtime]).collect()
+}
+
+/// A time of the device between two of `CLOCK_REALTIME`, ns: the narrowest of some.
+fn narrowest(device: &ClockDevice, os: &impl Reference) -> Option<[i64; 3]> {
+    const TRIES: u32 = 4;
+    let read = || Some([os.unix_ns(), device.now_ns()?, os.unix_ns()]);
+    (0..TRIES)
+        .filter_map(|_| read())
+        .min_by_key(|[before_ns, _, after_ns]| after_ns.saturating_sub(*before_ns).unsigned_abs())
+}
+
+/// The report of ptp4l, if one of these clocks is the one that it steers.
+fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer {
+    let bound_ns = status.bound_ns().ok_or(UtcUnknown::Unsynchronised)?;
+    let mut stamping = clocks
+        .iter()
+        .filter_map(|clock| Some((clock, clock.age_ns(status)?)));
+    // Several clocks that show this time: it is not known which of them ptp4l steers.
+    let (Some((clock, age_ns)), None) = (stamping.next(), stamping.next()) else {
+        return Err(UtcUnknown::Unsynchronised);
+    };
+    let [least_ns, greatest_ns] = clock.offset_ns;
+    let width_ns = greatest_ns.saturating_sub(least_ns);
+    // BOUND: 4 s times 500,000 fits.
+    let growth_ns = age_ns * MAX_FREQUENCY_PPB / 1_000_000_000 + 1;
+    let bound_ns = bound_ns
+        .saturating_add(growth_ns)
+        .saturating_add(clock.error_ns);
+    Ok(Report {
+        id: MeasurementId {
+            origin: Origin::Ptp4l,
+            number: status.ingress_ns.cast_unsigned(),
+        },
+        offset_ns: [
+            least_ns.saturating_sub(bound_ns),
+            greatest_ns.saturating_add(bound_ns),
+        ],
+        request_ns: width_ns.saturating_add(growth_ns),
+        rates_ppb: unknown_rates_ppb(steered_ppb),
+        valid_ns: i64::MAX,
+        leap_second_today: status.leap_second_today(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,569 @@
+//! ptp4l's answers, as linuxptp sends them, and as nobody should.
+
+use super::*;
+
+mod recorded;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// TAI when the last Sync came.
+const INGRESS_NS: i64 = 1_800_000_037 * SECOND_NS;
+
+const GRANDMASTER: [u8; 8] = [0, 0x1B, 0x19, 0xFF, 0xFE, 0, 0, 7];
+
+/// A slave of a grandmaster with GPS: offset 300 ns, path delay 700 ns, accuracy 100 ns.
+const GOOD: PtpStatus = PtpStatus {
+    domain: 0,
+    is_slave: true,
+    is_uncalibrated: false,
+    is_end_to_end: true,
+    has_grandmaster: true,
+    grandmaster: GRANDMASTER,
+    clock_class: 6,
+    clock_accuracy: 0x21,
+    steps_removed: 1,
+    offset_ns: -300,
+    mean_path_delay_ns: 700,
+    ingress_ns: INGRESS_NS,
+    utc_offset_s: 37,
+    time_flags: UTC_OFFSET_VALID | PTP_TIMESCALE | TIME_TRACEABLE,
+};
+
+/// The data of `status` in a data set.
+fn data_of(status: &PtpStatus, id: u16) -> Vec<u8> {
+    let mut data = vec![0; 64];
+    let mut put = |at: usize, field: &[u8]| data[at..at + field.len()].copy_from_slice(field);
+    let length = match id {
+        TIME_STATUS_NP => {
+            put(0, &status.offset_ns.to_be_bytes());
+            put(8, &status.ingress_ns.to_be_bytes());
+            put(38, &u32::from(status.has_grandmaster).to_be_bytes());
+            put(42, &status.grandmaster);
+            50
+        }
+        CURRENT_DATA_SET => {
+            put(0, &status.steps_removed.to_be_bytes());
+            put(2, &(status.offset_ns << 16).to_be_bytes());
+            put(10, &(status.mean_path_delay_ns << 16).to_be_bytes());
+            18
+        }
+        PARENT_DATA_SET => {
+            put(19, &[status.clock_class, status.clock_accuracy]);
+            put(24, &status.grandmaster);
+            32
+        }
+        TIME_PROPERTIES_DATA_SET => {
+            put(0, &status.utc_offset_s.to_be_bytes());
+            put(2, &[status.time_flags]);
+            4
+        }
+        PORT_DATA_SET => {
+            let state = if status.is_slave { SLAVE } else { UNCALIBRATED };
+            let mechanism = if status.is_end_to_end { END_TO_END } else { 2 };
+            put(10, &[state]);
+            put(23, &[mechanism]);
+            26
+        }
+        _ => 0,
+    };
+    data.truncate(length);
+    data
+}
+
+/// The answer to a question of this header, with this data.
+fn answer(header: Header, id: u16, data: &[u8]) -> Vec<u8> {
+    let mut message = request(header, id).to_vec();
+    message[46] = 2;
+    message.extend_from_slice(data);
+    let length = u16::try_from(message.len()).unwrap();
+    message[2..4].copy_from_slice(&length.to_be_bytes());
+    let length = u16::try_from(data.len() + 2).unwrap();
+    message[TLV_AT + 2..TLV_AT + 4].copy_from_slice(&length.to_be_bytes());
+    message
+}
+
+const DOMAIN_0: Header = Header {
+    domain: 0,
+    transport: 0,
+};
+
+/// pmc sends the same with `-z`, except for its own identity (`pmc_create` in `pmc_common.c`).
+#[test]
+fn a_question_is_a_get_without_data() {
+    let header = Header {
+        domain: 24,
+        transport: 1,
+    };
+    let expected = [
+        0x1D, 2, 0, 54, 24, 0, 0, 0, // type, version, length, domain, flags
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // correction, reserved
+        0, 0, 0, 0, 0, 0, 0, 1, 0, 1, // the asking port
+        0xC0, 0, 4, 0x7F, // the number, control, interval
+        0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, // all ports
+        0, 0, 0, 0, // hops, GET
+        0, 1, 0, 2, 0xC0, 0, // a management TLV with the id alone
+    ];
+    assert_eq!(request(header, TIME_STATUS_NP), expected);
+}
+
+#[test]
+fn an_answer_has_its_header_and_its_data() {
+    let data = data_of(&GOOD, TIME_STATUS_NP);
+    let message = answer(DOMAIN_0, TIME_STATUS_NP, &data);
+    assert_eq!(
+        parse(&message, TIME_STATUS_NP),
+        Some((DOMAIN_0, TIME_STATUS_NP, data.as_slice()))
+    );
+}
+
+#[test]
+fn an_answer_that_is_cut_is_none() {
+    for id in [TIME_STATUS_NP, CURRENT_DATA_SET, PARENT_DATA_SET] {
+        let message = answer(DOMAIN_0, id, &data_of(&GOOD, id));
+        for length in 0..message.len() {
+            assert_eq!(parse(&message[..length], id), None, "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_message_that_is_no_answer_is_none() {
+    let message = answer(DOMAIN_0, TIME_STATUS_NP, &data_of(&GOOD, TIME_STATUS_NP));
+    for (at, value, what) in [
+        (0, 0x0B, "an announcement"),
+        (1, 1, "version 1"),
+        (2, 0xFF, "longer than it is"),
+        (30, 0x20, "another question's number"),
+        (46, 0, "a question"),
+        (TLV_AT + 1, 2, "an error"),
+        (TLV_AT + 2, 0xFF, "a TLV longer than the message"),
+        (TLV_AT + 4, 0x20, "another data set"),
+    ] {
+        let mut changed = message.clone();
+        changed[at] = value;
+        assert_eq!(parse(&changed, TIME_STATUS_NP), None, "{what}");
+    }
+    assert_eq!(parse(&[], TIME_STATUS_NP), None);
+}
+
+#[test]
+fn a_data_set_that_is_too_short_is_refused() {
+    for id in [TIME_STATUS_NP].into_iter().chain(DATA_SETS) {
+        let data = data_of(&GOOD, id);
+        // The last figure that is read; ptp4l's own length is longer for some.
+        let needed = [50, 18, 32, 3, 24];
+        let ids = [
+            TIME_STATUS_NP,
+            CURRENT_DATA_SET,
+            PARENT_DATA_SET,
+            TIME_PROPERTIES_DATA_SET,
+            PORT_DATA_SET,
+        ];
+        let needed = needed[ids.iter().position(|known| *known == id).unwrap()];
+        let added = |length: usize| {
+            let mut status = PtpStatus {
+                grandmaster: GRANDMASTER,
+                ..PtpStatus::default()
+            };
+            status.add(id, &data[..length]).is_some()
+        };
+        assert!(added(needed), "{id:x}");
+        assert!(!added(needed - 1), "{id:x}");
+    }
+}
+
+#[test]
+fn an_accuracy_is_that_of_the_standard() {
+    let accuracy_ns = |clock_accuracy| {
+        PtpStatus {
+            clock_accuracy,
+            ..GOOD
+        }
+        .accuracy_ns()
+    };
+    assert_eq!(accuracy_ns(0x20), Some(25));
+    assert_eq!(accuracy_ns(0x23), Some(1_000));
+    assert_eq!(accuracy_ns(0x30), Some(10 * SECOND_NS));
+    assert_eq!([0x31, 0xFE, 0, 0x16].map(accuracy_ns), [None; 4]);
+}
+
+#[test]
+fn the_bound_is_accuracy_offset_and_path_delay() {
+    assert_eq!(GOOD.bound_ns(), Some(100 + 300 + 700 + ROUNDED_NS));
+}
+
+/// ptp4l knows nothing of the boundary clocks in between.
+#[test]
+fn each_boundary_clock_counts_as_the_last_part_of_the_path() {
+    let status = PtpStatus {
+        steps_removed: 3,
+        ..GOOD
+    };
+    assert_eq!(status.bound_ns(), Some(100 + 3 * (300 + 700) + ROUNDED_NS));
+}
+
+/// The facts that bound nothing, each by itself, and why.
+fn unbounded() -> [(PtpStatus, &'static str); 12] {
+    let flags = |time_flags| PtpStatus { time_flags, ..GOOD };
+    let all = GOOD.time_flags;
+    let class = |clock_class| PtpStatus {
+        clock_class,
+        ..GOOD
+    };
+    [
+        (
+            PtpStatus {
+                is_slave: false,
+                ..GOOD
+            },
+            "no port of it follows a master",
+        ),
+        (
+            PtpStatus {
+                has_grandmaster: false,
+                ..GOOD
+            },
+            "it is the grandmaster itself",
+        ),
+        (
+            flags(all & !UTC_OFFSET_VALID),
+            "its grandmaster does not vouch for the offset of UTC",
+        ),
+        (
+            flags(all & !PTP_TIMESCALE),
+            "its grandmaster does not serve TAI",
+        ),
+        (
+            flags(all & !TIME_TRACEABLE),
+            "its grandmaster's time is not traceable",
+        ),
+        (
+            flags(all | SYNC_UNCERTAIN),
+            "its grandmaster's time is not traceable",
+        ),
+        (class(248), "its grandmaster follows no primary reference"),
+        (class(52), "its grandmaster follows no primary reference"),
+        (
+            PtpStatus {
+                clock_accuracy: 0xFE,
+                ..GOOD
+            },
+            "its grandmaster states no accuracy",
+        ),
+        (
+            PtpStatus {
+                is_end_to_end: false,
+                ..GOOD
+            },
+            "it measures the delay of the last link alone",
+        ),
+        (
+            PtpStatus {
+                mean_path_delay_ns: -1,
+                ..GOOD
+            },
+            "it has not measured the path",
+        ),
+        (
+            PtpStatus {
+                steps_removed: 0,
+                ..GOOD
+            },
+            "it has not measured the path",
+        ),
+    ]
+}
+
+#[test]
+fn facts_that_bound_nothing_make_no_claim() {
+    for (status, what) in unbounded() {
+        assert_eq!(status.bound_ns(), None, "{what}");
+        assert_eq!(status.why_unbounded(), Some(what));
+        let answer = report(&status, &[phc(SECOND_NS)], 0);
+        assert_eq!(answer, Err(UtcUnknown::Unsynchronised), "{what}");
+    }
+}
+
+#[test]
+fn figures_at_the_ends_of_their_range_make_no_small_bound() {
+    let status = PtpStatus {
+        offset_ns: i64::MIN,
+        mean_path_delay_ns: i64::MAX,
+        steps_removed: u16::MAX,
+        ..GOOD
+    };
+    assert_eq!(status.bound_ns(), Some(i64::MAX));
+}
+
+/// A PHC so long after the last Sync, 10 us ahead of `CLOCK_REALTIME` within 2 us.
+fn phc(age_ns: i64) -> LocalClock {
+    LocalClock {
+        ns: INGRESS_NS + age_ns,
+        offset_ns: [9_000, 11_000],
+        error_ns: 50,
+    }
+}
+
+/// `CLOCK_REALTIME` so long after the last Sync, whose time it has stamped or not.
+fn realtime(ns: i64) -> LocalClock {
+    LocalClock {
+        ns,
+        offset_ns: [0, 0],
+        error_ns: 0,
+    }
+}
+
+#[test]
+fn utc_is_the_local_clock_with_the_bound_and_the_growth_since_the_last_sync() {
+    let report = report(&GOOD, &[phc(SECOND_NS), realtime(0)], 20_000).unwrap();
+    // 500 ppm of a second, and the error that the driver states.
+    let bound_ns = GOOD.bound_ns().unwrap() + 500_000 + 1 + 50;
+    assert_eq!(report.offset_ns, [9_000 - bound_ns, 11_000 + bound_ns]);
+    assert_eq!(report.id.origin, Origin::Ptp4l);
+    assert_eq!(report.id.number, INGRESS_NS.cast_unsigned());
+    assert_eq!(report.rates_ppb, unknown_rates_ppb(20_000));
+    assert!(!report.leap_second_today);
+}
+
+/// With software time stamps ptp4l steers the OS clock itself.
+#[test]
+fn the_os_clock_is_the_local_one_if_it_shows_the_time_of_the_last_sync() {
+    let other = LocalClock {
+        ns: INGRESS_NS - 37 * SECOND_NS,
+        ..phc(0)
+    };
+    let report = report(&GOOD, &[other, realtime(INGRESS_NS)], 0).unwrap();
+    let bound_ns = GOOD.bound_ns().unwrap() + 1;
+    assert_eq!(report.offset_ns, [-bound_ns, bound_ns]);
+}
+
+#[test]
+fn a_clock_that_does_not_show_the_time_of_the_last_sync_is_another_one() {
+    for age_ns in [-1, MAX_AGE_NS + 1, i64::MAX - INGRESS_NS] {
+        let answer = report(&GOOD, &[phc(age_ns)], 0);
+        assert_eq!(answer, Err(UtcUnknown::Unsynchronised), "{age_ns} ns");
+    }
+    assert!(report(&GOOD, &[phc(MAX_AGE_NS)], 0).is_ok());
+    assert!(report(&GOOD, &[], 0).is_err(), "no right to read a PHC");
+}
+
+/// phc2sys -a, or ts2phc, keeps several PHCs at the same time.
+#[test]
+fn several_clocks_that_show_the_time_of_the_last_sync_make_no_claim() {
+    let answer = report(&GOOD, &[phc(0), phc(1_000)], 0);
+    assert_eq!(answer, Err(UtcUnknown::Unsynchronised));
+}
+
+#[test]
+fn a_leap_second_that_the_grandmaster_announces_is_in_the_report() {
+    for flag in [LEAP_59, LEAP_61] {
+        let status = PtpStatus {
+            time_flags: GOOD.time_flags | flag,
+            ..GOOD
+        };
+        let report = report(&status, &[phc(0)], 0).unwrap();
+        assert!(report.leap_second_today);
+    }
+}
+
+/// A fake ptp4l at a Unix socket.
+#[cfg(all(target_os = "linux", not(miri)))]
+mod fake {
+    use std::os::unix::net::UnixDatagram;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A path of a socket that no other test uses.
+    fn path() -> PathBuf {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // ORDERING: Relaxed, a number on its own.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        std::env::temp_dir().join(format!("tickline-ptp4l-{}-{number}", std::process::id()))
+    }
+
+    /// Asks a daemon that answers each question by these messages.
+    fn ask(answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync) -> Option<PtpStatus> {
+        const END: &[u8] = b"end";
+        let path = path();
+        let daemon = UnixDatagram::bind(&path).unwrap();
+        let status = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut question = [0; 1_500];
+                loop {
+                    let (length, asker) = daemon.recv_from(&mut question).unwrap();
+                    if &question[..length] == END {
+                        return;
+                    }
+                    assert_eq!(length, REQUEST_BYTES);
+                    let header = Header {
+                        domain: question[4],
+                        transport: question[0] >> 4,
+                    };
+                    let id = half(&question, TLV_AT + 4).unwrap();
+                    for message in answers(header, id) {
+                        // The asker may have got enough, and gone.
+                        daemon.send_to_addr(&message, &asker).ok();
+                    }
+                }
+            });
+            let status = PtpStatus::ask_at(&path, Duration::from_millis(100));
+            let end = UnixDatagram::unbound().unwrap();
+            end.send_to(END, &path).unwrap();
+            status
+        });
+        std::fs::remove_file(&path).unwrap();
+        status
+    }
+
+    /// A daemon that answers in one domain.
+    fn in_domain(header: Header, status: PtpStatus) -> impl Fn(Header, u16) -> Vec<Vec<u8>> {
+        move |asked, id| {
+            if asked != header {
+                return Vec::new();
+            }
+            vec![answer(header, id, &data_of(&status, id))]
+        }
+    }
+
+    #[test]
+    fn its_state_is_what_it_answers() {
+        assert_eq!(ask(in_domain(DOMAIN_0, GOOD)), Some(GOOD));
+    }
+
+    #[test]
+    fn it_is_found_in_each_domain_and_transport() {
+        for domain in DOMAINS {
+            for transport in TRANSPORTS {
+                let header = Header { domain, transport };
+                let expected = PtpStatus { domain, ..GOOD };
+                assert_eq!(ask(in_domain(header, GOOD)), Some(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn in_another_domain_it_is_not_found() {
+        let header = Header {
+            domain: 5,
+            transport: 0,
+        };
+        assert_eq!(ask(in_domain(header, GOOD)), None);
+    }
+
+    #[test]
+    fn a_port_that_measures_is_not_one_that_follows() {
+        let listening = PtpStatus {
+            is_slave: false,
+            is_end_to_end: false,
+            ..GOOD
+        };
+        let expected = PtpStatus {
+            is_uncalibrated: true,
+            ..listening
+        };
+        assert_eq!(ask(in_domain(DOMAIN_0, listening)), Some(expected));
+    }
+
+    /// A boundary clock has a port that follows, and others that serve.
+    #[test]
+    fn one_of_several_ports_follows() {
+        let found = ask(|header, id| {
+            if header != DOMAIN_0 {
+                return Vec::new();
+            }
+            let data = data_of(&GOOD, id);
+            let mut messages = vec![answer(header, id, &data)];
+            if id == PORT_DATA_SET {
+                let mut serving = data;
+                serving[10] = 6;
+                messages.insert(0, answer(header, id, &serving));
+            }
+            messages
+        });
+        assert_eq!(found, Some(GOOD));
+    }
+
+    #[test]
+    fn a_daemon_that_is_silent_is_not_waited_for() {
+        assert_eq!(ask(|_, _| Vec::new()), None);
+    }
+
+    #[test]
+    fn a_flood_of_other_messages_ends() {
+        assert_eq!(ask(|_, _| vec![vec![0xFF; 1_500]; MAX_MESSAGES]), None);
+    }
+
+    #[test]
+    fn a_data_set_that_is_missing_makes_the_state_unknown() {
+        for missing in DATA_SETS {
+            let found = ask(|header, id| {
+                if header != DOMAIN_0 || id == missing {
+                    return Vec::new();
+                }
+                vec![answer(header, id, &data_of(&GOOD, id))]
+            });
+            assert_eq!(found, None, "{missing:x}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_makes_the_state_unknown() {
+        for cut in DATA_SETS {
+            let found = ask(|header, id| {
+                if header != DOMAIN_0 {
+                    return Vec::new();
+                }
+                let mut message = answer(header, id, &data_of(&GOOD, id));
+                if id == cut {
+                    message.truncate(message.len() - 1);
+                }
+                vec![message]
+            });
+            assert_eq!(found, None, "{cut:x}");
+        }
+    }
+
+    /// The best master has changed between two answers.
+    #[test]
+    fn answers_about_two_grandmasters_make_the_state_unknown() {
+        let found = ask(|header, id| {
+            if header != DOMAIN_0 {
+                return Vec::new();
+            }
+            let grandmaster = if id == PARENT_DATA_SET {
+                [9; 8]
+            } else {
+                GRANDMASTER
+            };
+            let status = PtpStatus {
+                grandmaster,
+                ..GOOD
+            };
+            vec![answer(header, id, &data_of(&status, id))]
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn without_a_socket_there_is_no_daemon() {
+        assert_eq!(PtpStatus::ask_at(&path(), REPLY_TIMEOUT), None);
+    }
+
+    /// Another process of this machine can't answer in its place.
+    #[test]
+    fn only_the_daemon_can_answer() {
+        let path = path();
+        let daemon = UnixDatagram::bind(&path).unwrap();
+        let socket = ManagementSocket::connect(&path, REPLY_TIMEOUT).unwrap();
+        socket.send(&request(DOMAIN_0, TIME_STATUS_NP)).unwrap();
+        let (_, asker) = daemon.recv_from(&mut [0; 64]).unwrap();
+        let intruder = UnixDatagram::unbound().unwrap();
+        let data = data_of(&GOOD, TIME_STATUS_NP);
+        let message = answer(DOMAIN_0, TIME_STATUS_NP, &data);
+        assert!(intruder.send_to_addr(&message, &asker).is_err());
+        assert_eq!(socket.receive(), None);
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,69 @@
+//! A hypervisor moves the machine: a file stands for its VMClock, and the disruption marker changes. A
+//! process maps one VMClock, so each test needs a process.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use tickline::{Clock, ClockState, Event, OsClock, Reference as _};
+use tickline_observe::wait_until;
+
+use crate::common::until_fast;
+
+in_processes! { in_child:
+    a_moved_machine_is_disrupted_and_recovers,
+    a_file_that_is_no_vmclock_is_not_mapped,
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The places of the magic number and of the marker (`struct vmclock_abi` of Linux).
+const MAGIC: (u32, u64) = (0x4B4C_4356, 0);
+const MARKER_AT: u64 = 16;
+
+/// A file of one page, without a name.
+fn page() -> (File, CString) {
+    let path = std::env::temp_dir().join(format!("tickline-moved-{}", std::process::id()));
+    let file = File::create(&path).unwrap();
+    file.set_len(4_096).unwrap();
+    (
+        file,
+        CString::new(path.into_os_string().into_encoded_bytes()).unwrap(),
+    )
+}
+
+fn remove(device: &CString) {
+    std::fs::remove_file(device.to_str().unwrap()).unwrap();
+}
+
+fn a_moved_machine_is_disrupted_and_recovers() {
+    let (file, device) = page();
+    let (magic, magic_at) = MAGIC;
+    file.write_all_at(&magic.to_ne_bytes(), magic_at).unwrap();
+    file.write_all_at(&7_u64.to_ne_bytes(), MARKER_AT).unwrap();
+    // A machine with a VMClock of its own has mapped that one before.
+    let is_mapped = OsClock::map_vmclock(&device);
+    remove(&device);
+    assert!(is_mapped);
+    assert_eq!(OsClock.disruption_marker(), 7);
+    let clock = Clock::builder().start().unwrap();
+    if until_fast(&clock).is_none() {
+        return;
+    }
+    let disruptions = || clock.status().events.get(Event::Disruption);
+    let before = disruptions();
+    file.write_all_at(&8_u64.to_ne_bytes(), MARKER_AT).unwrap();
+    let is_state = |state| wait_until(PATIENCE, || clock.status().state == state);
+    assert!(is_state(ClockState::Disrupted), "{:?}", clock.status());
+    assert!(disruptions() > before);
+    assert!(is_state(ClockState::Fast), "{:?}", clock.status());
+}
+
+fn a_file_that_is_no_vmclock_is_not_mapped() {
+    let (_file, device) = page();
+    let before = OsClock.disruption_marker();
+    OsClock::map_vmclock(&device);
+    remove(&device);
+    assert_eq!(OsClock.disruption_marker(), before);
+}

@@ -1,0 +1,147 @@
+//! `doctor --wait`: waits until Unix time is known to be within a limit of UTC.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::diagnose::why_not_near_utc;
+use crate::document::Document;
+use crate::exit::Exit;
+use crate::float::signed_f64;
+use crate::output::{check_stdout, line_to_stderr, text_to_stdout};
+use crate::setup::Setup;
+use crate::words::{plain, time};
+
+/// The pause between two questions. tickline asks the sources of UTC once a second, too.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The shortest time between two lines about what the program waits for: enough to see that it goes
+/// on, and few lines in a journal.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Waits until Unix time is within `max_error_ns` of UTC, or until `timeout`.
+pub(super) fn run(max_error_ns: i64, timeout: Duration) -> io::Result<Exit> {
+    check_stdout()?;
+    let _setup = Setup::start_clock()?;
+    let start = Instant::now();
+    let mut lines = Lines::new(max_error_ns, timeout);
+    loop {
+        let facts = Document::of_unix_time(max_error_ns);
+        let waited = start.elapsed();
+        let Some(why) = why_not_near_utc(&facts) else {
+            let claim = facts.utc().unwrap_or_default();
+            text_to_stdout(&format!("{}\n", plain(&lines.success(waited, &claim))))?;
+            return Ok(Exit::Success);
+        };
+        let Some(left) = timeout.checked_sub(waited) else {
+            text_to_stdout(&format!("{}\n", plain(&lines.failure(&why))))?;
+            return Ok(Exit::Negative);
+        };
+        if let Some(line) = lines.waiting(waited, &why) {
+            line_to_stderr(&plain(&line));
+        }
+        thread::sleep(PAUSE.min(left));
+    }
+}
+
+/// The texts of a wait.
+struct Lines {
+    limit: String,
+    timeout: Duration,
+    /// What the last line said, and when.
+    last: Option<(Duration, String)>,
+}
+
+impl Lines {
+    fn new(max_error_ns: i64, timeout: Duration) -> Self {
+        Self {
+            limit: time(signed_f64(max_error_ns)),
+            timeout,
+            last: None,
+        }
+    }
+
+    /// The line about what the program waits for; `None` if it says nothing new, or so soon.
+    fn waiting(&mut self, waited: Duration, why: &str) -> Option<String> {
+        if let Some((said, last)) = &self.last
+            && (last == why || waited.saturating_sub(*said) < QUIET)
+        {
+            return None;
+        }
+        self.last = Some((waited, why.to_owned()));
+        let Self { limit, .. } = self;
+        let [waited, timeout] = [waited, self.timeout].map(span);
+        Some(format!(
+            "tickline: waiting for Unix time to be within {limit} of UTC ({waited} of {timeout}): {why}"
+        ))
+    }
+
+    fn success(&self, waited: Duration, claim: &str) -> String {
+        let Self { limit, .. } = self;
+        let waited = span(waited);
+        format!("OK: {claim} (limit {limit}, waited {waited}).")
+    }
+
+    fn failure(&self, why: &str) -> String {
+        let Self { limit, .. } = self;
+        let timeout = span(self.timeout);
+        format!(
+            "NOT KNOWN RIGHT: Unix time is not known to be within {limit} of UTC after {timeout}: {why}."
+        )
+    }
+}
+
+/// A time in the unit that suits it.
+fn span(span: Duration) -> String {
+    time(span.as_secs_f64() * 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Lines {
+        Lines::new(250_000_000, Duration::from_secs(60))
+    }
+
+    #[test]
+    fn a_line_says_what_is_awaited_for_how_long_and_why() {
+        let line = lines().waiting(Duration::from_secs(2), "no NTP daemon answers");
+        assert_eq!(
+            line.as_deref(),
+            Some(
+                "tickline: waiting for Unix time to be within 250 ms of UTC (2 s of 60 s): no NTP \
+                 daemon answers"
+            )
+        );
+    }
+
+    #[test]
+    fn a_reason_is_told_once() {
+        let mut lines = lines();
+        assert!(lines.waiting(Duration::ZERO, "a").is_some());
+        assert_eq!(lines.waiting(Duration::from_secs(30), "a"), None);
+    }
+
+    #[test]
+    fn another_reason_is_told_after_a_pause() {
+        let mut lines = lines();
+        assert!(lines.waiting(Duration::ZERO, "a").is_some());
+        assert_eq!(lines.waiting(QUIET - Duration::from_nanos(1), "b"), None);
+        assert!(lines.waiting(QUIET, "b").is_some());
+    }
+
+    #[test]
+    fn the_last_line_has_the_figures_and_the_limits() {
+        let claim = "Unix time is within 12 ms of UTC, as chronyd claims";
+        assert_eq!(
+            lines().success(Duration::from_secs(3), claim),
+            "OK: Unix time is within 12 ms of UTC, as chronyd claims (limit 250 ms, waited 3 s)."
+        );
+        assert_eq!(
+            lines().failure("Unix time is off by 2 s"),
+            "NOT KNOWN RIGHT: Unix time is not known to be within 250 ms of UTC after 60 s: Unix \
+             time is off by 2 s."
+        );
+    }
+}

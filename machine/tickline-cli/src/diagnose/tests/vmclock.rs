@@ -1,0 +1,39 @@
+//! The VMClock of a guest.
+
+use super::super::vmclock::Code;
+use super::given::{Given, assert_each_found, good_machine};
+use crate::document::Severity;
+use crate::machine::VmClock;
+
+/// A machine with a VMClock, which this user can or can't read.
+fn with_vmclock(unreadable: Option<&str>) -> Given {
+    let vmclock = VmClock {
+        device: "/dev/vmclock0".to_owned(),
+        unreadable: unreadable.map(str::to_owned),
+        disruption_marker: Some(7),
+        ..VmClock::default()
+    };
+    good_machine().with(|facts| facts.machine.vmclock = Some(vmclock))
+}
+
+#[test]
+fn a_vmclock_that_can_not_be_read_is_worth_knowing() {
+    let finding = with_vmclock(Some("Permission denied (os error 13)")).only("vmclock_unreadable");
+    assert_eq!(finding.severity, Severity::Note);
+    finding
+        .says("can't read /dev/vmclock0")
+        .shows("/dev/vmclock0: Permission denied")
+        .fix_has("MODE=\"0444\"");
+}
+
+#[test]
+fn a_vmclock_that_can_be_read_is_no_finding() {
+    assert_eq!(with_vmclock(None).codes(), [""; 0]);
+}
+
+#[test]
+fn each_code_about_the_vmclock_has_a_machine() {
+    assert_each_found(|code| match code {
+        Code::VmclockUnreadable => with_vmclock(Some("Permission denied (os error 13)")),
+    });
+}

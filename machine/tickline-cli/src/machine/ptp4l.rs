@@ -1,0 +1,80 @@
+//! Asks ptp4l of this machine for its state.
+
+use std::time::Duration;
+
+use tickline_utc::ptp4l::PtpStatus;
+
+use super::Ptp4l;
+
+/// The longest wait for each of two answers. On the same machine an answer comes at once, or never.
+const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
+
+pub(super) fn read() -> Option<Ptp4l> {
+    Some(of_status(&PtpStatus::ask(REPLY_TIMEOUT)?))
+}
+
+fn of_status(status: &PtpStatus) -> Ptp4l {
+    let state = if status.is_slave {
+        "slave"
+    } else if status.is_uncalibrated {
+        "uncalibrated"
+    } else {
+        "other"
+    };
+    Ptp4l {
+        domain: status.domain,
+        port_state: state.to_owned(),
+        grandmaster: status.has_grandmaster.then(|| name_of(status.grandmaster)),
+        clock_class: status.clock_class,
+        accuracy_ns: status.accuracy_ns(),
+        steps_removed: status.steps_removed,
+        offset_ns: status.offset_ns,
+        mean_path_delay_ns: status.mean_path_delay_ns,
+        utc_offset_s: status.is_utc_offset_valid().then_some(status.utc_offset_s),
+        bound_ns: status.bound_ns(),
+        unbounded: status.why_unbounded().map(str::to_owned),
+    }
+}
+
+/// A clock's identity as linuxptp's tools write it (`cid2str` in `util.c`).
+fn name_of(identity: [u8; 8]) -> String {
+    let mut name = String::new();
+    for (index, byte) in identity.iter().enumerate() {
+        if index == 3 || index == 5 {
+            name.push('.');
+        }
+        name.push_str(&format!("{byte:02x}"));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_named_as_by_linuxptp() {
+        let identity = [0x90, 0xE2, 0xBA, 0xFF, 0xFE, 0x20, 0xC7, 0x0B];
+        assert_eq!(name_of(identity), "90e2ba.fffe.20c70b");
+    }
+
+    #[test]
+    fn the_state_of_the_port_is_the_servos() {
+        let state = |is_slave, is_uncalibrated| {
+            let mut status = PtpStatus::default();
+            (status.is_slave, status.is_uncalibrated) = (is_slave, is_uncalibrated);
+            of_status(&status).port_state
+        };
+        assert_eq!(state(true, false), "slave");
+        assert_eq!(state(false, true), "uncalibrated");
+        assert_eq!(state(false, false), "other");
+    }
+
+    #[test]
+    fn a_ptp4l_that_follows_nobody_has_no_grandmaster_and_no_bound() {
+        let ptp4l = of_status(&PtpStatus::default());
+        assert_eq!((ptp4l.grandmaster, ptp4l.bound_ns), (None, None));
+        assert_eq!(ptp4l.utc_offset_s, None);
+        assert!(ptp4l.unbounded.is_some());
+    }
+}

@@ -1,0 +1,140 @@
+//! Reads the VMClock: what a hypervisor tells its guest about the guest's clock, and whether it has
+//! moved the guest (`struct vmclock_abi` in Linux's `include/uapi/linux/vmclock-abi.h`).
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+use tickline::OsClock;
+
+use super::VmClock;
+
+/// The length of the structure's first version.
+const BYTES: u64 = 112;
+
+const MAGIC: u32 = 0x4B4C_4356;
+
+/// `VMCLOCK_FLAG_VM_GEN_COUNTER_PRESENT`.
+const HAS_GENERATION: u64 = 1 << 8;
+
+/// The VMClock of this machine, if it has one.
+pub(super) fn read() -> Option<VmClock> {
+    read_from(Path::new(OsClock::VMCLOCK.to_str().ok()?))
+}
+
+fn read_from(device: &Path) -> Option<VmClock> {
+    let name = device.display().to_string();
+    match bytes_of(device) {
+        Ok(bytes) => parse(name, &bytes),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => Some(VmClock {
+            device: name,
+            unreadable: Some(error.to_string()),
+            ..VmClock::default()
+        }),
+    }
+}
+
+/// The structure's bytes, of which there may be fewer. Its driver copies them while the hypervisor
+/// does not change them.
+fn bytes_of(device: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(device)?.take(BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// `None` if this is no VMClock.
+fn parse(device: String, bytes: &[u8]) -> Option<VmClock> {
+    let long = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let magic = u32::from_le_bytes(*bytes.first_chunk()?);
+    if magic != MAGIC {
+        return None;
+    }
+    let status = match bytes.get(0x22) {
+        Some(1) => "initialising",
+        Some(2) => "synchronised",
+        Some(3) => "free_running",
+        Some(4) => "unreliable",
+        _ => "unknown",
+    };
+    let has_generation = long(0x18).is_some_and(|flags| flags & HAS_GENERATION != 0);
+    Some(VmClock {
+        device,
+        unreadable: None,
+        disruption_marker: long(0x10),
+        clock_status: Some(status.to_owned()),
+        vm_generation: long(0x68).filter(|_| has_generation),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A synchronised VMClock whose marker is 7, and whose generation is 3.
+    fn vmclock() -> [u8; 112] {
+        let mut bytes = [0; 112];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC.to_le_bytes());
+        put(0x10, &7_u64.to_le_bytes());
+        put(0x18, &HAS_GENERATION.to_le_bytes());
+        put(0x22, &[2]);
+        put(0x68, &3_u64.to_le_bytes());
+        bytes
+    }
+
+    fn parsed(bytes: &[u8]) -> Option<VmClock> {
+        parse("/dev/vmclock0".to_owned(), bytes)
+    }
+
+    #[test]
+    fn a_vmclock_has_each_figure_in_its_place() {
+        let expected = VmClock {
+            device: "/dev/vmclock0".to_owned(),
+            unreadable: None,
+            disruption_marker: Some(7),
+            clock_status: Some("synchronised".to_owned()),
+            vm_generation: Some(3),
+        };
+        assert_eq!(parsed(&vmclock()), Some(expected));
+    }
+
+    #[test]
+    fn a_generation_without_its_flag_means_nothing() {
+        let mut bytes = vmclock();
+        bytes[0x18..0x20].fill(0);
+        assert_eq!(parsed(&bytes).expect("a VMClock").vm_generation, None);
+    }
+
+    #[test]
+    fn a_shorter_structure_leaves_figures_unknown() {
+        let short = parsed(&vmclock()[..0x18]).expect("a VMClock");
+        assert_eq!(short.disruption_marker, Some(7));
+        assert_eq!(short.clock_status.as_deref(), Some("unknown"));
+        assert_eq!(
+            parsed(&vmclock()[..4]).expect("one").disruption_marker,
+            None
+        );
+    }
+
+    #[test]
+    fn something_else_is_no_vmclock() {
+        assert_eq!(parsed(&[0; 112]), None);
+        assert_eq!(parsed(&[]), None);
+    }
+
+    #[test]
+    fn a_device_that_is_missing_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(read_from(&folder.path().join("vmclock0")), None);
+    }
+
+    #[test]
+    fn a_device_that_can_not_be_read_is_named_with_the_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let found = read_from(folder.path()).expect("it exists");
+        assert_eq!(found.device, folder.path().display().to_string());
+        assert!(found.unreadable.is_some_and(|error| !error.is_empty()));
+        assert_eq!(found.disruption_marker, None);
+    }
+}
