@@ -345,6 +345,13 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub(crate) json: Json,
+
+    /// With status: writes OpenMetrics to FILE
+    ///
+    /// These are the page's figures for a metrics collector. `-` is standard output, and the figures then
+    /// take the place of the text. If there is no page, the figures say so.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
 }
 
 /// The actions of `serve` on a page, instead of serving it.

@@ -272,6 +272,7 @@ pub(crate) const SERVE: &[Section] = &[
         "  tickline serve
   tickline serve status
   tickline serve status --json - | jq .readers
+  tickline serve status --openmetrics /var/lib/prometheus/node-exporter/tickline_page.prom
   sudo tickline serve off
   sudo tickline serve on && sudo systemctl start tickline
   tickline serve --page /run/user/1000/tickline.page",

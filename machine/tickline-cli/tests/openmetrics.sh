@@ -1,9 +1,13 @@
 #!/bin/sh
-# Checks that Prometheus' two parsers accept the stored output of `doctor --openmetrics` and the output for this machine,
-# and refuse a damaged file. The client for Python parses OpenMetrics. promtool parses the older text format, and also
-# checks names.
+# Checks that Prometheus' two parsers accept the stored outputs of `doctor --openmetrics` and of `serve status --openmetrics`,
+# and the outputs for this machine, and refuse a damaged file. The client for Python parses OpenMetrics. promtool parses the
+# older text format, and also checks names. promtool then checks the alert rules, runs their tests, and checks the
+# expressions of the dashboard.
 set -u
-stored=machine/tickline-cli/tests/data/openmetrics_expected.txt
+tests=machine/tickline-cli/tests
+docs=machine/docs
+stored=$tests/data/openmetrics_expected.txt
+stored_page=$tests/data/openmetrics_page_expected.txt
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
@@ -21,11 +25,25 @@ text_format() {
 cargo run -q -p tickline-cli -- doctor --openmetrics - >"$folder/live"
 # The exit code is 1 if a gate is closed or a clock is slow.
 [ $? -le 1 ] || exit 1
+# Without a page the exit code is 2, and the figures say so.
+cargo run -q -p tickline-cli -- serve status --page "$folder/page" --openmetrics - >"$folder/live_page" 2>/dev/null
+[ $? -eq 2 ] || exit 1
 sed 's/level="ok"/level="ok/' $stored >"$folder/damaged"
 for parser in openmetrics text_format; do
-    for file in $stored "$folder/live"; do
+    for file in $stored $stored_page "$folder/live" "$folder/live_page"; do
         $parser "$file" || { echo "FAILED: $parser does not accept $file" && exit 1; }
     done
     $parser "$folder/damaged" >/dev/null 2>&1 && echo "FAILED: $parser accepts a damaged file" && exit 1
-    echo "$parser accepts both, and refuses a damaged file"
+    echo "$parser accepts all, and refuses a damaged file"
 done
+
+promtool check rules $docs/alerts.yaml || { echo "FAILED: promtool does not accept the alerts" && exit 1; }
+promtool test rules $tests/alerts_test.yaml || { echo "FAILED: the alerts say something else" && exit 1; }
+/usr/bin/python3 -c "
+import json, sys
+panels = json.load(open(sys.argv[1]))['panels']
+expressions = [target['expr'] for panel in panels for target in panel['targets']]
+rules = [{'record': f'panel:{number}', 'expr': text} for number, text in enumerate(expressions)]
+json.dump({'groups': [{'name': 'panels', 'rules': rules}]}, open(sys.argv[2], 'w'))
+" $docs/dashboard.json "$folder/panels.yaml" || exit 1
+promtool check rules "$folder/panels.yaml" || { echo "FAILED: promtool does not accept the dashboard" && exit 1; }

@@ -15,6 +15,7 @@ mod common;
 mod files;
 mod harmless;
 mod measured;
+mod monitoring;
 mod recorded;
 mod run;
 mod serve;
