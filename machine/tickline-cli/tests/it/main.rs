@@ -13,6 +13,8 @@ mod collector;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
+mod fixes;
+mod fleet;
 mod harmless;
 mod measured;
 mod monitoring;
