@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks that Prometheus' two parsers accept the stored outputs of `doctor --openmetrics` and of `serve status --openmetrics`,
-# and the outputs for this machine, and refuse a damaged file. The client for Python parses OpenMetrics. promtool parses the
+# and the outputs for this machine and for each recorded machine, and refuse a damaged file. The client for Python parses OpenMetrics. promtool parses the
 # older text format, and also checks names. promtool then checks the alert rules, runs their tests, and checks the
 # expressions of the dashboard.
 set -u
@@ -8,6 +8,7 @@ tests=machine/tickline-cli/tests
 docs=machine/docs
 stored=$tests/data/openmetrics_expected.txt
 stored_page=$tests/data/openmetrics_page_expected.txt
+program=${CARGO_TARGET_DIR:-target}/debug/tickline
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
@@ -15,11 +16,14 @@ openmetrics() {
     /usr/bin/python3 -c "
 import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as families
-print(sys.argv[1], 'has', len(list(families(open(sys.argv[1]).read()))), 'families')" "$1"
+counts = [len(list(families(open(name).read()))) for name in sys.argv[1:]]
+print(len(counts), 'files have', sum(counts), 'families')" "$@"
 }
 
 text_format() {
-    promtool check metrics <"$1"
+    for file in "$@"; do
+        promtool check metrics <"$file" || return 1
+    done
 }
 
 cargo run -q -p tickline-cli -- doctor --openmetrics - >"$folder/live"
@@ -28,11 +32,13 @@ cargo run -q -p tickline-cli -- doctor --openmetrics - >"$folder/live"
 # Without a page the exit code is 2, and the figures say so.
 cargo run -q -p tickline-cli -- serve status --page "$folder/page" --openmetrics - >"$folder/live_page" 2>/dev/null
 [ $? -eq 2 ] || exit 1
+for facts in "$tests"/facts/*.json; do
+    "$program" doctor --facts "$facts" --openmetrics - >"$folder/recorded.$(basename "$facts" .json)"
+    [ $? -le 1 ] || exit 1
+done
 sed 's/level="ok"/level="ok/' $stored >"$folder/damaged"
 for parser in openmetrics text_format; do
-    for file in $stored $stored_page "$folder/live" "$folder/live_page"; do
-        $parser "$file" || { echo "FAILED: $parser does not accept $file" && exit 1; }
-    done
+    $parser $stored $stored_page "$folder"/live* "$folder"/recorded.* || { echo "FAILED by $parser" && exit 1; }
     $parser "$folder/damaged" >/dev/null 2>&1 && echo "FAILED: $parser accepts a damaged file" && exit 1
     echo "$parser accepts all, and refuses a damaged file"
 done
