@@ -36,16 +36,23 @@ fn known_metrics() -> Labels {
         let labels = metrics.entry(name.to_owned()).or_default();
         // The parser of selectors knows no escapes.
         let labelled = line[name.len()..].replace("\\\\", "").replace("\\\"", "");
-        for (label, _, value) in selectors(&labelled) {
+        for Selector { label, value, .. } in selectors(&labelled) {
             labels.entry(label).or_default().insert(value);
         }
     }
     metrics
 }
 
-/// The label, the operator and the value of each selector in the braces at the start of the text;
-/// none if the text does not start with a brace. No value has a brace or an escape.
-fn selectors(text: &str) -> Vec<(String, String, String)> {
+/// What an expression asks of a label.
+struct Selector {
+    label: String,
+    operator: String,
+    value: String,
+}
+
+/// The selectors in the braces at the start of the text; none if the text does not start with a
+/// brace. No value has a brace or an escape.
+fn selectors(text: &str) -> Vec<Selector> {
     let Some((inside, _)) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')) else {
         return Vec::new();
     };
@@ -55,15 +62,18 @@ fn selectors(text: &str) -> Vec<(String, String, String)> {
         let (value, after) = after.split_once('"').expect("the value's end");
         let before = before.trim_matches([',', ' ']);
         let label = before.trim_end_matches(['=', '~', '!']);
-        let operator = before[label.len()..].to_owned();
-        found.push((label.to_owned(), operator, value.to_owned()));
+        found.push(Selector {
+            label: label.to_owned(),
+            operator: before[label.len()..].to_owned(),
+            value: value.to_owned(),
+        });
         rest = after;
     }
     found
 }
 
 /// Each metric that an expression names, with its selectors.
-fn used(expression: &str) -> Vec<(String, Vec<(String, String, String)>)> {
+fn used(expression: &str) -> Vec<(String, Vec<Selector>)> {
     let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let starts = expression
         .match_indices("tickline_")
@@ -87,7 +97,12 @@ fn assert_known(expression: &str, metrics: &Labels) {
         let Some(labels) = metrics.get(&name) else {
             panic!("the program writes no {name}: {expression}");
         };
-        for (label, operator, value) in selectors {
+        for Selector {
+            label,
+            operator,
+            value,
+        } in selectors
+        {
             if ADDED.contains(&label.as_str()) {
                 continue;
             }
