@@ -359,6 +359,13 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub(crate) json: Json,
+
+    /// With status: writes OpenMetrics to FILE
+    ///
+    /// These are the page's figures for a metrics collector. `-` is standard output, and the figures then
+    /// take the place of the text. If there is no page, the figures say so.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
 }
 
 /// The actions of `serve` on a page, instead of serving it.
@@ -374,9 +381,10 @@ pub(crate) enum ServeAction {
     On,
 }
 
-/// Compares two machines, or one machine at two dates
+/// Compares machines, or one machine at two dates
 ///
-/// It lists the facts, findings and costs that differ between two files of --json.
+/// It lists the facts, findings and costs that differ between two files of --json. Of three files or
+/// more, it says which machines differ from the rest, and in what.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Compare {
     /// The first file of `tickline doctor --json`
@@ -387,12 +395,16 @@ pub(crate) struct Compare {
     #[arg(value_name = "B")]
     pub(crate) second: PathBuf,
 
+    /// More such files
+    #[arg(value_name = "MORE")]
+    pub(crate) more: Vec<PathBuf>,
+
     /// Percent by which two costs must differ
     ///
     /// Two costs differ if the larger one exceeds the other by more than P percent, such as 10% (0 to
-    /// 10000).
-    #[arg(long, value_name = "P", default_value = "10%", allow_hyphen_values = true, value_parser = percent)]
-    pub(crate) above: f64,
+    /// 10000). The default is 10% for two files, and 100% for more, since machines are not alike.
+    #[arg(long, value_name = "P", allow_hyphen_values = true, value_parser = percent)]
+    pub(crate) above: Option<f64>,
 
     #[command(flatten)]
     pub(crate) json: Json,

@@ -280,6 +280,7 @@ pub(crate) const SERVE: &[Section] = &[
         "  tickline serve
   tickline serve status
   tickline serve status --json - | jq .readers
+  tickline serve status --openmetrics /var/lib/prometheus/node-exporter/tickline_page.prom
   sudo tickline serve off
   sudo tickline serve on && sudo systemctl start tickline
   tickline serve --page /run/user/1000/tickline.page",
@@ -329,6 +330,14 @@ pub(crate) const COMPARE: &[Section] = &[
   2  an error: a file that cannot be read, or is not a document of this program",
     ),
     Section::new(
+        "More than two files",
+        "  A machine differs from the rest in a fact if more than half of the machines that know the fact
+  agree on another value. The text has the machines with the same differences together, the worst
+  first: at most 10 such groups, 12 names and 6 facts of each. Below are the facts on which no half
+  agrees, and those that differ on every machine, which count as no difference. --json has all, by
+  the schema tickline-compare-fleet-1.schema.json.",
+    ),
+    Section::new(
         "What is compared",
         "  The program diagnoses both documents again, by its own rules. It lists a fact that only one
   document has, but does not count it as a difference. Rates of the counter count as equal if they
@@ -342,7 +351,8 @@ pub(crate) const COMPARE: &[Section] = &[
         "Examples",
         "  tickline compare monday.json friday.json
   tickline compare --above 25% web1.json web2.json
-  tickline compare --json - web1.json web2.json | jq .differences",
+  tickline compare --json - web1.json web2.json | jq .differences
+  tickline compare fleet/*.json",
     ),
 ];
 

@@ -5,7 +5,8 @@
 //! which node_exporter's textfile collector reads. All metrics are gauges, because the older format
 //! has no `info` and no `stateset`.
 //!
-//! The gauges' names, labels and units change only with the major version of the program.
+//! The gauges' names, labels and units change only with the major version of the program. Those of
+//! a page are in `commands/serve/metrics.rs`.
 
 use jiff::Timestamp;
 
@@ -17,7 +18,7 @@ use crate::measure::served_by::ServedBy;
 use crate::words::{UNKNOWN, code};
 
 /// A gauge. Without a sample it is not written.
-struct Gauge {
+pub(crate) struct Gauge {
     /// The name. A unit at its end is one of OpenMetrics' base units.
     name: &'static str,
     help: &'static str,
@@ -25,26 +26,26 @@ struct Gauge {
 }
 
 /// A gauge's figure for these labels, in the gauge's unit.
-struct Sample {
-    labels: Vec<(&'static str, String)>,
-    figure: f64,
+pub(crate) struct Sample {
+    pub(crate) labels: Vec<(&'static str, String)>,
+    pub(crate) figure: f64,
 }
 
 impl Gauge {
     /// A gauge with one figure, unless that is unknown.
-    fn figure(name: &'static str, help: &'static str, figure: Option<f64>) -> Self {
+    pub(crate) fn figure(name: &'static str, help: &'static str, figure: Option<f64>) -> Self {
         let labels = Vec::new();
         let sample = figure.map(|figure| Sample { labels, figure });
         Self::labelled(name, help, sample)
     }
 
     /// A gauge that is 1 for true and 0 for false, unless that is unknown.
-    fn yes_or_no(name: &'static str, help: &'static str, is_so: Option<bool>) -> Self {
+    pub(crate) fn yes_or_no(name: &'static str, help: &'static str, is_so: Option<bool>) -> Self {
         Self::figure(name, help, is_so.map(f64::from))
     }
 
     /// A gauge whose samples have labels.
-    fn labelled(
+    pub(crate) fn labelled(
         name: &'static str,
         help: &'static str,
         samples: impl IntoIterator<Item = Sample>,
@@ -59,7 +60,7 @@ impl Gauge {
     }
 
     /// The gauge's lines; none if it has no sample.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         const UNITS: [&str; 3] = ["seconds", "hertz", "ratio"];
         let Self {
             name,
@@ -104,7 +105,7 @@ impl Sample {
     }
 }
 
-fn seconds(ns: i64) -> f64 {
+pub(crate) fn seconds(ns: i64) -> f64 {
     signed_f64(ns) / 1e9
 }
 

@@ -1,4 +1,4 @@
-//! Generates the JSON Schemas of a document and of a comparison from their structures, and compares
+//! Generates the JSON Schemas of a document and of comparisons from their structures, and compares
 //! them with the files in `schema/`, which users read.
 
 use schemars::JsonSchema;
@@ -6,6 +6,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use crate::commands::compare::DocumentDiff;
+use crate::commands::compare::fleet::{self, FleetDiff};
 use crate::document::Document;
 
 /// The folder of the stored schemas.
@@ -34,12 +35,14 @@ fn document_schema() -> Value {
 }
 
 /// The file name of each schema, and the schema.
-fn schemas() -> [(&'static str, Value); 2] {
+fn schemas() -> [(&'static str, Value); 3] {
     let comparison =
         schema_of::<DocumentDiff>("tickline compare --json", crate::commands::compare::SCHEMA);
+    let of_many = schema_of::<FleetDiff>("tickline compare --json of many files", fleet::SCHEMA);
     [
         ("tickline-2.schema.json", document_schema()),
         ("tickline-compare-1.schema.json", comparison),
+        ("tickline-compare-fleet-1.schema.json", of_many),
     ]
 }
 

@@ -1,9 +1,11 @@
-//! `tickline compare A B`: compares two machines, or one machine at two dates.
+//! `tickline compare A B`: compares two machines, or one machine at two dates. With more documents it
+//! finds the machines that differ from the rest (`fleet.rs`).
 
 mod compared_facts;
+pub(crate) mod fleet;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -15,7 +17,7 @@ use crate::output::JsonOutput;
 use crate::screen::Screen;
 use crate::words::{figure, or_dash, plain};
 
-use compared_facts::{Fact, FactValue, facts_of};
+use compared_facts::{Fact, FactValue, facts_of, not_found};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -70,11 +72,23 @@ struct DiffRow {
     ratio: Option<f64>,
 }
 
+/// The default of `--above` for two documents, percent: two measurements of a machine differ by less.
+const ABOVE_OF_TWO_PERCENT: f64 = 10.0;
+
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let output = JsonOutput::open(&args.json)?;
-    output.check_inputs(&[&args.first, &args.second])?;
-    let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, args.above));
-    let found = compare(read(&args.first)?, read(&args.second)?, args.above);
+    let more = args.more.iter().map(PathBuf::as_path);
+    let files: Vec<&Path> = [args.first.as_path(), &args.second]
+        .into_iter()
+        .chain(more)
+        .collect();
+    output.check_inputs(&files)?;
+    if files.len() > 2 {
+        return fleet::run(&files, args.above, output);
+    }
+    let above_percent = args.above.unwrap_or(ABOVE_OF_TWO_PERCENT);
+    let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, above_percent));
+    let found = compare(read(&args.first)?, read(&args.second)?, above_percent);
     output.emit(&found, &comparison_text(&found))?;
     Ok(if found.differences.is_empty() {
         Exit::Success
@@ -121,11 +135,6 @@ fn compare(
         known_once,
         equal,
     }
-}
-
-/// The value of a finding in a document without it.
-fn not_found() -> FactValue {
-    FactValue::Words("not found".to_owned())
 }
 
 /// The row of a fact, with its values in both documents.

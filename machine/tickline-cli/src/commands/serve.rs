@@ -3,6 +3,7 @@
 //! `server` has the server's loop, and `status` prints the status. `machine/docs/lease.md` has the
 //! rules, `tickline-page` the page's file, and its writer.
 
+mod metrics;
 mod server;
 mod status;
 
@@ -13,6 +14,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use tickline_page::lease::LeasePhase;
 use tickline_page::page_file::{self, PageError};
 
@@ -22,41 +24,86 @@ use crate::machine::page;
 use crate::output::{self, JsonOutput};
 use crate::words::plain_path;
 
+use status::PageReport;
+
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
-    if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
-        return Err(io::Error::other(
-            "--json is for status: tickline serve status --json FILE",
-        ));
-    }
-    let page = &match (&args.page, args.action) {
-        (Some(page), _) => page.clone(),
-        (None, Some(ServeAction::Status)) => page::find()?,
-        _ => {
-            let is_root = rustix::process::geteuid().is_root();
-            default_page(is_root, env::var_os("XDG_RUNTIME_DIR"))?
-        }
-    };
     match args.action {
         None => {
+            refuse_outputs(args)?;
+            let page = served_page(args)?;
             // Make only the folder of a default page. The user makes any other folder.
             if args.page.is_none() {
-                make_folder(page)?;
+                make_folder(&page)?;
             }
-            server::run(page)
+            server::run(&page)
         }
-        Some(ServeAction::Status) => {
-            let output = JsonOutput::open(&args.json)?;
-            let status = status::PageReport::read(page)?;
-            output.emit(&status, &status.text())?;
-            Ok(if status.serving {
-                Exit::Success
-            } else {
-                Exit::Negative
-            })
+        Some(ServeAction::Status) => show_status(args),
+        Some(ServeAction::Off) => {
+            refuse_outputs(args)?;
+            off(&served_page(args)?)
         }
-        Some(ServeAction::Off) => off(page),
-        Some(ServeAction::On) => on(page),
+        Some(ServeAction::On) => {
+            refuse_outputs(args)?;
+            on(&served_page(args)?)
+        }
     }
+}
+
+/// The outputs are for the action `status`.
+fn refuse_outputs(args: &args::Serve) -> io::Result<()> {
+    let given = [
+        ("--json", args.json.target.is_some()),
+        ("--openmetrics", args.openmetrics.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(io::Error::other(format!(
+            "{option} is for status: tickline serve status {option} FILE"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The page that this user serves.
+fn served_page(args: &args::Serve) -> io::Result<PathBuf> {
+    if let Some(page) = &args.page {
+        return Ok(page.clone());
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    default_page(is_root, env::var_os("XDG_RUNTIME_DIR"))
+}
+
+/// Shows the state of the page, and writes its figures for a metrics collector, also if there is no
+/// page.
+fn show_status(args: &args::Serve) -> io::Result<Exit> {
+    let output = JsonOutput::open(&args.json)?;
+    let figures = args
+        .openmetrics
+        .as_deref()
+        .map(|path| output.find_second("--openmetrics", path)?.tried())
+        .transpose()?;
+    let page = args.page.clone().map_or_else(page::find, Ok);
+    let report = page.and_then(|page| PageReport::read(&page));
+    let mut shown = match &report {
+        Ok(report) => report.text(),
+        Err(_) => String::new(),
+    };
+    if let Some(destination) = figures {
+        let figures = metrics::text(report.as_ref().ok(), Timestamp::now());
+        if !destination.is_stdout() {
+            destination.save(figures.as_bytes())?;
+        } else if report.is_ok() {
+            shown = figures;
+        } else {
+            output::to_stdout(figures)?;
+        }
+    }
+    let report = report?;
+    output.emit(&report, &shown)?;
+    Ok(if report.serving {
+        Exit::Success
+    } else {
+        Exit::Negative
+    })
 }
 
 /// The page that root, or another user with this `XDG_RUNTIME_DIR`, serves.

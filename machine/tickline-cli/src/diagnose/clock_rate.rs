@@ -130,6 +130,17 @@ fn seen_daemon(daemon: &NtpDaemon) -> Option<String> {
     ))
 }
 
+/// Whether the evidence says that the server's clock is the bad one.
+pub(super) fn blames_server(facts: &Document) -> bool {
+    clock_rate_wrong(facts).is_some()
+        && facts
+            .machine
+            .ntp
+            .as_ref()
+            .and_then(|ntp| Suspect::of(facts, ntp))
+            .is_some_and(|suspect| suspect.is_server)
+}
+
 /// What the nominal frequency tells about the two rates, of which one is wrong.
 struct Suspect {
     is_server: bool,
@@ -179,12 +190,13 @@ impl Suspect {
 
 fn fix(suspect: Option<&Suspect>, facts: &Document) -> Fix {
     let servers = daemons::servers(facts);
-    let calibrate = "restart, so that the kernel measures the counter's frequency again (dmesg | \
-                     grep -i 'tsc:')";
+    let calibrate = "restart, so that the kernel measures the counter's frequency again (sudo dmesg \
+                     | grep -i 'tsc:')";
     match suspect {
         Some(suspect) if suspect.is_server => Fix::from(format!(
             "follow other servers, of which three or more agree: {servers}"
         )),
+        Some(_) if facts.machine.is_guest() == Some(false) => calibrate.into(),
         Some(_) => Fix::from(calibrate).then(
             "if the rate is wrong again, or the guest was moved, tell the host's administrator",
         ),

@@ -270,7 +270,7 @@ fn vdso_unused(name: &str, facts: &Document) -> Finding {
     )
     .seen(format!("current_clocksource is {name}"));
     let erratum = if name == "arch_sys_counter" {
-        ", or a counter with an erratum (dmesg | grep -i erratum)"
+        ", or a counter with an erratum (sudo dmesg | grep -i erratum)"
     } else if OTHER_COUNTERS.contains(&name) {
         ", or a processor whose counter programs may not read"
     } else {

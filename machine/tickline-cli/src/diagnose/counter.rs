@@ -25,7 +25,7 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         facts.paravirtual_clock().is_some() || facts.clocksource().is_none();
     let kernel_uses_them = facts.clocksource().is_some_and(is_counter)
         || computes_from_counter && facts.is_answered_by_vdso();
-    let host = shared_fixes::host_or_firmware_fix(facts);
+    let host = shared_fixes::synchronise(facts);
     let mut finding = if kernel_uses_them {
         let fix = match other_timer(facts) {
             Some(timer) => shared_fixes::switch_to(timer, facts).then_fix("then ", host),
@@ -68,12 +68,16 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     Some(finding)
 }
 
-/// The first clocksource on offer that is not computed from the counter.
+/// The first clocksource on offer that is not computed from the counter, and keeps time as well: the
+/// timer tick does not, nor an hpet that stops.
 fn other_timer(facts: &Document) -> Option<&str> {
     let offered = facts.machine.available_clocksources.as_deref()?;
-    offered
-        .split_whitespace()
-        .find(|name| !is_computed_from_counter(name) && facts.clocksource() != Some(name))
+    let is_bad = |name: &str| {
+        name.ends_with("jiffies") || name == "hpet" && shared_fixes::has_stopping_hpet(facts)
+    };
+    offered.split_whitespace().find(|name| {
+        !is_computed_from_counter(name) && !is_bad(name) && facts.clocksource() != Some(name)
+    })
 }
 
 /// A read of the counter takes longer than a system call that reads no clock. Only a trapped
@@ -94,8 +98,8 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
         )
         .fix(
             Fix::from(
-                "see whether the kernel works around an erratum of the counter (dmesg | grep -i \
-                 erratum)",
+                "see whether the kernel works around an erratum of the counter (sudo dmesg | \
+                 grep -i erratum)",
             )
             .then("if so, only another processor helps"),
         ),
@@ -171,12 +175,20 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
         .seen(format!(
             "nominal {nominal}, measured {measured} against CLOCK_MONOTONIC"
         ))
-        .fix(
-            "see whether the kernel has calibrated the counter wrongly (dmesg | grep -i 'tsc:'; \
-             compare after a restart), or the guest was moved to a host with another frequency \
-             (restart the guest)",
-        ),
+        .fix(find_wrong_frequency(facts)),
     )
+}
+
+/// Finds out why the counter has another frequency than the nominal one.
+fn find_wrong_frequency(facts: &Document) -> Fix {
+    let calibration = "see whether the kernel has calibrated the counter wrongly (sudo dmesg | grep \
+                       -i 'tsc:'; compare after a restart)";
+    if facts.machine.is_guest() == Some(false) {
+        return calibration.into();
+    }
+    Fix::from(format!(
+        "{calibration}, or the guest was moved to a host with another frequency (restart the guest)"
+    ))
 }
 
 /// Firmware writes to the TSC.

@@ -3,8 +3,9 @@
 
 use crate::document::{Document, Fix};
 
-/// Finds the programs that may steer the clock.
-const LIST: &str = "ps -e | grep -E 'ntp|chrony|timesync|ptp|phc2sys'";
+/// Finds the programs that may steer the clock. busybox' ps has no -e, and its grep must not find
+/// itself.
+const LIST: &str = "ps ax | grep -E '[n]tp|[c]hrony|[t]imesync|[p]tp|[p]hc2sys'";
 
 /// The name of the daemon that answers.
 fn name(facts: &Document) -> Option<&str> {
@@ -46,12 +47,14 @@ pub(super) fn servers(facts: &Document) -> &'static str {
     }
 }
 
-/// How the daemon that answers steps the clock, instead of slewing it.
+/// How the daemon that answers steps the clock, instead of slewing it. systemd-timesyncd slews less
+/// than 0.4 s even at its start (`NTP_MAX_ADJUST` in timesyncd-manager.c).
 pub(super) fn step(facts: &Document) -> &'static str {
     match name(facts) {
         Some("chronyd") => "let it step the clock: sudo chronyc makestep",
         Some("systemd-timesyncd") => {
-            "let it step the clock at its start: sudo systemctl restart systemd-timesyncd"
+            "if 0.4 s or more are left, let it step the clock at its start: sudo systemctl restart \
+             systemd-timesyncd"
         }
         Some("ptp4l") => "let phc2sys step the clock (-S, or -F at its start)",
         Some(_) => {
@@ -60,7 +63,7 @@ pub(super) fn step(facts: &Document) -> &'static str {
         None if facts.has_kernel_loop() => "let it step the clock at its start, by a restart",
         None => {
             "let it step the clock: chronyd by sudo chronyc makestep, ntpd and systemd-timesyncd \
-             by a restart, phc2sys with -S"
+             by a restart, phc2sys with -S SECONDS"
         }
     }
 }

@@ -9,6 +9,8 @@
 //!   TSC, and the emulation has no `-cpu host`.
 //! - VirtualBox's manual, "VBoxManage modifyvm" and "setextradata". A setting without a value is
 //!   removed.
+//! - QEMU's `kvm_arch_init_vcpu` (`target/i386/kvm/kvm.c`, `invtsc_mig_blocker`): a guest with invtsc
+//!   can't be migrated or saved unless its frequency is set.
 
 use crate::document::{Document, Fix, Place, Steps};
 
@@ -27,13 +29,15 @@ pub(super) fn trusted_tsc(hypervisor: &str, facts: &Document) -> Option<Fix> {
             .into(),
         "virtualbox" => virtualbox(facts),
         "vmware" => Fix::from(
-            "in the machine's .vmx: set monitor_control.virtual_rdtsc = \"FALSE\" (only for a \
-             machine that stays on its host: the counter's rate and value change when it is moved)",
+            "use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC",
         )
-        .then("and use a kernel with CONFIG_HYPERVISOR_GUEST, which trusts VMware about the TSC"),
+        .or(
+            "or, only for a machine that stays on its host, set monitor_control.virtual_rdtsc = \
+             \"FALSE\" in its .vmx (the counter's rate and value change when it is moved or resumed)",
+        ),
         "xen" => Fix::from(
             "on the host: set nomigrate=1 in the domain's configuration, so that Xen shows an \
-             invariant TSC",
+             invariant TSC, and no longer lets the domain migrate",
         )
         .then(
             "set tsc_mode=\"native\" only for such a domain, because the counter's rate and value \
@@ -56,6 +60,13 @@ pub(super) fn synchronised_tsc(hypervisor: &str) -> Fix {
         .into()
 }
 
+/// The fix for unsynchronised counters of a guest whose processor is not x86.
+pub(super) fn synchronised_counter() -> Fix {
+    "on the host: compare its counters (`tickline warp`); if they differ, move the guest to another \
+     host"
+        .into()
+}
+
 /// The settings of VirtualBox, which has commands for them. In a cloud, the customer has no
 /// commands for the host.
 fn virtualbox(facts: &Document) -> Fix {
@@ -74,7 +85,8 @@ fn virtualbox(facts: &Document) -> Fix {
 fn kvm(facts: &Document) -> Fix {
     const QEMU: &str = "on the host: start QEMU with -cpu host,+invtsc (libvirt: <cpu \
         mode='host-passthrough'> with <feature policy='require' name='invtsc'/>), and use tsc as \
-        the host's own clocksource";
+        the host's own clocksource (QEMU then refuses to migrate or save the guest, unless -cpu has \
+        tsc-frequency= as well)";
     const UNLESS_QEMU: &str = "if it is not QEMU but another hypervisor on KVM (Firecracker, a \
         cloud's own), ask its administrator for an invariant TSC";
     // A cloud with QEMU may put its own product name into the firmware.
@@ -136,8 +148,8 @@ pub(super) fn other_host(cloud: &str) -> Option<&'static str> {
              invariant TSC"
         }
         "ec2_nitro" => {
-            "the host is Amazon's: stop and start the instance, which moves it to another host, \
-             or take another type"
+            "the host is Amazon's: stop and start the instance, which moves it to another host, and \
+             loses the data of its instance store, or take another type"
         }
         "ec2_xen" => {
             "the host is Amazon's: take an instance type on Nitro, where the vDSO reads the clock"

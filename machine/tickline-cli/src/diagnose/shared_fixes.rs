@@ -2,6 +2,7 @@
 //! of the host and one of this machine.
 
 use super::{hosts, steps};
+use crate::document::kernel_log::Cause;
 use crate::document::{Document, Fix, Steps};
 use crate::machine::CLOCKSOURCE;
 
@@ -9,6 +10,10 @@ use crate::machine::CLOCKSOURCE;
 /// fix on bare metal only: a guest has no firmware that sets the counters.
 const FIRMWARE: &str = "update the firmware (BIOS), and switch the machine off and on \
     again, which sets all counters to 0";
+
+/// The same for processors that are not x86.
+const OTHER_FIRMWARE: &str =
+    "update the firmware, which starts the counters, and switch the machine off and on again";
 
 /// The condition under which the kernel may be told not to check the TSC.
 const RELIABLE_ONLY_WHERE: &str = "which switches off both the kernel's watchdog and its \
@@ -158,9 +163,18 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
         _ => "kernel 3.3 or later".to_owned(),
     };
     // `Documentation/admin-guide/kernel-parameters.txt`
+    let clocksource = clocksource_tsc(facts);
     let parameters =
-        format!("boot with tsc=reliable clocksource=tsc ({kernel}), {RELIABLE_ONLY_WHERE}");
+        format!("boot with tsc=reliable {clocksource} ({kernel}), {RELIABLE_ONLY_WHERE}");
     after_decision(parameters.into(), facts)
+}
+
+/// The parameter that chooses the TSC, and the one that it replaces. The kernel obeys the last.
+fn clocksource_tsc(facts: &Document) -> String {
+    match facts.parameter_of("clocksource=") {
+        Some(word) if word != "clocksource=tsc" => format!("clocksource=tsc instead of `{word}`"),
+        _ => "clocksource=tsc".to_owned(),
+    }
 }
 
 /// Keeps the kernel's watchdog from checking the TSC. The kernel still compares the CPUs' counters
@@ -172,14 +186,17 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
     if facts.has_parameter("tsc=nowatchdog") {
         return Fix::none("the kernel's command line has tsc=nowatchdog already");
     }
-    let newer = "boot with tsc=nowatchdog clocksource=tsc (kernel 5.2 or later), which leaves the \
-        kernel's comparison of the CPUs' counters at boot in force";
+    let clocksource = clocksource_tsc(facts);
+    let newer = format!(
+        "boot with tsc=nowatchdog {clocksource} (kernel 5.2 or later), which leaves the kernel's \
+         comparison of the CPUs' counters at boot in force"
+    );
     match facts.is_kernel_at_least(5, 2) {
         Some(true) => after_decision(newer.into(), facts),
         Some(false) => trust_tsc(facts),
         None => {
             let older = format!(
-                "on an older kernel, boot with tsc=reliable clocksource=tsc, {RELIABLE_ONLY_WHERE}"
+                "on an older kernel, boot with tsc=reliable {clocksource}, {RELIABLE_ONLY_WHERE}"
             );
             after_decision(Fix::from(newer).or(older), facts)
         }
@@ -193,10 +210,24 @@ fn state_frequency(facts: &Document) -> Fix {
     if let Some(word) = facts.parameter_of("tsc_early_khz=") {
         return Fix::none(&format!("the kernel's command line has {word} already"));
     }
+    // The timer tick, of some milliseconds, is too coarse to measure the rate.
+    let is_measurable = facts.clocksource() != Some("jiffies");
     let khz = match facts.clock.frequency_hz {
-        Some(hz) => format!("tsc_early_khz={}", hz / 1_000),
-        None => "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
-            .to_owned(),
+        Some(hz) if is_measurable => format!("tsc_early_khz={}", hz / 1_000),
+        None if is_measurable => {
+            "tsc_early_khz=KHZ, with the counter's rate in kHz as `tickline warp` prints it"
+                .to_owned()
+        }
+        _ if facts.machine.is_guest() == Some(true) => {
+            "tsc_early_khz=KHZ, with the rate in kHz that the host's kernel found (sudo dmesg | \
+             grep 'tsc:' there), as jiffies are too coarse to measure it"
+                .to_owned()
+        }
+        _ => {
+            "tsc_early_khz=KHZ, with the processor's rate in kHz by its data sheet, as jiffies are \
+              too coarse to measure it"
+                .to_owned()
+        }
     };
     let kernel = match facts.machine.kernel.as_deref() {
         Some(older) if facts.is_kernel_at_least(5, 8) == Some(false) => {
@@ -315,8 +346,11 @@ fn without_hpet_from_the_start(facts: &Document) -> Fix {
 /// The removal of a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
 /// stays.
 pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
-    if facts.are_unsynchronised() {
-        return host_or_firmware_fix(facts);
+    let has_warp = facts
+        .rejection()
+        .is_some_and(|rejection| rejection.cause == Cause::Warp);
+    if facts.are_unsynchronised() || has_warp {
+        return synchronise(facts);
     }
     if !facts.may_have_good_tsc() {
         return invariant_tsc(facts);
@@ -340,18 +374,36 @@ pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix
     }
 }
 
-/// The fix for unsynchronised counters: on the host of a guest, or in the firmware of bare metal.
+/// The fix for counters that differ. The settings of a host only let the guest trust its counters, so
+/// those of the host must agree. An emulated counter is not the host's, and a cloud's customer has no
+/// host.
+pub(super) fn synchronise(facts: &Document) -> Fix {
+    let fix = host_or_firmware_fix(facts);
+    let has_setting = facts.may_be_x86() && hosts::trusted_tsc(facts.hypervisor(), facts).is_some();
+    if !has_setting || facts.machine.cloud.is_some() || facts.hypervisor() == "tcg" {
+        return fix;
+    }
+    let compare = "on the host: compare its counters (`tickline warp`); if they differ, update its \
+                   firmware, or move the guest to another host";
+    fix.after(compare.to_owned(), "if they agree: ")
+}
+
+/// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare
+/// metal.
 pub(super) fn host_or_firmware_fix(facts: &Document) -> Fix {
     if let Some(host) = host_fix(facts) {
         return host;
     }
+    let (firmware, host) = if facts.may_be_x86() {
+        (FIRMWARE, hosts::synchronised_tsc(facts.hypervisor()))
+    } else {
+        (OTHER_FIRMWARE, hosts::synchronised_counter())
+    };
     match facts.machine.is_guest() {
-        Some(true) => hosts::synchronised_tsc(facts.hypervisor()),
-        Some(false) => FIRMWARE.into(),
-        None => Fix::from(format!("on bare metal: {FIRMWARE}")).or(format!(
-            "in a guest: {}",
-            hosts::synchronised_tsc("unknown").text()
-        )),
+        Some(true) => host,
+        Some(false) => firmware.into(),
+        None => Fix::from(format!("on bare metal: {firmware}"))
+            .or(format!("in a guest: {}", host.text())),
     }
 }
 
@@ -362,6 +414,9 @@ pub(super) fn host_fix(facts: &Document) -> Option<Fix> {
         && let Some(text) = hosts::other_host(cloud)
     {
         return Some(text.into());
+    }
+    if !facts.may_be_x86() {
+        return None;
     }
     hosts::trusted_tsc(facts.hypervisor(), facts)
 }

@@ -92,7 +92,8 @@ fn replace_parameter(former: Option<&str>, new: Option<&str>) -> Steps {
 
 /// The command that replaces the parameter: by grubby if it is installed (Fedora and its
 /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives). These can have another
-/// form, or be in another file: the command changes nothing unless it finds what it edits.
+/// form, or be in another file, and update-grub is Debian's: the command changes nothing unless it finds
+/// what it edits and what it runs.
 fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
     let mut grubby = String::new();
     let mut checks = String::new();
@@ -109,7 +110,7 @@ fn replace_command(former: Option<&str>, new: Option<&str>) -> String {
     }
     format!(
         "if command -v grubby >/dev/null; then sudo grubby --update-kernel=ALL{grubby}; \
-         elif test -f /etc/default/grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
+         elif test -f /etc/default/grub && test -x /usr/sbin/update-grub{checks}; then sudo sed -i{edits} /etc/default/grub && \
          sudo update-grub; else echo 'not done: edit the command line of the kernel by hand' >&2; false; fi"
     )
 }
@@ -242,12 +243,20 @@ mod tests {
         // The test runs only grep and sed: sudo, grubby and update-grub would change this machine.
         // A user may not read the file without sudo. Symptom: where root alone may read it, `keep`
         // said "not done".
+        let update = folder.path().join("update-grub");
+        let make_update = || {
+            std::fs::write(&update, "").unwrap();
+            std::fs::set_permissions(&update, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        make_update();
         let only_sed = "command() { false; }; grep() { false; }; sed() { false; }; \
                         sudo() { [ $1 = update-grub ] || env \"$@\"; }; ";
         let run = |before: &str, command: &str| {
             std::fs::write(&file, before).unwrap();
-            let command =
-                only_sed.to_owned() + &command.replace("/etc/default/grub", file.to_str().unwrap());
+            let command = only_sed.to_owned()
+                + &command
+                    .replace("/etc/default/grub", file.to_str().unwrap())
+                    .replace("/usr/sbin/update-grub", update.to_str().unwrap());
             let output = std::process::Command::new("sh")
                 .args(["-c", &command])
                 .output()
@@ -270,7 +279,7 @@ mod tests {
         assert_eq!(run(&kept, &undo), (true, original.clone()));
         assert_eq!(
             run(&original, &undo),
-            (false, original),
+            (false, original.clone()),
             "nothing to remove"
         );
         // Symptom: for these forms, nothing was added, and the command succeeded.
@@ -285,6 +294,10 @@ mod tests {
                 .replace("LINUX", "GRUB_CMDLINE_LINUX");
             assert_eq!(run(&other, &keep), (false, other));
         }
+        // Symptom: without update-grub, as on Fedora's relatives without grubby, the file was changed,
+        // and the next start had the old parameters.
+        std::fs::remove_file(&update).unwrap();
+        assert_eq!(run(&original, &keep), (false, original.clone()));
     }
 
     /// Without the guest's name, each command fails and names the command that lists the guests.

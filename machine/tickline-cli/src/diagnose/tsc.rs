@@ -104,7 +104,7 @@ fn rejected(name: &str, facts: &Document) -> Option<Finding> {
                 "the kernel has a parameter that calls the TSC unstable, and keeps time with {name}"
             ),
         ),
-        Cause::Other => Finding::slow(
+        Cause::VaryingRate | Cause::Other => Finding::slow(
             Code::Unstable,
             format!("the kernel keeps time with {name}, because it rejected the TSC: {reason}"),
         ),
@@ -237,7 +237,7 @@ pub(super) fn rejection_evidence(facts: &Document) -> Vec<String> {
 /// The fix for a TSC that the kernel does not offer, for an unknown reason.
 fn fix_for_missing(facts: &Document) -> Fix {
     if facts.are_unsynchronised() {
-        return shared_fixes::host_or_firmware_fix(facts);
+        return shared_fixes::synchronise(facts);
     }
     if facts.lacks_tsc_frequency() {
         return shared_fixes::trust_tsc(facts);
@@ -250,12 +250,15 @@ fn fix_for_missing(facts: &Document) -> Fix {
 pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
     // A comparison agrees with the kernel, so do not override the kernel's verdict.
     if facts.are_unsynchronised() {
-        return shared_fixes::host_or_firmware_fix(facts);
+        return shared_fixes::synchronise(facts);
     }
     let rejection = facts.rejection();
     match rejection.map_or(Cause::Watchdog, |rejection| rejection.cause) {
         // Neither on bare metal nor in a guest may the kernel be told to ignore a warp.
-        Cause::Warp => shared_fixes::host_or_firmware_fix(facts),
+        Cause::Warp => shared_fixes::synchronise(facts),
+        Cause::VaryingRate => Fix::none(
+            "the TSC's rate changes with the processor's, so the kernel's verdict is right",
+        ),
         Cause::NoFrequency => shared_fixes::trust_tsc(facts),
         Cause::Skew | Cause::Watchdog if blames_stopping_hpet(facts) => {
             shared_fixes::without_hpet(facts)
@@ -269,10 +272,23 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
                 .then("the TSC of newer processors does not stop")
         }
         Cause::Parameter => shared_fixes::without_parameter("tsc=unstable", facts),
-        Cause::Unsynchronised | Cause::Other => {
-            shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts)
-        }
+        Cause::Unsynchronised => shared_fixes::host_fix_or(shared_fixes::trust_tsc, facts),
+        Cause::Other => shared_fixes::host_fix_or(overrule_if_understood, facts),
     }
+}
+
+/// The kernel's reason may be one that no comparison of the counters shows.
+fn overrule_if_understood(facts: &Document) -> Fix {
+    let trust = shared_fixes::trust_tsc(facts);
+    if trust.is_none {
+        return trust;
+    }
+    let reason = facts.rejection().map(|rejection| rejection.reason);
+    Fix::from(format!(
+        "find out what the kernel means by \"{}\"",
+        reason.unwrap_or_default()
+    ))
+    .then_fix("only if that does not concern this machine: ", trust)
 }
 
 /// The codes of the findings of this file, in the order of the alphabet.

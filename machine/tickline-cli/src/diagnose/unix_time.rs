@@ -51,10 +51,9 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
             )
             .seen(seen_rate)
             .seen(format!("left to remove, by kernel or daemon: {off}"))
-            .fix(format!(
-                "wait until the NTP daemon has removed the offset ({}), or {}",
-                daemons::look(facts),
-                daemons::step(facts)
+            .fix(removal_of_offset(
+                "wait until the NTP daemon has removed the offset",
+                facts,
             )),
         );
     }
@@ -82,8 +81,8 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
         daemons::look(facts)
     ))
     .then(
-        "if the correction stays, check the kernel's frequency of the counter: dmesg | grep -i \
-         'tsc:'",
+        "if the correction stays, check the kernel's frequency of the counter: sudo dmesg | grep \
+         -i 'tsc:'",
     );
     Some(finding.seen(seen_rate).fix(fix))
 }
@@ -97,12 +96,27 @@ pub(super) fn time_off(facts: &Document) -> Option<Finding> {
     Some(
         Finding::wrong(Code::TimeOff, format!("Unix time is off by {off}"))
             .seen(format!("left to remove, by kernel or daemon: {off}"))
-            .fix(format!(
-                "see what the NTP daemon does about it ({}), or {}",
-                daemons::look(facts),
-                daemons::step(facts)
+            .fix(removal_of_offset(
+                "see what the NTP daemon does about it",
+                facts,
             )),
     )
+}
+
+/// How a known offset is removed: first the daemon's own way, or else by a step. Servers in doubt may
+/// be as wrong as the offset is large.
+fn removal_of_offset(first: &str, facts: &Document) -> Fix {
+    if clock_rate::blames_server(facts) || utc_unproven(facts).is_some() {
+        return Fix::from(format!(
+            "let the clock not be stepped before the servers are known to be right: {}",
+            daemons::servers(facts)
+        ));
+    }
+    Fix::from(format!(
+        "{first} ({}), or {}",
+        daemons::look(facts),
+        daemons::step(facts)
+    ))
 }
 
 /// Neither the kernel nor a daemon claims that Unix time is near UTC.
@@ -308,14 +322,21 @@ pub(super) fn unix_stepped(facts: &Document) -> Option<Finding> {
         _ => format!("{} times", grouped(steps)),
     };
     let kernel = facts.machine.kernel.as_deref().unwrap_or_default();
+    let log = if facts.machine.systemd == Some(false) {
+        "the logs of the NTP daemon and of the system"
+    } else {
+        "sudo journalctl | grep -iE 'time.*(step|chang|jump)'"
+    };
     let fix = if kernel.contains("microsoft") {
         "let one program alone set the clock: Windows (hv_utils), or an NTP daemon in the guest"
+            .to_owned()
     } else if facts.machine.is_guest() == Some(true) {
-        "find out what sets the clock (journalctl | grep -iE 'time.*(step|chang|jump)'); where the \
-         hypervisor's tools and an NTP daemon both do, switch one off"
+        format!(
+            "find out what sets the clock ({log}); where the hypervisor's tools and an NTP daemon \
+             both do, switch one off"
+        )
     } else {
-        "find out what sets the clock (journalctl | grep -iE 'time.*(step|chang|jump)'), and let \
-         one program alone do it, by a slew"
+        format!("find out what sets the clock ({log}), and let one program alone do it, by a slew")
     };
     Some(
         Finding::unsure(

@@ -4,6 +4,7 @@
 use tickline_core::clocksource::Clocksource;
 
 use super::Document;
+use super::kernel_log::Cause;
 use crate::cpu_list::{self, ranges};
 use crate::machine::{Leap, Ntp};
 use crate::measure::calls::MONOTONIC;
@@ -171,7 +172,11 @@ impl Document {
         if self.are_unsynchronised() {
             return None;
         }
+        let has_warp = self
+            .rejection()
+            .is_some_and(|rejection| rejection.cause == Cause::Warp);
         READ.into_iter()
+            .filter(|name| !(has_warp && is_counter(name)))
             .find(|name| self.lists(name) && self.clocksource() != Some(name))
     }
 
@@ -219,6 +224,12 @@ impl Document {
                 Some(Clocksource::Hpet | Clocksource::AcpiPm)
             ),
         }
+    }
+
+    /// Whether the machine is x86, or its architecture was not recorded.
+    pub(crate) fn may_be_x86(&self) -> bool {
+        let architecture = self.machine.architecture.as_deref();
+        architecture.is_none_or(|name| matches!(name, "x86_64" | "x86"))
     }
 
     /// Whether the process is a 32-bit process on x86. The kernel may have 64 bits.

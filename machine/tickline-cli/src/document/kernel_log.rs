@@ -35,6 +35,9 @@ pub(crate) enum Cause {
     NoFrequency,
     /// The TSC stops when a CPU sleeps.
     Halts,
+    /// The TSC's rate changes with the processor's (`time_cpufreq_notifier` in
+    /// `arch/x86/kernel/tsc.c`).
+    VaryingRate,
     /// A parameter of the kernel's command line.
     Parameter,
     /// Another reason, which the kernel names.
@@ -108,6 +111,7 @@ pub(crate) fn rejection(log: &[String]) -> Option<Rejection> {
         Some("could not calculate TSC khz") => Cause::NoFrequency,
         Some("clocksource watchdog") => by_watchdog.unwrap_or(Cause::Watchdog),
         Some("TSCs unsynchronized") => Cause::Unsynchronised,
+        Some("cpufreq changes") => Cause::VaryingRate,
         Some("boot parameter") => Cause::Parameter,
         Some(reason) if reason.contains("halt") => Cause::Halts,
         Some(_) => Cause::Other,

@@ -286,6 +286,7 @@ fn a_document_that_a_command_reads_is_not_replaced() {
         "compare a b --json link",
         "compare a link --json b",
         "compare - b --json a <a",
+        "compare b b a --json a",
         "doctor --facts a --json a",
         "doctor --facts - --json a <a",
         "doctor --facts a --openmetrics a",

@@ -13,8 +13,11 @@ mod collector;
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
+mod fixes;
+mod fleet;
 mod harmless;
 mod measured;
+mod monitoring;
 mod recorded;
 mod run;
 mod serve;

@@ -87,7 +87,7 @@ pub(crate) fn measured(command: &'static str) -> &'static Measured {
     &all()[&(command, "on")]
 }
 
-fn schema(name: &str) -> Value {
+pub(crate) fn schema(name: &str) -> Value {
     // Read the file at run time, because another test rewrites it after this one is compiled.
     let path = format!("{}/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("a JSON Schema")
@@ -111,7 +111,7 @@ const PARTS: &str = "health findings costs served_unknown track host_clock laten
 
 /// The schema for a document that a command writes: without unknown keys, so that each new key must
 /// be in the schema, and with all others. Only facts that a person has collected may lack keys.
-fn closed(mut schema: Value) -> Value {
+pub(crate) fn closed(mut schema: Value) -> Value {
     let mut structures = schema["$defs"].take();
     for object in structures
         .as_object_mut()

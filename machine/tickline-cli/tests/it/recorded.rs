@@ -309,6 +309,15 @@ fn a_recorded_machine_has_the_keys_of_the_schema_and_names_its_source() {
 }
 
 #[test]
+fn the_diagnosis_of_a_recorded_machine_is_what_the_schema_says() {
+    let schema = document_schema();
+    for Recorded { name, .. } in MACHINES {
+        let (document, _) = diagnosed_machine(name);
+        assert_eq!(faults(&schema, &document), [""; 0], "{name}");
+    }
+}
+
+#[test]
 fn the_findings_about_a_recorded_machine_are_those_of_the_table() {
     for Recorded { name, findings, .. } in MACHINES {
         let (document, _) = diagnosed_machine(name);

@@ -46,6 +46,11 @@ impl FactValue {
     }
 }
 
+/// The value of a finding in a document without it.
+pub(super) fn not_found() -> FactValue {
+    FactValue::Words("not found".to_owned())
+}
+
 /// A fact in words, or a figure with its unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fact {
@@ -69,6 +74,14 @@ impl Fact {
             value,
             tolerance: 0.0,
             is_finding: false,
+        }
+    }
+
+    /// The same fact with another value.
+    pub(super) fn with(&self, value: FactValue) -> Self {
+        Self {
+            value,
+            ..self.clone()
         }
     }
 

@@ -21,24 +21,24 @@ pub(super) struct PageReport {
     schema: &'static str,
     page: String,
     owner: u32,
-    server_pid: Option<u32>,
-    server_unknown: Option<String>,
+    pub(super) server_pid: Option<u32>,
+    pub(super) server_unknown: Option<String>,
     #[serde(serialize_with = "serialize_phase")]
-    phase: LeasePhase,
-    switched_off: bool,
+    pub(super) phase: LeasePhase,
+    pub(super) switched_off: bool,
     pub(super) serving: bool,
     generation: u64,
-    age_ns: Option<i64>,
+    pub(super) age_ns: Option<i64>,
     lease_ns: Option<i64>,
-    lease_left_ns: Option<i64>,
-    lead_ns: Option<i64>,
-    unix_lead_ns: Option<i64>,
-    ahead_ns: Option<i64>,
+    pub(super) lease_left_ns: Option<i64>,
+    pub(super) lead_ns: Option<i64>,
+    pub(super) unix_lead_ns: Option<i64>,
+    pub(super) ahead_ns: Option<i64>,
     rate_ppb: Option<i64>,
-    readers: Vec<Reader>,
-    readers_unknown: usize,
+    pub(super) readers: Vec<Reader>,
+    pub(super) readers_unknown: usize,
     readers_hidden: bool,
-    library_only: Vec<u32>,
+    pub(super) library_only: Vec<u32>,
     time_namespace: Option<u64>,
 }
 
@@ -315,7 +315,7 @@ fn serialize_phase<S: Serializer>(phase: &LeasePhase, serializer: S) -> Result<S
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Symptom: "at most 1147 ns", while the kernel slewed its clock and readings were 1 ms ahead.
@@ -385,7 +385,7 @@ mod tests {
     }
 
     /// A page that a server keeps, without readers.
-    fn report() -> PageReport {
+    pub(in crate::commands::serve) fn report() -> PageReport {
         PageReport {
             schema: "tickline-serve/1",
             page: "/run/tickline/page.v1".to_owned(),

@@ -306,8 +306,8 @@ fn without_a_fix_there_is_no_gain() {
 #[test]
 fn a_trusted_tsc_gains_what_the_measured_costs_say() {
     let machine = machine_on_hpet_without_tsc().costs_ns(700.0);
-    let cpufreq = "tsc: Marking TSC unstable due to cpufreq changes";
-    let finding = machine.log(&[cpufreq]).first("tsc_unstable");
+    let unsynchronised = "tsc: Marking TSC unstable due to TSCs unsynchronized";
+    let finding = machine.log(&[unsynchronised]).first("tsc_unsynchronised");
     finding.gains(35.0);
 }
 
@@ -335,7 +335,10 @@ fn a_warp_is_mended_by_the_firmware_or_on_the_host() {
     let finding = machine.clone().first("tsc_warp");
     finding.fix_begins("update the firmware (BIOS)");
     let finding = machine.hypervisor("kvm").first("tsc_warp");
-    finding.fix_begins("on the host: start QEMU");
+    finding.fix_has_in_order(
+        "on the host: compare its counters",
+        "on the host: start QEMU",
+    );
 }
 
 #[test]

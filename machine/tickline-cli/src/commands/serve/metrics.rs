@@ -1,0 +1,150 @@
+//! `tickline serve status --openmetrics`: the page's state for a monitoring system. The names differ
+//! from those of `doctor --openmetrics`, because node_exporter refuses a metric that is in two files.
+
+use jiff::Timestamp;
+use tickline_page::lease::LeasePhase;
+
+use super::status::PageReport;
+use crate::float::{as_f64, signed_f64};
+use crate::openmetrics::{Gauge, Sample, seconds};
+
+const PHASES: [LeasePhase; 5] = [
+    LeasePhase::Off,
+    LeasePhase::NoLine,
+    LeasePhase::FirstPublication,
+    LeasePhase::Published,
+    LeasePhase::Doubted,
+];
+
+/// The gauges that have samples, and the end marker. `report` is `None` if there is no page that
+/// this user may read.
+pub(super) fn text(report: Option<&PageReport>, taken_at: Timestamp) -> String {
+    let span = |name, help, ns: fn(&PageReport) -> Option<i64>| {
+        Gauge::figure(name, help, report.and_then(ns).map(seconds))
+    };
+    let gauges = [
+        Gauge::yes_or_no(
+            "tickline_page_found",
+            "Whether there is a page that this user may read.",
+            Some(report.is_some()),
+        ),
+        Gauge::yes_or_no(
+            "tickline_page_serving",
+            "Whether programs get the time from the page.",
+            Some(report.is_some_and(|report| report.serving)),
+        ),
+        Gauge::yes_or_no(
+            "tickline_page_switched_off",
+            "Whether an administrator has switched the page off.",
+            report.map(|report| report.switched_off),
+        ),
+        Gauge::yes_or_no(
+            "tickline_page_server",
+            "Whether a server keeps the page.",
+            report.and_then(has_server),
+        ),
+        Gauge::labelled(
+            "tickline_page_phase",
+            "The page's phase: 1 at the phase that applies.",
+            report.into_iter().flat_map(phases),
+        ),
+        span(
+            "tickline_page_line_age_seconds",
+            "How long the page's line has been in use.",
+            |report| report.age_ns,
+        ),
+        span(
+            "tickline_page_lease_left_seconds",
+            "How long programs use the page if its server dies now; negative if they no longer do.",
+            |report| report.lease_left_ns,
+        ),
+        span(
+            "tickline_page_lead_seconds",
+            "How far readings of monotonic time may be above the OS clock.",
+            |report| report.lead_ns,
+        ),
+        span(
+            "tickline_page_unix_lead_seconds",
+            "How far readings of Unix time may be above the OS clock.",
+            |report| report.unix_lead_ns,
+        ),
+        span(
+            "tickline_page_ahead_seconds",
+            "How far the page's line is above the OS clock now.",
+            |report| report.ahead_ns,
+        ),
+        Gauge::labelled(
+            "tickline_page_processes",
+            "Processes that read the page by the library or by themselves, have the library and not this page, or may not be examined.",
+            report.into_iter().flat_map(processes),
+        ),
+        Gauge::figure(
+            "tickline_page_taken_timestamp_seconds",
+            "When the page was read, Unix time.",
+            Some(signed_f64(taken_at.as_second())),
+        ),
+    ];
+    let mut text: String = gauges.iter().map(Gauge::text).collect();
+    text += "# EOF\n";
+    text
+}
+
+/// Whether a server keeps the page; `None` if that is unknown.
+fn has_server(report: &PageReport) -> Option<bool> {
+    if report.server_unknown.is_some() {
+        return None;
+    }
+    Some(report.server_pid.is_some())
+}
+
+fn phases(report: &PageReport) -> [Sample; PHASES.len()] {
+    PHASES.map(|phase| Sample {
+        labels: vec![("phase", phase.code().to_owned())],
+        figure: f64::from(phase == report.phase),
+    })
+}
+
+fn processes(report: &PageReport) -> [Sample; 4] {
+    let by_library = report.readers.iter().filter(|reader| reader.by_library);
+    let by_library = by_library.count();
+    let counts = [
+        ("by_library", by_library),
+        ("by_itself", report.readers.len() - by_library),
+        ("library_only", report.library_only.len()),
+        ("unknown", report.readers_unknown),
+    ];
+    counts.map(|(reads, count)| Sample {
+        labels: vec![("reads", reads.to_owned())],
+        figure: as_f64(count as u64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::status::tests::report;
+    use super::*;
+
+    /// Dashboards and alarms use these names and units, so a change here breaks them.
+    #[test]
+    fn the_figures_of_a_page_are_the_stored_ones() {
+        let shown = text(Some(&report()), Timestamp::UNIX_EPOCH);
+        let stored = include_str!("../../../tests/data/openmetrics_page_expected.txt");
+        assert_eq!(shown, stored);
+    }
+
+    #[test]
+    fn without_a_page_the_figures_say_so() {
+        let shown = text(None, Timestamp::UNIX_EPOCH);
+        assert!(shown.contains("\ntickline_page_found 0\n"), "{shown}");
+        assert!(shown.contains("\ntickline_page_serving 0\n"), "{shown}");
+        assert!(!shown.contains("phase"), "{shown}");
+    }
+
+    #[test]
+    fn an_unknown_server_is_not_written() {
+        let mut unknown = report();
+        unknown.server_unknown = Some("no right".to_owned());
+        let shown = text(Some(&unknown), Timestamp::UNIX_EPOCH);
+        assert!(!shown.contains("tickline_page_server"), "{shown}");
+    }
+}

@@ -1,0 +1,245 @@
+//! The alert rules and the dashboard in `machine/docs` name only metrics, labels and values that the
+//! program writes. `openmetrics.sh` runs the rules by Prometheus' own program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+
+use crate::common::tickline;
+
+/// The program's stored outputs, which its tests compare with the program.
+const METRICS: [&str; 2] = [
+    include_str!("../data/openmetrics_expected.txt"),
+    include_str!("../data/openmetrics_page_expected.txt"),
+];
+
+/// The labels that Prometheus adds to each sample of a machine.
+const ADDED: [&str; 2] = ["job", "instance"];
+
+/// The labels whose values the stored outputs list completely.
+const COMPLETE: [&str; 4] = ["level", "state", "phase", "reads"];
+
+fn document(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+    fs::read_to_string(format!("{folder}/{name}")).expect("a document")
+}
+
+/// The labels of each metric, and the values of each label.
+type Labels = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+fn known_metrics() -> Labels {
+    let mut metrics = Labels::new();
+    let samples = METRICS.iter().flat_map(|text| text.lines());
+    for line in samples.filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().expect("a name");
+        let labels = metrics.entry(name.to_owned()).or_default();
+        // The parser of selectors knows no escapes.
+        let labelled = line[name.len()..].replace("\\\\", "").replace("\\\"", "");
+        for Selector { label, value, .. } in selectors(&labelled) {
+            labels.entry(label).or_default().insert(value);
+        }
+    }
+    metrics
+}
+
+/// What an expression asks of a label.
+struct Selector {
+    label: String,
+    operator: String,
+    value: String,
+}
+
+/// The selectors in the braces at the start of the text; none if the text does not start with a
+/// brace. No value has a brace or an escape.
+fn selectors(text: &str) -> Vec<Selector> {
+    let Some((inside, _)) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut rest = inside;
+    while let Some((before, after)) = rest.split_once('"') {
+        let (value, after) = after.split_once('"').expect("the value's end");
+        let before = before.trim_matches([',', ' ']);
+        let label = before.trim_end_matches(['=', '~', '!']);
+        found.push(Selector {
+            label: label.to_owned(),
+            operator: before[label.len()..].to_owned(),
+            value: value.to_owned(),
+        });
+        rest = after;
+    }
+    found
+}
+
+/// Each metric that an expression names, with its selectors.
+fn used(expression: &str) -> Vec<(String, Vec<Selector>)> {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let starts = expression
+        .match_indices("tickline_")
+        .map(|(start, _)| start);
+    starts
+        .map(|start| {
+            let rest = &expression[start..];
+            let end = rest.find(|character| !is_part(character));
+            let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
+            (name.to_owned(), selectors(after))
+        })
+        .collect()
+}
+
+/// Checks an expression of PromQL.
+#[track_caller]
+fn assert_known(expression: &str, metrics: &Labels) {
+    let named = used(expression);
+    assert!(!named.is_empty(), "no metric in: {expression}");
+    for (name, selectors) in named {
+        let Some(labels) = metrics.get(&name) else {
+            panic!("the program writes no {name}: {expression}");
+        };
+        for Selector {
+            label,
+            operator,
+            value,
+        } in selectors
+        {
+            if ADDED.contains(&label.as_str()) {
+                continue;
+            }
+            let Some(values) = labels.get(&label) else {
+                panic!("{name} has no label {label}: {expression}");
+            };
+            if COMPLETE.contains(&label.as_str()) {
+                assert!(operator.len() <= 2, "{operator}");
+                for value in value.split('|') {
+                    assert!(
+                        values.contains(value),
+                        "{label} is never {value}: {expression}"
+                    );
+                }
+            }
+            if label == "code" {
+                let explained = tickline(&["explain", &value])
+                    .output()
+                    .expect("the program");
+                assert!(explained.status.success(), "no code {value}: {expression}");
+            }
+            if label == "clock" {
+                assert!(values.contains(&value), "no clock {value}: {expression}");
+            }
+        }
+    }
+}
+
+/// The text behind `key: ` of each line that has this key.
+fn values_of<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    let start = format!("{key}: ");
+    text.lines()
+        .filter_map(|line| line.trim_start().strip_prefix(&start))
+        .collect()
+}
+
+#[test]
+fn each_alert_names_metrics_labels_and_values_that_the_program_writes() {
+    let alerts = document("alerts.yaml");
+    let metrics = known_metrics();
+    let expressions = values_of(&alerts, "expr");
+    assert_eq!(expressions.len(), alerts.matches("- alert: ").count());
+    assert!(expressions.len() > 10, "{expressions:?}");
+    for expression in expressions {
+        assert_known(expression, &metrics);
+    }
+}
+
+#[test]
+fn each_label_in_an_alerts_text_is_known() {
+    let alerts = document("alerts.yaml");
+    let metrics = known_metrics();
+    let known: BTreeSet<&str> = metrics
+        .values()
+        .flat_map(BTreeMap::keys)
+        .map(String::as_str)
+        .chain(ADDED)
+        .collect();
+    let texts = alerts.split("$labels.").skip(1);
+    for label in texts.filter_map(|text| text.split([' ', '}']).next()) {
+        assert!(known.contains(label), "{label}");
+    }
+}
+
+#[test]
+fn each_alert_has_a_severity_and_says_what_to_do() {
+    let alerts = document("alerts.yaml");
+    let count = alerts.matches("- alert: ").count();
+    for key in ["severity", "summary", "description"] {
+        assert_eq!(values_of(&alerts, key).len(), count, "{key}");
+    }
+}
+
+fn panels() -> Vec<Value> {
+    let dashboard: Value = serde_json::from_str(&document("dashboard.json")).expect("JSON");
+    dashboard["panels"].as_array().expect("panels").clone()
+}
+
+#[test]
+fn each_panel_names_metrics_labels_and_values_that_the_program_writes() {
+    let metrics = known_metrics();
+    for panel in panels() {
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty(), "{panel}");
+        for target in targets {
+            assert_known(target["expr"].as_str().expect("PromQL"), &metrics);
+        }
+    }
+}
+
+/// Grafana asks for the data source when it imports a dashboard whose panels refer to an input.
+#[test]
+fn each_panel_takes_its_data_source_from_the_input_of_the_import() {
+    let dashboard: Value = serde_json::from_str(&document("dashboard.json")).expect("JSON");
+    assert_eq!(dashboard["__inputs"][0]["name"], "DS_PROMETHEUS");
+    let mut ids = BTreeSet::new();
+    for panel in panels() {
+        assert_eq!(panel["datasource"]["uid"], "${DS_PROMETHEUS}", "{panel}");
+        assert!(ids.insert(panel["id"].as_u64()), "two panels: {panel}");
+    }
+}
+
+/// Shows that the check above can fail.
+#[test]
+fn an_unknown_metric_label_or_value_is_noticed() {
+    let metrics = known_metrics();
+    for expression in [
+        "tickline_helth == 1",
+        "tickline_health{lvl=\"ok\"}",
+        "tickline_health{level=\"fine\"}",
+        "tickline_finding{code=\"no_such_code\"}",
+    ] {
+        let check = std::panic::catch_unwind(|| assert_known(expression, &metrics));
+        assert!(check.is_err(), "{expression}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_figures_of_a_missing_page_are_written_before_the_program_fails() {
+    let words = [
+        "serve",
+        "status",
+        "--page",
+        "/no/such/page",
+        "--openmetrics",
+        "-",
+    ];
+    let output = tickline(&words).output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(crate::common::text(&output.stdout).contains("\ntickline_page_found 0\n"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_figures_of_a_page_are_for_the_action_status() {
+    let output = tickline(&["serve", "on", "--openmetrics", "-"]).output();
+    let output = output.expect("the program");
+    crate::common::assert_fails(&output, 2, "--openmetrics is for status");
+}
