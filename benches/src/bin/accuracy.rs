@@ -31,6 +31,8 @@ struct Report {
     max_drift_ppb: Option<u64>,
     /// The share of a core that tickline's thread used; `None` without a thread.
     thread_cpu_percent: Option<f64>,
+    /// How often it slept and woke up again, a second; `None` without a thread.
+    thread_wake_ups_per_s: Option<f64>,
     #[serde(flatten)]
     tally: Tally,
 }
@@ -69,15 +71,15 @@ fn main() {
     };
     let clock = Clock::builder().driver(driver).start().expect("a clock");
     let settling = watch(&clock, settled_s, u64::MAX);
-    let cpu_before_s = thread_cpu_s();
+    let before = ThreadUse::so_far();
     let start = Instant::now();
     let tally = watch(
         &clock,
         watched_s,
         settling.narrowest_ns.saturating_add(SPARE_NS),
     );
-    let share = |(before_s, after_s)| (after_s - before_s) / start.elapsed().as_secs_f64();
-    let cpu = cpu_before_s.zip(thread_cpu_s()).map(share);
+    let used = before.zip(ThreadUse::so_far());
+    let elapsed_s = start.elapsed().as_secs_f64();
     let status = clock.status();
     report::print(&Report {
         driver: driver_name,
@@ -85,7 +87,10 @@ fn main() {
         settled_s,
         state: status.state.to_string(),
         max_drift_ppb: status.max_drift_ppb,
-        thread_cpu_percent: cpu.map(|share: f64| share * 100.0),
+        thread_cpu_percent: used
+            .map(|(before, after)| (after.cpu_s - before.cpu_s) / elapsed_s * 100.0),
+        thread_wake_ups_per_s: used
+            .map(|(before, after)| (after.wake_ups - before.wake_ups) / elapsed_s),
         tally,
     });
 }
@@ -132,20 +137,34 @@ impl Tally {
     }
 }
 
-/// CPU time of the thread called tickline, s, from the scheduler's statistics (proc(5),
-/// `schedstat`: ns on the CPU).
-fn thread_cpu_s() -> Option<f64> {
-    let tasks = std::fs::read_dir("/proc/self/task").ok()?;
-    let task = tasks
-        .filter_map(|task| Some(task.ok()?.path()))
-        .find(|task| {
-            std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tickline")
-        })?;
-    let statistics = std::fs::read_to_string(task.join("schedstat")).ok()?;
-    statistics
-        .split_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()
-        .map(|ns| to_f64(ns.cast_signed()) / 1e9)
+/// What the thread called tickline has used since its start.
+#[derive(Debug, Clone, Copy)]
+struct ThreadUse {
+    /// Its CPU time, s: ns on the CPU in the scheduler's statistics (proc(5), `schedstat`).
+    cpu_s: f64,
+    /// How often it has slept and woken up (proc(5), `voluntary_ctxt_switches`).
+    wake_ups: f64,
+}
+
+impl ThreadUse {
+    /// `None` without the thread.
+    fn so_far() -> Option<Self> {
+        let tasks = std::fs::read_dir("/proc/self/task").ok()?;
+        let task = tasks
+            .filter_map(|task| Some(task.ok()?.path()))
+            .find(|task| {
+                std::fs::read_to_string(task.join("comm"))
+                    .is_ok_and(|name| name.trim() == "tickline")
+            })?;
+        let number = |text: &str| Some(to_f64(text.trim().parse::<u64>().ok()?.cast_signed()));
+        let statistics = std::fs::read_to_string(task.join("schedstat")).ok()?;
+        let status = std::fs::read_to_string(task.join("status")).ok()?;
+        let switches = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        Some(Self {
+            cpu_s: number(statistics.split_whitespace().next()?)? / 1e9,
+            wake_ups: number(switches)?,
+        })
+    }
 }

@@ -343,10 +343,10 @@
 //! the loop that detects interrupts for 20 ms. With `--against`, each process that it starts runs
 //! this loop, too. With `--list` nothing is measured. A sample of 50 us or longer costs about 5 us
 //! more than with `WallTime`, outside of its time. As long as the clock exists, a thread of
-//! tickline wakes up twice a second. It takes 0.04 % of a core (Intel Xeon, family 6, model 207,
-//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
-//! sample needs the clock's status, and takes about 10 us after the measurement. Twice a second,
-//! between samples, the crate measures the cost of a pair, which takes 1 ms.
+//! tickline wakes up twice a second. It takes 0.02 to 0.04 % of a core
+//! ([record](https://github.com/tickline/tickline/blob/main/benches/README.md#tickline)). The
+//! conversion of a sample needs the clock's status, and takes about 10 us after the measurement.
+//! Twice a second, between samples, the crate measures the cost of a pair, which takes 1 ms.
 //!
 //! # Fences
 //!

@@ -45,6 +45,7 @@
 
 use core::ffi::CStr;
 use core::time::Duration;
+use std::io;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -79,36 +80,52 @@ pub(crate) const CLOCK_THREAD: &CStr = c"tickline";
 #[derive(Debug)]
 pub(crate) struct SleepingThread {
     sleep: Arc<StoppableSleep>,
+    begun: Arc<Begun>,
     thread: Option<Thread>,
     /// The process that made the thread. Only this process may join it.
     process: u64,
 }
 
+/// Whether a thread has begun, for the thread that starts it.
+#[derive(Debug)]
+pub(crate) struct Begun(StoppableSleep);
+
+impl Begun {
+    /// Says that the thread has begun. Its end is noticed from now on: it holds its futex.
+    pub(crate) fn announce(&self) {
+        self.0.stop();
+    }
+}
+
 impl SleepingThread {
-    /// Starts a thread that does `work`, and runs no signal handler of the program. A clock's thread
-    /// with minimal probes gets no `name`, because that takes a system call.
+    /// Starts a thread that does `work`, and runs no signal handler of the program. The work first
+    /// announces that it has begun; the start waits for that. A clock's thread with minimal probes
+    /// gets no `name`, because that takes a system call.
     pub(crate) fn start(
         name: Option<&'static CStr>,
         stack_bytes: usize,
         sleep: StoppableSleep,
-        work: impl FnOnce(&StoppableSleep) + Send + 'static,
+        work: impl FnOnce(&StoppableSleep, &Begun) + Send + 'static,
     ) -> Result<Self, Error> {
         let sleep = Arc::new(sleep);
         let sleep_inside = Arc::clone(&sleep);
-        let begun = Arc::new(StoppableSleep::plain());
+        let begun = Arc::new(Begun(StoppableSleep::plain()));
         let begun_inside = Arc::clone(&begun);
         let blocked = SignalsBlocked::new();
         let thread = Thread::spawn_with_stack(name, stack_bytes, move || {
-            begun_inside.stop();
-            work(&sleep_inside);
+            work(&sleep_inside, &begun_inside);
         })
         .map_err(|error| Error::thread(name.unwrap_or(CLOCK_THREAD), error))?;
         drop(blocked);
         // From its beginning on, the thread keeps a library that contains this code loaded. Before,
         // the caller does.
-        begun.wait(BEGIN_WITHIN);
+        if begun.0.wait(BEGIN_WITHIN) != WakeCause::Stopped && thread.has_ended() {
+            let error = io::Error::other("the system has ended it before it began");
+            return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
+        }
         Ok(Self {
             sleep,
+            begun,
             thread: Some(thread),
             process: sys::process_token(),
         })
@@ -117,6 +134,15 @@ impl SleepingThread {
     /// Whether this process made the thread: not in a forked child.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == sys::process_token()
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun.0.is_stopped()
+    }
+
+    /// Whether the thread has ended before it began. From then on its futex tells.
+    pub(crate) fn has_never_begun(&self) -> bool {
+        !self.has_begun() && self.thread.as_ref().is_none_or(Thread::has_ended)
     }
 
     /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is
@@ -159,7 +185,7 @@ impl BackgroundThread {
     /// # Errors
     ///
     /// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
-    /// create the thread.
+    /// create the thread, or a filter kills it before it begins.
     pub fn start(
         name: &'static CStr,
         stack_bytes: usize,
@@ -168,10 +194,12 @@ impl BackgroundThread {
         let futex = Arc::new(RobustFutex::new());
         let futex_inside = Arc::clone(&futex);
         let sleep = StoppableSleep::notifying_clock_set();
-        let thread = SleepingThread::start(Some(name), stack_bytes, sleep, move |sleep| {
+        let inside = move |sleep: &StoppableSleep, begun: &Begun| {
             let _marked = futex_inside.hold();
+            begun.announce();
             work(sleep);
-        })?;
+        };
+        let thread = SleepingThread::start(Some(name), stack_bytes, sleep, inside)?;
         Ok(Self { thread, futex })
     }
 
@@ -185,10 +213,11 @@ impl BackgroundThread {
     }
 
     /// Whether this process has the thread: not in a forked child, and on Linux not if the thread
-    /// was killed, by a seccomp filter for example.
+    /// was killed, by a seccomp filter for example. A start waits for its thread for a second at
+    /// most: a thread that begins later runs from then on.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.thread.is_of_this_process() && !self.futex.owner_died()
+        self.thread.is_of_this_process() && self.thread.has_begun() && !self.futex.owner_died()
     }
 }
 

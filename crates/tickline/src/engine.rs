@@ -251,9 +251,6 @@ impl Engine {
             return false;
         }
         let _errno = sys::PreserveErrno::new();
-        if self.driver() == Driver::Thread {
-            self.registration.forget_killed_start();
-        }
         let iterated = self.driver() == Driver::Reader
             && self.prepare_one_task()
             && self.iterate(Cadence::OnDemand).is_some();

@@ -8,7 +8,7 @@
 //! - **If another driver has the lock**, the thread waits twice as long after each refusal, up to
 //!   the interval: that driver may be stopped.
 //! - **A thread that was killed leaves the clock to readers** (`sys/linux/robust_futex.rs`). From
-//!   then on the coarse time is the current time.
+//!   then on the coarse time is the current time. So does one that is killed before it begins.
 //! - **A thread that is no longer registered ends when it next wakes up**: the thread that was to
 //!   keep its handle was killed (`clock/global.rs`).
 
@@ -20,7 +20,7 @@ use tickline_core::comparison::CounterComparison;
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::reference::Reference;
 
-use crate::background::{CLOCK_THREAD, SleepingThread};
+use crate::background::{Begun, CLOCK_THREAD, SleepingThread};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::per_cpu::calibrations::CpuCalibrations;
@@ -56,15 +56,24 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
         // ORDERING: Relaxed: only uniqueness counts.
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         // No other thread starts one for this clock now: the global clock has a lock for that.
-        let starting = engine.registration.begin_start();
         engine.registration.register(id, engine.now_ordered_ns());
         let inside = engine.clone();
-        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep| {
-            run(&inside, id, sleep, settings)
+        let thread = SleepingThread::start(name, STACK_BYTES, sleep, move |sleep, begun| {
+            run(&inside, id, sleep, begun, settings)
         })
         .inspect_err(|_| engine.registration.unregister())?;
-        drop(starting);
         Ok(Self { engine, thread, id })
+    }
+}
+
+impl<E: Deref<Target = Engine>> ClockThread<E> {
+    /// Whether the thread has ended without its handle's doing, or is another process's.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.thread.is_of_this_process() || self.was_killed()
+    }
+
+    fn was_killed(&self) -> bool {
+        self.engine.registration.futex.owner_died() || self.thread.has_never_begun()
     }
 }
 
@@ -73,7 +82,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         if self.thread.is_of_this_process() {
             self.engine.registration.unregister();
         }
-        if self.engine.registration.futex.owner_died() {
+        if self.was_killed() {
             self.thread.abandon();
         } else {
             self.thread.end();
@@ -82,8 +91,10 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     }
 }
 
-fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, settings: Settings) {
+fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, begun: &Begun, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.registration.futex.hold());
+    engine.registration.begin(id);
+    begun.announce();
     let mut calibrations = CpuCalibrations::default();
     let mut reviews = Reviews::default();
     let mut comparison = CounterComparison::Pending;

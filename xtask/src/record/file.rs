@@ -226,6 +226,9 @@ pub(super) struct Accuracy {
     pub(super) most_before_ns: u64,
     pub(super) most_after_ns: u64,
     pub(super) thread_cpu_percent: Option<f64>,
+    /// `None` without a thread, and in records that are older than the figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thread_wake_ups_per_s: Option<f64>,
     #[serde(flatten)]
     others: Others,
 }

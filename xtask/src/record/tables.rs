@@ -266,17 +266,24 @@ pub(super) fn tickline(records: &[Record]) -> String {
     block += &line("bound violated", &runs, |run| {
         Some(whole_count(run.bound_violated))
     });
-    block += &line("CPU of the thread", &runs, |run| {
-        Some(match run.thread_cpu_percent {
-            Some(percent) => format!("{percent:.2} % of a core"),
-            None => "no thread".into(),
-        })
-    });
+    block += &line("CPU of the thread", &runs, |run| Some(thread_use(run)));
     block += &format!("\n{}", head_of("", records));
     let title = "backward steps between threads while the line changes, `now_ordered`";
     block += &line(title, records, order_and_bare_counter);
     let title = "served by the counter after";
     block + &line(title, records, |record| Some(served_after(record)))
+}
+
+/// The thread's CPU time, and its wake-ups if the record has them.
+fn thread_use(run: &Accuracy) -> String {
+    let Some(percent) = run.thread_cpu_percent else {
+        return "no thread".into();
+    };
+    let cpu = format!("{percent:.2} % of a core");
+    match run.thread_wake_ups_per_s {
+        Some(wake_ups) => format!("{cpu}, {wake_ups:.1} wake-ups a second"),
+        None => cpu,
+    }
 }
 
 fn offset(run: &Accuracy) -> String {

@@ -268,6 +268,50 @@ fn the_short_table_has_the_worst_of_both_drivers() {
     assert_eq!(row(&table(&record), offsets), "no narrow bracket |");
 }
 
+#[test]
+fn the_cost_of_the_thread_has_its_wake_ups_where_the_record_has_them() {
+    let mut record = stored().unwrap().remove(0);
+    record.accuracy_thread.thread_cpu_percent = Some(0.031);
+    for (wake_ups_per_s, cost) in [
+        (None, "0.03 % of a core"),
+        (Some(2.04), "0.03 % of a core, 2.0 wake-ups a second"),
+    ] {
+        record.accuracy_thread.thread_wake_ups_per_s = wake_ups_per_s;
+        let table = tables::tickline(std::slice::from_ref(&record));
+        let expected = format!("{cost} | no thread |");
+        assert_eq!(row(&table, "CPU of the thread"), expected);
+    }
+}
+
+/// Two pages state what the clock's thread costs at the default interval.
+#[test]
+fn the_stated_cost_of_the_thread_is_that_of_all_records() {
+    for page in [
+        "crates/tickline/src/clock/builder.rs",
+        "crates/tickline-criterion/src/lib.rs",
+    ] {
+        assert!(
+            read(page).unwrap().contains("0.02 to 0.04 % of a core"),
+            "{page}"
+        );
+    }
+    for record in stored().unwrap() {
+        let run = &record.accuracy_thread;
+        let percent = run.thread_cpu_percent.expect("a thread");
+        assert!(
+            (0.015..0.045).contains(&percent),
+            "{percent} % on {}",
+            record.processor
+        );
+        if let Some(wake_ups) = run.thread_wake_ups_per_s {
+            assert!(
+                (1.9..2.1).contains(&wake_ups),
+                "{wake_ups} wake-ups a second"
+            );
+        }
+    }
+}
+
 /// Clocks calibrate anew in each process, so one process may have been lucky.
 #[test]
 fn a_clock_shows_its_worst_figure_on_any_machine_and_in_any_process() {

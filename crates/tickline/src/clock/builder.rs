@@ -48,11 +48,10 @@ impl ClockBuilder {
     /// Sets the time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms.
     ///
     /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread wakes 2.0 times
-    /// a second, and takes 160 to 400 us of CPU time in a second, 0.02 to 0.04 % of a core: 320 us
-    /// on a quiet AMD EPYC (Zen 4)
-    /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md)). Most of it is
-    /// for waking up and for reading the file with the kernel's clocksource: about 90 us after half
-    /// a second of sleep, 6 us in a loop.
+    /// a second, and takes 160 to 400 us of CPU time in a second, 0.02 to 0.04 % of a core
+    /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md#tickline)). Most
+    /// of it is for waking up and for reading the file with the kernel's clocksource: about 90 us
+    /// after half a second of sleep, 6 us in a loop.
     ///
     /// The fast path serves for two intervals. If the thread wakes up more than one interval late,
     /// readings take the slow path until it has run. So a short interval also needs a punctual

@@ -5,10 +5,10 @@
 //!   priority. A start waits until the thread has begun, and a drop joins it. There is no priority
 //!   inheritance: a third thread between the two priorities can keep the holder from its CPU. They
 //!   are not for signal handlers.
-//! - **A start or a drop that is killed leaves the clock to readers.** It may leave a registered
-//!   thread that never begins, or a running one without a handle. The next start, or a reader that
-//!   finds a line ended, takes the lock over and unregisters that thread. Guards of that thread have
-//!   no effect any more.
+//! - **A start or a drop that is killed costs the clock nothing.** It may leave a registered thread
+//!   that never begins: readers then drive the clock. Or it leaves a running thread without a
+//!   handle: the next start or drop takes the lock over and unregisters that thread, which ends.
+//!   Guards of that thread have no effect any more.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::engine::{Engine, GLOBAL, learn_environment};
 use crate::error::{Error, ErrorKind};
-use crate::settings::{Driver, Settings};
+use crate::settings::Settings;
 use crate::sys::{self, Releases};
 use crate::thread::ClockThread;
 
@@ -40,7 +40,8 @@ use crate::thread::ClockThread;
 /// # Errors
 ///
 /// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
-/// create the thread, or if another thread's start or drop has not ended for 5 s. With
+/// create the thread, if a filter kills it before it begins, or if another thread's start or drop
+/// has not ended for 5 s. With
 /// [`Probes::Minimal`](crate::Probes::Minimal) that is so in a child that was forked during another
 /// thread's start or drop. The clock works without the thread.
 ///
@@ -159,7 +160,9 @@ fn with_global_thread<R>(
         let waited = RELEASES.wait(releases);
         in_vain = waited.map_or(Duration::ZERO, |time| in_vain.saturating_add(time));
     };
-    if GLOBAL.driver() != Driver::Thread {
+    if let Some(running) = &*held.slot
+        && running.thread.is_gone()
+    {
         drop(held.slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
     }
     Some(work(&mut held.slot))

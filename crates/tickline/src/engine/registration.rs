@@ -3,10 +3,11 @@
 //! A thread is registered before it starts, by an id. It runs as long as the id stays registered: a
 //! thread whose id is not registered any more has lost its handle, because the thread that was to
 //! keep it was killed in a start or a drop.
+//!
+//! The thread counts as running once it has begun: from then on its death is noticed. It may be
+//! killed before, or never be made, because a filter kills the thread that starts it.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-
-use tickline_core::try_lock::{LockGuard, TryLock};
 
 use super::to_unsigned;
 use crate::sys::{self, RobustFutex};
@@ -14,16 +15,21 @@ use crate::sys::{self, RobustFutex};
 /// The registration of one clock's thread.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    /// The token of the process in which the thread lives; 0 without one.
+    /// The token of the process in which the thread runs; [`not_begun`] until it has begun; 0
+    /// without a thread.
     process: AtomicU64,
     /// The id of the thread that was registered last; 0 without one.
     id: AtomicU64,
-    /// Held by the thread that starts this clock's thread, from the registration to the beginning.
-    starting: TryLock<()>,
     /// A word that the kernel marks if the thread is killed.
     pub(crate) futex: RobustFutex,
     /// The coarse time that the thread stored last, ns.
     recent_ns: AtomicI64,
+}
+
+/// Stands for the token while the thread with this id has not begun. No token has the highest bit: a
+/// token's number counts forks.
+const fn not_begun(id: u64) -> u64 {
+    1 << 63 | id
 }
 
 impl Registration {
@@ -32,7 +38,6 @@ impl Registration {
         Self {
             process: AtomicU64::new(0),
             id: AtomicU64::new(0),
-            starting: TryLock::new(()),
             futex: RobustFutex::new(),
             recent_ns: AtomicI64::new(0),
         }
@@ -41,7 +46,7 @@ impl Registration {
     /// Whether the thread runs in this process. A forked child has no thread, and the thread may
     /// have been killed.
     pub(super) fn is_running(&self) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `register`.
+        // ORDERING: Acquire, pairs with the Release exchange in `begin`.
         let process = self.process.load(Ordering::Acquire);
         process != 0 && process == sys::process_token() && !self.futex.owner_died()
     }
@@ -53,9 +58,19 @@ impl Registration {
         // ORDERING: Relaxed, pairs with the load in `has_id`. The creation of the thread publishes
         // it to that thread.
         self.id.store(id, Ordering::Relaxed);
+        // ORDERING: Relaxed, as for the id.
+        self.process.store(not_begun(id), Ordering::Relaxed);
+    }
+
+    /// Records that the thread with this id runs, unless another one is registered by now. Only this
+    /// thread may call it, once it holds the futex.
+    pub(crate) fn begin(&self, id: u64) {
+        let token = sys::process_token();
         // ORDERING: Release, pairs with the Acquire load in `is_running`: a reader that sees the
         // token sees the first coarse time.
-        self.process.store(sys::process_token(), Ordering::Release);
+        self.process
+            .compare_exchange(not_begun(id), token, Ordering::Release, Ordering::Relaxed)
+            .ok();
     }
 
     /// Unregisters the thread.
@@ -63,20 +78,6 @@ impl Registration {
         // ORDERING: Relaxed for both, they publish no other memory.
         self.process.store(0, Ordering::Relaxed);
         self.id.store(0, Ordering::Relaxed);
-    }
-
-    /// The right to start a thread. Whoever takes it over from a thread that was killed unregisters
-    /// the clock's thread, which may never have begun. If it runs, it ends.
-    pub(crate) fn begin_start(&self) -> Option<LockGuard<'_, ()>> {
-        self.starting
-            .try_lock(sys::lock_token(), |()| self.unregister())
-    }
-
-    /// Unregisters the thread if the thread that was starting it was killed.
-    pub(super) fn forget_killed_start(&self) {
-        if self.starting.is_held() {
-            drop(self.begin_start());
-        }
     }
 
     /// Whether the thread with this id is the registered one.

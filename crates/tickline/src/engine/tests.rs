@@ -8,7 +8,10 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
         let engine = Engine::new(Driver::Reader);
         let start_ns = engine.now_ordered_ns();
         std::thread::scope(|scope| {
-            scope.spawn(|| engine.registration.register(1, engine.now_ordered_ns()));
+            scope.spawn(|| {
+                engine.registration.register(1, engine.now_ordered_ns());
+                engine.registration.begin(1);
+            });
             while !engine.has_thread() {
                 std::thread::yield_now();
             }
@@ -22,8 +25,28 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
 fn readers_run_no_iteration_beside_a_thread() {
     let engine = Engine::new(Driver::Reader);
     engine.registration.register(1, engine.now_ordered_ns());
+    engine.registration.begin(1);
     (0..100).for_each(|_| _ = engine.now_ns());
     assert!(COUNTER.is_none() || !engine.is_judged());
+}
+
+#[test]
+fn a_thread_that_has_not_begun_does_not_run() {
+    let engine = Engine::new(Driver::Reader);
+    engine.registration.register(1, engine.now_ordered_ns());
+    assert!(!engine.has_thread());
+}
+
+/// Its starter was killed, and the next one has registered another thread.
+#[test]
+fn a_forgotten_thread_does_not_begin_for_its_successor() {
+    let engine = Engine::new(Driver::Reader);
+    engine.registration.register(1, engine.now_ordered_ns());
+    engine.registration.register(2, engine.now_ordered_ns());
+    engine.registration.begin(1);
+    assert!(!engine.has_thread());
+    engine.registration.begin(2);
+    assert!(engine.has_thread());
 }
 
 #[test]

@@ -97,6 +97,10 @@ impl StoppableSleep {
         }
     }
 
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn stop(&self) {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.condition.notify_all();
@@ -137,6 +141,10 @@ impl Thread {
 
     pub(crate) fn join(self) {
         ManuallyDrop::into_inner(self.0).join().ok();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.is_finished()
     }
 
     pub(crate) fn detach(self) {

@@ -17,7 +17,7 @@ use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, RobustFutex, StoppableSleep, Thread, WakeCause};
+use crate::sys::{self, COUNTER, StoppableSleep, Thread, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The least rest between two tries, ns. A rest is at least as long as the last try took.
@@ -123,25 +123,35 @@ pub(crate) struct ComparisonThread(Option<Comparison>);
 #[derive(Debug)]
 struct Comparison {
     thread: Thread,
-    /// The thread's sleep between two tries. The thread has a handle, too, until it ends.
+    /// The thread's sleep between two tries. The thread has a handle, too, until it has compared.
     sleep: Arc<StoppableSleep>,
-    /// A word that the kernel marks if the thread is killed.
-    futex: Arc<RobustFutex>,
+}
+
+impl Comparison {
+    /// Whether the thread has ended without dropping its handle: a filter has killed it.
+    fn was_killed(&self) -> bool {
+        // In this order: a thread that has compared drops its handle before it ends.
+        self.thread.has_ended() && self.is_handle_kept()
+    }
+
+    fn is_handle_kept(&self) -> bool {
+        Arc::strong_count(&self.sleep) > 1
+    }
 }
 
 impl ComparisonThread {
     /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
-        self.0.as_ref().is_some_and(|comparison| {
-            Arc::strong_count(&comparison.sleep) > 1 && !comparison.futex.owner_died()
-        })
+        self.0
+            .as_ref()
+            .is_some_and(|comparison| comparison.is_handle_kept() && !comparison.was_killed())
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system refuses the thread, or a filter has killed the last one,
     /// the comparison is impossible.
     pub(crate) fn start_if_due(&mut self) {
-        if self.was_killed() {
+        if self.0.as_ref().is_some_and(Comparison::was_killed) {
             *self = Self(None);
             publish(CounterComparison::Impossible);
         }
@@ -154,11 +164,8 @@ impl ComparisonThread {
             return;
         }
         let sleep = Arc::new(StoppableSleep::plain());
-        let futex = Arc::new(RobustFutex::new());
         let thread_sleep = Arc::clone(&sleep);
-        let thread_futex = Arc::clone(&futex);
         let spawned = Thread::spawn(Some(c"tickline-cmp"), move || {
-            let _marked = thread_futex.hold();
             // The thread takes the lock, so that others notice if it is killed.
             let Some(_guard) = comparison_lock() else {
                 return;
@@ -170,27 +177,17 @@ impl ComparisonThread {
         match spawned {
             // The drop of the former value joins its thread, which has ended.
             Ok(thread) => {
-                *self = Self(Some(Comparison {
-                    thread,
-                    sleep,
-                    futex,
-                }));
+                *self = Self(Some(Comparison { thread, sleep }));
             }
             Err(_) => publish(CounterComparison::Impossible),
         }
-    }
-
-    fn was_killed(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|comparison| comparison.futex.owner_died())
     }
 }
 
 impl Drop for ComparisonThread {
     fn drop(&mut self) {
         if let Some(comparison) = self.0.take()
-            && !comparison.futex.owner_died()
+            && !comparison.was_killed()
         {
             comparison.sleep.stop();
             comparison.thread.join();

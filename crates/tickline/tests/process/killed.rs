@@ -10,7 +10,8 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
 };
-use tickline::{Clock, ClockState, CounterComparison, Driver, Event, Probes, Reason};
+use tickline::background::BackgroundThread;
+use tickline::{Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Probes, Reason};
 
 use crate::common::fork::{CANNOT, code_of_fork};
 use crate::common::procfs::status_field;
@@ -22,6 +23,8 @@ in_processes! { in_child_of_a_kernel:
     a_first_thread_that_ends_in_an_iteration_costs_the_others_nothing,
     a_thread_that_is_killed_in_a_start_leaves_no_thread_behind,
     a_start_that_is_killed_leaves_the_clock_to_readers,
+    a_thread_that_is_killed_before_it_begins_leaves_the_clock_to_readers,
+    a_background_thread_that_is_killed_before_it_begins_is_an_error,
     a_comparison_whose_thread_is_killed_is_impossible,
     a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups,
     a_child_that_is_forked_in_an_iteration_of_another_thread_takes_the_lock_over,
@@ -279,6 +282,52 @@ fn a_start_that_is_killed_leaves_the_clock_to_readers() {
         );
         std::hint::black_box(clock.now());
     }
+}
+
+/// Runs `start` on a thread whose filter kills every thread that gives itself a name. `None`, with a
+/// message, without filters.
+fn with_threads_killed_before_they_begin<T: Send + 'static>(
+    start: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let name = u64::try_from(libc::PR_SET_NAME).unwrap();
+    let is_name =
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, name).unwrap();
+    let rules = BTreeMap::from([(
+        libc::SYS_prctl,
+        vec![SeccompRule::new(vec![is_name]).unwrap()],
+    )]);
+    let starter = std::thread::spawn(move || end_by(rules, End::Killed).then(start));
+    let started = starter.join().unwrap();
+    if started.is_none() {
+        skip(NO_FILTERS);
+    }
+    started
+}
+
+/// The thread inherits the filter of the thread that starts it.
+///
+/// Symptom: no line for as long as the guard lived, and for later guards.
+fn a_thread_that_is_killed_before_it_begins_leaves_the_clock_to_readers() {
+    let clock = Clock::global();
+    if until_fast(clock).is_none() {
+        return;
+    }
+    let started = with_threads_killed_before_they_begin(tickline::start);
+    let Some(first) = started else { return };
+    assert_eq!(first.unwrap_err().kind(), ErrorKind::ThreadNotStarted);
+    assert_eq!(clock.status().driver, Driver::Reader);
+    let second = tickline::start().unwrap();
+    assert_eq!(clock.status().driver, Driver::Thread);
+    drop(second);
+    assert_eq!(clock.status().driver, Driver::Reader);
+}
+
+/// Symptom: it counted as running for ever.
+fn a_background_thread_that_is_killed_before_it_begins_is_an_error() {
+    let started =
+        with_threads_killed_before_they_begin(|| BackgroundThread::start(c"sleeper", |_| ()));
+    let Some(started) = started else { return };
+    assert_eq!(started.unwrap_err().kind(), ErrorKind::ThreadNotStarted);
 }
 
 /// The comparison's thread inherits the filter from the clock's thread.

@@ -14,7 +14,9 @@ use tickline::{
 use tickline_observe::{clock_ns, monotonic_ns};
 
 use crate::allocator::{ASLEEP, SLEEPS};
-use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickline_threads};
+use crate::common::procfs::{
+    await_tickline_threads, own_signals, signals, status_field, tickline_threads,
+};
 use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
 
 in_processes! { in_child:
@@ -36,6 +38,7 @@ in_processes! { in_child:
 }
 
 in_processes! { in_child_of_a_kernel:
+    the_thread_wakes_up_only_for_its_iterations,
     the_thread_blocks_all_signals_and_leaves_the_callers_alone,
     a_child_that_is_forked_during_a_start_can_start,
     with_minimal_probes_a_start_gives_up_in_a_child_that_is_forked_during_one,
@@ -86,6 +89,34 @@ fn own_stack_bytes() -> usize {
 fn a_reading_starts_no_thread() {
     until_fast(Clock::global());
     await_tickline_threads(0);
+}
+
+/// So it wakes twice a second at the default interval. An iteration now and then publishes no line,
+/// because the machine is busy.
+fn the_thread_wakes_up_only_for_its_iterations() {
+    const LINES: u64 = 50;
+    let clock = Clock::global();
+    let settings = Clock::builder().interval(Duration::from_millis(20));
+    let _guard = settings.start_global().unwrap();
+    if until_fast(clock).is_none() {
+        return;
+    }
+    await_tickline_threads(1);
+    let thread = &tickline_threads()[0];
+    let wake_ups = || -> u64 {
+        let count = status_field(thread, "voluntary_ctxt_switches:").expect("the thread");
+        count.parse().unwrap()
+    };
+    let lines = || clock.status().events.get(Event::Replacement);
+    // The time of the first count contains that of the second, so a thread that is late adds lines.
+    let (lines_before, woken_before) = (lines(), wake_ups());
+    until(clock, || lines() >= lines_before + LINES);
+    let woken = wake_ups() - woken_before;
+    let published = lines() - lines_before;
+    assert!(
+        woken <= published + published / 2,
+        "{woken} wake-ups for {published} lines"
+    );
 }
 
 fn guards_share_the_thread_until_the_last_is_dropped() {

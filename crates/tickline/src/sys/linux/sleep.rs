@@ -92,7 +92,7 @@ impl StoppableSleep {
         None
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         // ORDERING: Relaxed, a flag on its own.
         self.stopped.load(Ordering::Relaxed) != 0
     }

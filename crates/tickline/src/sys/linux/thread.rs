@@ -11,6 +11,7 @@ use core::{mem, ptr};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::thread_end::thread_has_ended;
 use crate::sys::STACK_BYTES;
 
 /// A running thread.
@@ -73,6 +74,12 @@ impl Thread {
     pub(crate) fn join(self) {
         // SAFETY: the thread was made by `spawn`, and is joined once: this takes `self`.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+
+    /// Whether the thread has ended. If a filter has killed it, its memory stays as it was: do not
+    /// join it then, because musl learns of a thread's end only from the thread.
+    pub(crate) fn has_ended(&self) -> bool {
+        thread_has_ended(self.0)
     }
 
     /// Lets libc free the thread when it ends.

@@ -18,6 +18,8 @@
 //!
 //! - If the kernel has given the id of a thread that has ended to a new thread of this process, the
 //!   lock stays held until the new one ends, too.
+//! - Of two processes that share this memory (`CLONE_VM`), each finds only its own threads. If one
+//!   of them ends in the middle of an iteration, the lock stays held in the other.
 //! - Two processes that share this memory, and have the same id in two pid namespaces, can't be
 //!   told apart. A program that makes them must not use one clock in both.
 //!
@@ -71,16 +73,26 @@ pub(crate) fn naming_this_thread(token: LockToken) -> LockToken {
 /// process's.
 fn own_id() -> Option<u32> {
     let process = process_id_in(process_token())?;
-    let mut clock: libc::clockid_t = 0;
     // SAFETY: the call has no precondition.
-    let own = unsafe { libc::pthread_self() };
-    // SAFETY: the calling thread, and a place that is valid for a write.
-    if unsafe { libc::pthread_getcpuclockid(own, &raw mut clock) } != 0 {
-        return None;
-    }
-    let thread = u32::try_from(!(clock >> 3)).ok()?;
+    let thread = id_of(unsafe { libc::pthread_self() })?;
     (is_here(process) == Some(true) && (thread == process || is_here(thread) == Some(true)))
         .then_some(thread)
+}
+
+/// The id that libc knows of this thread, which was neither joined nor detached. `None` if glibc
+/// knows that the thread has ended.
+fn id_of(thread: libc::pthread_t) -> Option<u32> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: a thread that libc keeps, and a place that is valid for a write.
+    if unsafe { libc::pthread_getcpuclockid(thread, &raw mut clock) } != 0 {
+        return None;
+    }
+    u32::try_from(!(clock >> 3)).ok()
+}
+
+/// Whether this thread of the process, which was neither joined nor detached, has ended.
+pub(super) fn thread_has_ended(thread: libc::pthread_t) -> bool {
+    id_of(thread).is_none_or(|id| is_here(id) == Some(false))
 }
 
 /// Whether the thread with this id has ended. It took a lock with this process's fork token.

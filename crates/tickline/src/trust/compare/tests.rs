@@ -85,8 +85,28 @@ fn a_dropped_comparison_wakes_its_thread() {
     drop(ComparisonThread(Some(Comparison {
         thread,
         sleep: endless,
-        futex: Arc::new(RobustFutex::new()),
     })));
+}
+
+/// Symptom: a comparison whose thread was killed before it began counted as running for ever.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))]
+fn a_comparison_whose_thread_has_ended_at_once_does_not_run() {
+    let sleep = Arc::new(StoppableSleep::plain());
+    let inside = Arc::clone(&sleep);
+    let end = move || {
+        let _kept = inside;
+        // SAFETY: ends this thread as if it were killed; it holds nothing.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    };
+    let thread = Thread::spawn(None, end).expect("a thread");
+    let comparison = ComparisonThread(Some(Comparison { thread, sleep }));
+    let begun = std::time::Instant::now();
+    while comparison.is_running() {
+        assert!(begun.elapsed().as_secs() < 60, "its end is not seen");
+        std::thread::yield_now();
+    }
+    drop(comparison); // joins no thread that was killed
 }
 
 /// Symptom, by reading: a judge took the result for pending while a preempted thread held it. Where
