@@ -157,4 +157,29 @@ mod tests {
         let line = "[    0.1] clocksource: tsc -> hpet";
         assert_eq!(without_level(line), line);
     }
+
+    /// More messages may come at any time.
+    #[test]
+    fn the_kernels_log_is_read_whole_and_only_messages_about_clocks_are_kept() {
+        let kept = || read_all().map(|log| messages_about_clocks(&log));
+        let before = kept();
+        let found = read();
+        let after = kept();
+        if found.is_none() {
+            assert!(before.unwrap_or_default().is_empty(), "{after:?}");
+        } else {
+            assert!(found == before || found == after, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_log_is_read_by_whom_the_kernel_lets() {
+        let mut byte = 0;
+        // SAFETY: the kernel writes at most one byte, to `byte`.
+        let result = unsafe { libc::klogctl(3, &raw mut byte, 1) };
+        let log = read_all();
+        assert_eq!(log.is_some(), result >= 0);
+        // Each line begins with its level.
+        assert!(log.is_none_or(|log| log.is_empty() || log.starts_with('<')));
+    }
 }

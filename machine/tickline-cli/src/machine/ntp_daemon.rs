@@ -174,4 +174,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(timesyncd(&folder.path().join("missing"), 60), None);
     }
+
+    #[test]
+    fn a_daemon_that_answers_here_has_a_name() {
+        assert!(read().is_none_or(|daemon| !daemon.name.is_empty()));
+    }
 }
