@@ -253,7 +253,21 @@ fn gvisor_hides_the_hosts_clocksource() {
         .hypervisor("gvisor")
         .first("clocksource_unknown");
     assert_eq!(finding.severity, Severity::Slow);
-    finding.says("gVisor");
+    finding
+        .says("gVisor")
+        .fix_begins("run tickline on the host");
+}
+
+#[test]
+fn a_container_without_sys_is_given_it() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .first("clocksource_unknown");
+    finding
+        .says("the name of the kernel's clocksource is unreadable")
+        .fix_begins("give the container the host's /sys");
 }
 
 #[test]
