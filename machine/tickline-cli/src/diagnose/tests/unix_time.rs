@@ -389,3 +389,17 @@ fn a_correction_by_as_much_as_the_kernels_loop_may_make_is_a_note() {
     assert_eq!(by_tick(10_005).severity, Severity::Note);
     assert_eq!(by_tick(10_006).severity, Severity::Unsure);
 }
+
+#[test]
+fn the_sentence_says_who_answers_the_clock_and_how_near_unix_time_is() {
+    let good = good_machine().sentence();
+    assert!(good.contains("(vDSO, tsc); Unix time is within "), "{good}");
+    let slow = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .costs_ns(1_300.0);
+    let sentence = slow.sentence();
+    let cost = "every clock_gettime is a system call: 1300 ns, ";
+    assert!(sentence.contains(cost), "{sentence}");
+    assert!(sentence.contains(" possible (hpet)"), "{sentence}");
+}
