@@ -280,4 +280,18 @@ mod tests {
             "7 samples: largest offset 9 ns, largest bound 40 ns, outside their bracket 2, bound violated 1"
         );
     }
+
+    #[test]
+    fn a_bound_is_violated_if_it_is_wholly_outside_of_the_bracket() {
+        for (reading, expected) in [
+            ([95, 100, 105], false),
+            ([110, 115, 120], false),
+            ([111, 115, 120], true),
+            ([70, 80, 90], false),
+            ([70, 80, 89], true),
+        ] {
+            let sample = offset_sample(0.0, 90, reading, 110, ClockState::Fast);
+            assert_eq!(sample.bound_violated, expected, "{reading:?}");
+        }
+    }
 }

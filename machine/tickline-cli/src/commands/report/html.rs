@@ -405,4 +405,20 @@ mod tests {
             format!("kernel <span class=\"quiet\">{UNKNOWN}</span>")
         );
     }
+
+    #[test]
+    fn the_report_has_the_offset_the_latencies_and_the_gates() {
+        let document = example::document();
+        let report = html(&document);
+        assert!(report.contains("Offset from CLOCK_MONOTONIC, and claimed bound"));
+        assert!(report.contains("How long single readings take"));
+        let gate = &document.gates[0].gate;
+        assert!(report.contains(&format!(">{gate}</th>")), "{gate}");
+    }
+
+    #[test]
+    fn a_figure_has_its_value_and_its_name() {
+        let figure = figure("now", "9 ns").into_string();
+        assert_eq!(figure, "<li><strong>9 ns</strong><span>now</span></li>");
+    }
 }

@@ -360,3 +360,11 @@ fn other_architectures_get_no_words_of_arm() {
         machine.findings();
     }
 }
+
+#[test]
+fn the_commands_of_a_switch_name_its_clocksource() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine.offers("tsc hpet").first("tsc_not_chosen");
+    let steps = finding.fix.steps.expect("commands");
+    assert_eq!(steps.clocksource.as_deref(), Some("tsc"));
+}
