@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_last_point_is_just_inside_of_the_drawing() {
         let chart = chart(0);
-        assert!(chart.contains("M436"), "{chart}");
+        assert!(chart.contains("M436 "), "{chart}");
     }
 
     #[test]
