@@ -349,7 +349,13 @@ pub(crate) fn lets_criterion_store() -> bool {
 
 /// Whether criterion measures in its quick mode, in which one sample of a slow routine is enough.
 pub(crate) fn is_quick() -> bool {
-    has(&["--quick"]) && has(&["--bench"]) && !has(&["--test", "--profile-time"])
+    are_quick(env::args_os())
+}
+
+fn are_quick(arguments: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<_> = separated(arguments).collect();
+    let has = |option: &str| words.iter().any(|word| word == option);
+    has("--quick") && has("--bench") && !has("--test") && !has("--profile-time")
 }
 
 /// Whether criterion draws no plots.
@@ -385,8 +391,44 @@ mod tests {
         assert!(separated(["-vn".into(), "a=-n".into()].into_iter()).eq(["-v", "-n", "a=-n"]));
     }
 
+    #[test]
+    fn criterion_is_quick_only_if_it_measures() {
+        for (line, expected) in [
+            ("a --bench --quick", true),
+            ("a --bench", false),
+            ("a --quick", false),
+            ("a --bench --quick --test", false),
+            ("a --bench --quick --profile-time 5", false),
+        ] {
+            let arguments = line.split(' ').map(OsString::from);
+            assert_eq!(are_quick(arguments), expected, "{line}");
+        }
+    }
+
     fn take(line: &str) -> Result<(Options, Vec<OsString>), String> {
         Options::take(line.split(' ').map(OsString::from))
+    }
+
+    /// What the process of the command gets.
+    fn passed_text(command: &Command) -> &str {
+        command
+            .get_envs()
+            .find(|(name, _)| *name == PASSED)
+            .and_then(|(_, text)| text?.to_str())
+            .expect("the variable")
+    }
+
+    #[test]
+    fn the_next_start_of_the_program_has_the_same_options() {
+        let options = Options {
+            include_disturbed: true,
+            verdicts: Some("verdicts.json".into()),
+            ..Options::default()
+        };
+        let mut command = Command::new("program");
+        options.pass_on(command.arg("--bench")).expect("JSON");
+        let passed = Passed::read(passed_text(&command), texts(["--bench"]));
+        assert_eq!(passed.options, options);
     }
 
     /// Symptom: a benchmark program that a benchmark starts took part in the turns.
@@ -394,11 +436,7 @@ mod tests {
     fn what_is_passed_on_is_for_a_process_with_these_arguments() {
         let mut command = Command::new("program");
         prepare_serving(command.args(["--test", "a b"]), Some(0.5), String::new()).expect("JSON");
-        let text = command
-            .get_envs()
-            .find(|(name, _)| *name == PASSED)
-            .and_then(|(_, text)| text?.to_str())
-            .expect("the variable");
+        let text = passed_text(&command);
         let passed = Passed::read(text, texts(["--test", "a b"]));
         assert_eq!((passed.role, passed.ns_per_tick), (Role::Serve, Some(0.5)));
         for arguments in [&["--test", "a"][..], &["--test", "a b", "c"], &[]] {

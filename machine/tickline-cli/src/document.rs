@@ -591,4 +591,24 @@ mod tests {
             assert_eq!(has_note, debug_build);
         }
     }
+
+    #[test]
+    fn the_exit_code_is_success_if_tickline_reads_a_counter_that_no_test_contradicts() {
+        let exit = |fast, synchronised| {
+            let warp = WarpTest {
+                synchronised,
+                ..WarpTest::default()
+            };
+            let document = Document {
+                fast,
+                warp: Some(warp),
+                ..Document::default()
+            };
+            document.exit()
+        };
+        assert_eq!(exit(true, None), Exit::Success);
+        assert_eq!(exit(true, Some(true)), Exit::Success);
+        assert_eq!(exit(true, Some(false)), Exit::Negative);
+        assert_eq!(exit(false, Some(true)), Exit::Negative);
+    }
 }

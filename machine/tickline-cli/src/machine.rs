@@ -427,14 +427,14 @@ impl Machine {
     /// Collects all facts except `counter_readable`, which this program may have changed since its
     /// start (`setup.rs`).
     pub(crate) fn read(status: &Status) -> Self {
-        let product = product_name();
+        let product = product_name(DMI);
         let system = system::facts();
         let text_of = |text: Text| match text {
             Text::KernelVersion => read_line("/proc/version"),
             Text::KernelLog => system.kernel_log.as_ref().map(|log| log.join("\n")),
             Text::AcpiDevices => Some(acpi_devices()),
             Text::VendorAndProduct => product.clone(),
-            Text::Dmi(field) => dmi_field(field),
+            Text::Dmi(field) => dmi_field(DMI, field),
         };
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
@@ -563,13 +563,17 @@ fn cpu_name() -> Option<String> {
     Some(name.1.to_owned())
 }
 
-/// A field of the firmware's DMI tables.
-fn dmi_field(name: &str) -> Option<String> {
-    read_line(&format!("/sys/class/dmi/id/{name}"))
+/// The folder with the fields of the firmware's DMI tables.
+const DMI: &str = "/sys/class/dmi/id";
+
+/// A field of the DMI tables in this folder.
+fn dmi_field(folder: &str, name: &str) -> Option<String> {
+    read_line(&format!("{folder}/{name}"))
 }
 
-fn product_name() -> Option<String> {
-    let words = ["sys_vendor", "product_name"].map(dmi_field);
+/// The vendor and the product in this folder.
+fn product_name(folder: &str) -> Option<String> {
+    let words = ["sys_vendor", "product_name"].map(|name| dmi_field(folder, name));
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 

@@ -35,3 +35,21 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// Nothing else in this process handles SIGTTOU.
+    #[test]
+    fn a_signal_is_ignored_if_its_action_says_so() {
+        let set = |action| {
+            // SAFETY: the action is no function of this program.
+            unsafe { libc::signal(libc::SIGTTOU, action) };
+        };
+        set(libc::SIG_IGN);
+        assert!(is_ignored(libc::SIGTTOU));
+        set(libc::SIG_DFL);
+        assert!(!is_ignored(libc::SIGTTOU));
+    }
+}

@@ -486,4 +486,21 @@ mod tests {
         assert_eq!(measured(&mut observations), 7.0);
         assert_eq!(measured(&mut observations), 0.0, "it is new again");
     }
+
+    #[test]
+    fn a_sample_counts_as_subtracted_only_if_time_was() {
+        let mut observed = observations(&status());
+        let unsure = Taken {
+            unsure_ns: 10,
+            ..Taken::default()
+        };
+        observed.count_taken(&unsure, 1e9);
+        assert_eq!(observed.incidents.subtracted, 0);
+        let waited = Taken {
+            waited_ns: 10,
+            ..Taken::default()
+        };
+        observed.count_taken(&waited, 1e9);
+        assert_eq!(observed.incidents.subtracted, 1);
+    }
 }

@@ -6,7 +6,7 @@
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
-use crate::number::round;
+use crate::number::{count, round};
 
 /// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
 /// ns, so a gap is about 300 ns or longer. The shortest interrupts take as long; no other event in
@@ -53,17 +53,9 @@ impl NoiseLoop {
             let now = counter.now_ordered();
             (*interval, last) = (now.saturating_sub(last), now);
         }
-        // The median would not do, because it may be 0 with a coarse counter.
-        let usual = intervals
-            .iter()
-            .copied()
-            .filter(|ticks| *ticks > 0)
-            .min()
-            .unwrap_or(1);
-        let mean = intervals.iter().sum::<u64>() / crate::number::count(READS);
         Self {
             counter,
-            gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)),
+            gap_ticks: gap_ticks(&intervals),
             noise: Noise {
                 min_gap_ticks: u64::MAX,
                 ..Noise::default()
@@ -88,9 +80,37 @@ impl NoiseLoop {
     }
 }
 
+/// The least interval between two reads that is a gap, if these are the usual intervals.
+fn gap_ticks(intervals: &[u64]) -> u64 {
+    // The median would not do, because it may be 0 with a coarse counter.
+    let usual = intervals
+        .iter()
+        .copied()
+        .filter(|ticks| *ticks > 0)
+        .min()
+        .unwrap_or(1);
+    let mean = intervals.iter().sum::<u64>() / count(intervals.len());
+    GAP_INTERVALS * usual.max(mean.min(4 * usual))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gap_is_far_longer_than_the_usual_interval() {
+        for (intervals, usual) in [
+            (&[25, 25, 25, 25], 25),
+            // A coarse counter: its step.
+            (&[0, 0, 0, 100], 100),
+            (&[0, 0, 0, 0], 1),
+            // The mean, unless an interruption makes it more than four times the shortest.
+            (&[10, 10, 10, 50], 20),
+            (&[10, 10, 10, 10_000], 40),
+        ] {
+            assert_eq!(gap_ticks(intervals), GAP_INTERVALS * usual, "{intervals:?}");
+        }
+    }
 
     #[test]
     fn a_noise_loop_ends_and_adds_to_the_loops_before() {

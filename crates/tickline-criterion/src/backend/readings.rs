@@ -431,4 +431,9 @@ mod tests {
     fn a_negative_time_counts_as_none() {
         assert_eq!(Elapsed::from_ns(-3.0), Elapsed::default());
     }
+
+    #[test]
+    fn a_pair_of_equal_readings_is_not_backwards() {
+        assert_eq!(Elapsed::from_pair(PairReads::default()).backwards, 0);
+    }
 }

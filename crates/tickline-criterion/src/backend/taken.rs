@@ -476,4 +476,10 @@ mod tests {
             }
         );
     }
+
+    #[test]
+    fn the_reason_that_nothing_is_subtracted_has_a_text() {
+        let text = NotSubtracted::Included.to_string();
+        assert_eq!(text, "disturbed samples are included");
+    }
 }

@@ -231,4 +231,11 @@ mod tests {
             assert!(words.contains(part), "no {part} in {text}");
         }
     }
+
+    #[test]
+    fn cpu_time_is_a_percentage_of_the_elapsed_time() {
+        let elapsed = Duration::from_secs(4);
+        assert_eq!(percent(1_000_000_000, 3_000_000_000, elapsed), 50.0);
+        assert_eq!(percent(3, 1, elapsed), 0.0, "the clock was set");
+    }
 }

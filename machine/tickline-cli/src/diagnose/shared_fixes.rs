@@ -364,11 +364,10 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
     after_decision(fix, facts)
 }
 
-/// The fix on the host, or the fix in the kernel. If the TSC is not invariant, only the host can
-/// help. If the host is unknown, only the fix in the kernel remains.
+/// The fix on the host, or the fix in the kernel, which is none for a TSC that is not invariant. If
+/// the host is unknown, only the fix in the kernel remains.
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix {
     match host_fix(facts) {
-        Some(host) if facts.invariant() == Some(false) => host,
         Some(host) => host.or_unless_none("or ", &kernel(facts)),
         None => kernel(facts),
     }

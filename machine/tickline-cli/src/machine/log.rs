@@ -157,4 +157,30 @@ mod tests {
         let line = "[    0.1] clocksource: tsc -> hpet";
         assert_eq!(without_level(line), line);
     }
+
+    /// More messages may come at any time.
+    #[test]
+    fn the_kernels_log_is_read_whole_and_only_messages_about_clocks_are_kept() {
+        let kept = || {
+            let log = read_all().filter(|log| !log.is_empty());
+            log.map(|log| messages_about_clocks(&log))
+        };
+        let before = kept();
+        let found = read();
+        assert!(found == before || found == kept(), "{found:?}, {before:?}");
+    }
+
+    #[test]
+    fn the_kernels_log_is_read_by_whom_the_kernel_lets() {
+        let mut newest = vec![0_u8; 1 << 16];
+        // SAFETY: the kernel writes at most as many bytes as `newest` has.
+        let length = unsafe { libc::klogctl(3, newest.as_mut_ptr().cast(), 1 << 16) };
+        let log = read_all();
+        assert_eq!(log.is_some(), length >= 0);
+        assert_eq!(
+            log.is_some_and(|log| log.starts_with('<')),
+            length > 0,
+            "a level"
+        );
+    }
 }

@@ -243,4 +243,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(timesyncd(&folder.path().join("missing"), 60), None);
     }
+
+    #[test]
+    fn a_daemon_that_answers_here_has_a_name() {
+        assert!(read().is_none_or(|daemon| !daemon.name.is_empty()));
+    }
+
+    #[test]
+    fn the_leap_indicator_is_none_insert_delete_or_unknown() {
+        let expected = [
+            Some(Leap::None),
+            Some(Leap::Insert),
+            Some(Leap::Delete),
+            None,
+        ];
+        assert_eq!([0, 1, 2, 3].map(leap_of), expected);
+    }
 }

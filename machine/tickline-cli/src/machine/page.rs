@@ -189,4 +189,11 @@ mod tests {
         );
         assert_eq!(maps_page("", "00:19", "42"), None);
     }
+
+    #[test]
+    fn a_page_that_is_not_there_has_no_server_and_serves_nobody() {
+        let missing = Path::new("/nonexistent/page");
+        assert!(!has_server(missing));
+        assert!(!serves(missing));
+    }
 }

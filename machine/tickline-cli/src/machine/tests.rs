@@ -91,6 +91,28 @@ fn the_product_has_the_names_of_the_vendor_and_of_the_machine() {
 }
 
 #[test]
+fn the_product_is_unknown_without_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert_eq!(product_name(path), None);
+    fs::write(folder.path().join("sys_vendor"), "Dell Inc.\n").unwrap();
+    assert_eq!(product_name(path).as_deref(), Some("Dell Inc."));
+    fs::write(folder.path().join("product_name"), "PowerEdge\n").unwrap();
+    assert_eq!(product_name(path).as_deref(), Some("Dell Inc. PowerEdge"));
+    assert_eq!(
+        dmi_field(path, "product_name").as_deref(),
+        Some("PowerEdge")
+    );
+    assert_eq!(dmi_field(path, "bios_version"), None);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn on_x86_a_hypervisor_is_named_or_there_is_none() {
+    assert!(machine().hypervisor.is_some());
+}
+
+#[test]
 fn the_cpu_has_the_kernels_name() {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     match machine().cpu {
@@ -192,6 +214,21 @@ fn the_leaf_of_the_processor_says_nothing_in_a_guest() {
     let mut by_cpuid = stating(Some(5_600_000_000), None);
     by_cpuid.cpuid.as_mut().unwrap().hypervisor = Some(true);
     assert_eq!(by_cpuid.nominal_hz(), None);
+}
+
+#[test]
+fn the_log_or_the_hosts_clock_shows_a_guest() {
+    let by_log = Machine {
+        kernel_log: Some(vec!["[    0.000000] Hypervisor detected: KVM".to_owned()]),
+        ..Machine::default()
+    };
+    assert_eq!(by_log.is_guest(), Some(true));
+    let by_clock = Machine {
+        clocksource: Some("kvm-clock".to_owned()),
+        ..Machine::default()
+    };
+    assert_eq!(by_clock.is_guest(), Some(true));
+    assert_eq!(Machine::default().is_guest(), None);
 }
 
 /// Linux shows the same bits of CPUID (`arch/x86/include/asm/cpufeatures.h`).

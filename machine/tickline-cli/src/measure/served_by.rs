@@ -272,4 +272,20 @@ mod tests {
         assert_eq!(first(&["__served", "x"]), None);
         assert_eq!(first(&["bench", "3"]), None);
     }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_call_that_may_not_read_the_counter_ends_its_process_by_sigsegv() {
+        use std::os::unix::process::ExitStatusExt as _;
+        for (status, expected) in [
+            (libc::SIGSEGV, true),
+            (libc::SIGKILL, false),
+            (0, false),
+            // The exit code 11, the number of SIGSEGV.
+            (11 << 8, false),
+        ] {
+            let killed = was_killed_by_its_call(ExitStatus::from_raw(status));
+            assert_eq!(killed, expected, "{status:#x}");
+        }
+    }
 }

@@ -254,4 +254,44 @@ mod tests {
         assert!(sample(1_026, 1_030).bound_violated);
         assert!(sample(900, 999).bound_violated);
     }
+
+    #[test]
+    fn a_sample_inside_of_its_bracket_is_not_counted_as_outside() {
+        let mut summary = OffsetSummary::default();
+        summary.add(&example::offset_sample(0.0, 5.0));
+        assert_eq!(summary.outside_bracket, 0);
+    }
+
+    #[test]
+    fn the_extremes_are_told_in_words() {
+        let track = TrackSummary {
+            all: OffsetSummary {
+                samples: 7,
+                largest_offset_ns: 9.4,
+                largest_bound_ns: 40,
+                outside_bracket: 2,
+                bound_violated: 1,
+                ..OffsetSummary::default()
+            },
+            points: Vec::new(),
+        };
+        assert_eq!(
+            track.summary(),
+            "7 samples: largest offset 9 ns, largest bound 40 ns, outside their bracket 2, bound violated 1"
+        );
+    }
+
+    #[test]
+    fn a_bound_is_violated_if_it_is_wholly_outside_of_the_bracket() {
+        for (reading, expected) in [
+            ([95, 100, 105], false),
+            ([110, 115, 120], false),
+            ([111, 115, 120], true),
+            ([70, 80, 90], false),
+            ([70, 80, 89], true),
+        ] {
+            let sample = offset_sample(0.0, 90, reading, 110, ClockState::Fast);
+            assert_eq!(sample.bound_violated, expected, "{reading:?}");
+        }
+    }
 }

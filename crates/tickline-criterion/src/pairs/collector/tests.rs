@@ -319,3 +319,26 @@ fn the_iterations_of_a_pair_are_chosen_once() {
     let again = collector.choose_iterations_per_pair(None, |_| 0);
     assert_eq!((again, collector.iterations_per_pair()), (2, 2));
 }
+
+/// If criterion tests or profiles, it converts one sample at most.
+#[test]
+fn criterion_has_measured_after_the_second_sample() {
+    let collector = collector::<1>(None);
+    assert!(!collector.has_measured());
+    for expected in [false, true] {
+        collector.time.to_f64(&Elapsed::from_ns(1.0));
+        assert_eq!(collector.has_measured(), expected);
+    }
+}
+
+#[test]
+fn a_process_that_does_not_serve_makes_the_calls_that_criterion_requests() {
+    assert_eq!(collector::<1>(None).begin_call(7), Some(7));
+}
+
+#[test]
+fn criterions_sum_of_two_times_is_their_sum() {
+    let time = collector::<1>(None).time;
+    let sum = time.add(&Elapsed::from_ns(1.0), &Elapsed::from_ns(2.0));
+    assert_eq!(sum.other_ps, Elapsed::from_ns(3.0).other_ps);
+}

@@ -180,4 +180,19 @@ mod tests {
             None
         );
     }
+
+    #[test]
+    fn an_error_says_who_may_change_the_clocksource_and_where() {
+        let hint = |kind: io::ErrorKind| refused(Path::new("/sys/x"), &kind.into()).to_string();
+        let read_only = hint(io::ErrorKind::ReadOnlyFilesystem);
+        assert!(read_only.ends_with("run it on the host"), "{read_only}");
+        let other = hint(io::ErrorKind::NotFound);
+        assert!(!other.contains(';'), "{other}");
+    }
+
+    #[test]
+    fn the_cost_after_the_switch_is_that_of_the_kernels_clock() {
+        let text = cost();
+        assert!(text.starts_with(&format!(" {MONOTONIC} takes ")), "{text}");
+    }
 }

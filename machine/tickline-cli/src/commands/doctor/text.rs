@@ -313,4 +313,25 @@ mod tests {
             assert!(shown.contains(line), "no {line} in {shown}");
         }
     }
+
+    #[test]
+    fn the_text_has_the_machine_its_gates_and_the_track() {
+        let words = |document: &Document| {
+            let text = text(document);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let mut document = example::document();
+        let with_gates = words(&document);
+        for part in [
+            "Machine",
+            "Offset from CLOCK_MONOTONIC, and claimed bound",
+            "1000 samples: largest offset 551 ns",
+            GATES,
+        ] {
+            assert!(with_gates.contains(part), "{part}: {with_gates}");
+        }
+        document.gates = Vec::new();
+        let without_gates = words(&document);
+        assert!(!without_gates.contains(GATES), "{without_gates}");
+    }
 }

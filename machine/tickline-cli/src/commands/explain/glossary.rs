@@ -149,4 +149,17 @@ mod tests {
             assert_eq!(is_shown, entry.code != "unavailable", "{entry:?}");
         }
     }
+
+    #[test]
+    fn each_gate_says_when_it_is_open() {
+        for gate in [
+            Gate::User,
+            Gate::Supported,
+            Gate::Readable,
+            Gate::Kernel,
+            Gate::Cost,
+        ] {
+            assert!(of_gate(gate).starts_with("open "), "{gate:?}");
+        }
+    }
 }

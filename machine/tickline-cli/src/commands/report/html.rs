@@ -365,4 +365,60 @@ mod tests {
         document.findings = Some(Vec::new());
         assert!(html(&document).contains(none));
     }
+
+    #[test]
+    fn the_bars_tell_ticklines_clocks_and_system_calls_from_the_others() {
+        for (clock, served_by, expected) in [
+            ("tickline::now_ns", None, "tickline"),
+            (
+                "clock_gettime MONOTONIC",
+                Some(ServedBy::SystemCall),
+                "call",
+            ),
+            ("system call clock_gettime", None, "call"),
+            ("clock_gettime MONOTONIC", Some(ServedBy::Vdso), "other"),
+            ("std::time::Instant", None, "other"),
+        ] {
+            let row = CostRow {
+                clock: clock.to_owned(),
+                served_by,
+                ..CostRow::default()
+            };
+            assert_eq!(bar_class(&row), expected, "{clock}");
+        }
+    }
+
+    #[test]
+    fn only_an_unknown_fact_is_quiet() {
+        let cells = |text: &str| {
+            let cells = fact(("kernel", text.to_owned()));
+            cells
+                .into_iter()
+                .map(Markup::into_string)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(cells("6.1.0"), "kernel <span>6.1.0</span>");
+        let unknown = cells(UNKNOWN);
+        assert_eq!(
+            unknown,
+            format!("kernel <span class=\"quiet\">{UNKNOWN}</span>")
+        );
+    }
+
+    #[test]
+    fn the_report_has_the_offset_the_latencies_and_the_gates() {
+        let document = example::document();
+        let report = html(&document);
+        assert!(report.contains("Offset from CLOCK_MONOTONIC, and claimed bound"));
+        assert!(report.contains("How long single readings take"));
+        let gate = &document.gates[0].gate;
+        assert!(report.contains(&format!(">{gate}</th>")), "{gate}");
+    }
+
+    #[test]
+    fn a_figure_has_its_value_and_its_name() {
+        let figure = figure("now", "9 ns").into_string();
+        assert_eq!(figure, "<li><strong>9 ns</strong><span>now</span></li>");
+    }
 }

@@ -235,6 +235,12 @@ mod tests {
     }
 
     #[test]
+    fn the_last_point_is_just_inside_of_the_drawing() {
+        let chart = chart(0);
+        assert!(chart.contains("M436 "), "{chart}");
+    }
+
+    #[test]
     fn points_beyond_the_range_are_counted() {
         assert!(chart(2).contains(" 2 beyond the range"));
         assert!(!chart(0).contains("beyond"));
@@ -298,5 +304,18 @@ mod tests {
         let title = &title[title.rfind("<text").expect("a text")..];
         let title_y = number_after(title, r#"y=""#);
         assert!(BOTTOM < title_y && title_y < height, "{title_y}, {height}");
+    }
+
+    /// One of 50 points is more than the two percent that may be beyond the range.
+    #[test]
+    fn the_range_is_that_of_98_percent_of_the_points_if_the_others_are_far_off() {
+        let points = |largest: f64| -> Vec<_> {
+            let usual = (0..49).map(|index| offset_sample(0.0, f64::from(index)));
+            usual.chain([offset_sample(0.0, largest)]).collect()
+        };
+        // A point's extent has 25 ns of bound.
+        let usual = 48.0 + 25.0;
+        assert!((limit(&points(10_000.0)) - 1.1 * usual).abs() < 1e-9);
+        assert!((limit(&points(3.0 * 73.0 + 48.0)) - 4.4 * usual).abs() < 1e-9);
     }
 }

@@ -172,3 +172,39 @@ fn resumed(result: libc::c_long) -> io::Result<()> {
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status of waitpid(2) for a stop by this signal, with this event of ptrace(2).
+    const fn stopped(event: libc::c_int, signal: libc::c_int) -> libc::c_int {
+        (event << 16) | (signal << 8) | 0x7f
+    }
+
+    #[test]
+    fn the_status_of_waitpid_says_why_a_process_has_stopped() {
+        const EXITED_WITH_0: libc::c_int = 0;
+        for (status, expected) in [
+            (EXITED_WITH_0, Stop::Ended),
+            (libc::SIGKILL, Stop::Ended),
+            (stopped(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), Stop::Exec),
+            (stopped(libc::PTRACE_EVENT_STOP, libc::SIGTRAP), Stop::Other),
+            (stopped(libc::PTRACE_EVENT_STOP, libc::SIGSTOP), Stop::Group),
+            (stopped(libc::PTRACE_EVENT_FORK, libc::SIGTRAP), Stop::Other),
+            (stopped(0, libc::SIGUSR1), Stop::Signal(libc::SIGUSR1)),
+        ] {
+            assert_eq!(Stop::from_status(status), expected, "{status:#x}");
+        }
+    }
+
+    #[test]
+    fn a_request_to_a_process_that_was_killed_is_no_error() {
+        let result_with = |errno: Errno| {
+            errno.set();
+            resumed(-1).map_err(|error| error.raw_os_error())
+        };
+        assert_eq!(result_with(Errno::ESRCH), Ok(()));
+        assert_eq!(result_with(Errno::EIO), Err(Some(libc::EIO)));
+    }
+}

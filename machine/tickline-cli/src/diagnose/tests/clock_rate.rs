@@ -161,3 +161,27 @@ fn a_guest_whose_rate_may_be_one_that_ntp_corrects_is_good() {
         assert_eq!(by_host(ppb).codes(), [""; 0], "{ppb}");
     }
 }
+
+/// A slew of 500 ppm or less may be the kernel's own, with any offset.
+#[test]
+fn a_correction_of_500_ppm_is_a_slew_whatever_is_left() {
+    let by_tick = |tick_us| {
+        let machine = good_machine().answers(chronyd(0, None));
+        machine.ntp(|ntp| {
+            ntp.tick_us = tick_us;
+            ntp.frequency_ppb = 0;
+        })
+    };
+    by_tick(10_005).only("ntp_slewing");
+    by_tick(10_006).only(CODE);
+}
+
+/// At 74,443 ppm a tenth of a second removes 7,444,300 ns.
+#[test]
+fn a_correction_that_ends_within_a_tenth_of_a_second_is_no_slew() {
+    let machine = good_machine().corrected_by_7_percent();
+    let left = |left_ns| machine.clone().answers(chronyd(left_ns, None));
+    left(7_444_299).only(CODE);
+    left(-7_444_299).only(CODE);
+    left(7_444_300).only("ntp_slewing");
+}

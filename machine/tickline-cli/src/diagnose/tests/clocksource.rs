@@ -253,7 +253,21 @@ fn gvisor_hides_the_hosts_clocksource() {
         .hypervisor("gvisor")
         .first("clocksource_unknown");
     assert_eq!(finding.severity, Severity::Slow);
-    finding.says("gVisor");
+    finding
+        .says("gVisor")
+        .fix_begins("run tickline on the host");
+}
+
+#[test]
+fn a_container_without_sys_is_given_it() {
+    let finding = good_machine()
+        .system_call_answers()
+        .clocksource_unreadable()
+        .offer_unreadable()
+        .first("clocksource_unknown");
+    finding
+        .says("the name of the kernel's clocksource is unreadable")
+        .fix_begins("give the container the host's /sys");
 }
 
 #[test]
@@ -345,4 +359,12 @@ fn other_architectures_get_no_words_of_arm() {
         }
         machine.findings();
     }
+}
+
+#[test]
+fn the_commands_of_a_switch_name_its_clocksource() {
+    let machine = good_machine().system_call_answers().clocksource("hpet");
+    let finding = machine.offers("tsc hpet").first("tsc_not_chosen");
+    let steps = finding.fix.steps.expect("commands");
+    assert_eq!(steps.clocksource.as_deref(), Some("tsc"));
 }

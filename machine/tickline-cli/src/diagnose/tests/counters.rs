@@ -278,3 +278,21 @@ fn each_code_about_counters_has_a_machine() {
         }),
     });
 }
+
+/// Up to 5,000 ppm the correction does not explain a difference that is larger.
+#[test]
+fn a_slew_hides_a_wrong_frequency_only_above_5000_ppm() {
+    let with_tick = |tick_us| {
+        let machine = good_machine().with(|facts| {
+            facts.clock.nominal_frequency_hz = Some(2_000_000_000);
+            facts.clock.frequency_hz = Some(2_200_000_000);
+        });
+        machine.ntp(|ntp| {
+            ntp.tick_us = tick_us;
+            ntp.frequency_ppb = 0;
+        })
+    };
+    with_tick(10_050).finding("frequency_implausible");
+    let codes = with_tick(10_051).codes();
+    assert!(!codes.contains(&"frequency_implausible"), "{codes:?}");
+}

@@ -559,6 +559,35 @@ fn a_kernel_without_the_tscs_frequency_is_told_it() {
     machine.first("tsc_missing").fix_lacks("tsc_early_khz");
 }
 
+#[test]
+fn a_kernel_too_old_for_the_parameter_is_named() {
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let with_kernel = |release| {
+        let machine = guest_without_tsc("none").log(&[marked]).kernel(release);
+        machine.findings().remove(0)
+    };
+    with_kernel("5.4.0").fix_has("(with a kernel 5.8 or later: this one is 5.4.0)");
+    with_kernel("5.10.0")
+        .fix_has("(kernel 5.8 or later)")
+        .fix_lacks("this one is");
+}
+
+#[test]
+fn a_guest_may_get_the_frequency_from_its_host() {
+    const BY_CPUID: &str = "or use a host that states the frequency by CPUID";
+    const BY_KVM_CLOCK: &str = "or use a kernel with CONFIG_KVM_GUEST";
+    let marked = "tsc: Marking TSC unstable due to could not calculate TSC khz";
+    let first = |hypervisor| {
+        guest_without_tsc(hypervisor)
+            .log(&[marked])
+            .findings()
+            .remove(0)
+    };
+    first("none").fix_lacks(BY_CPUID).fix_lacks(BY_KVM_CLOCK);
+    first("bhyve").fix_has(BY_CPUID).fix_lacks(BY_KVM_CLOCK);
+    first("kvm").fix_has(BY_CPUID).fix_has(BY_KVM_CLOCK);
+}
+
 /// A hypervisor may hide from CPUID, but its firmware has a name.
 #[test]
 fn a_product_of_a_hypervisor_is_a_guest() {

@@ -502,14 +502,40 @@ fn an_hpet_that_stops_is_named_and_disabled() {
                 .fix_lacks("may be right")
                 .fix_lacks("BIOS");
             let steps = findings[0].fix.steps.as_ref().expect("commands");
-            assert!(
-                steps
-                    .keep
+            let names_parameter = |command: &Option<String>| {
+                command
                     .as_ref()
-                    .is_some_and(|keep| keep.contains("hpet=disable"))
-            );
+                    .is_some_and(|command| command.contains("hpet=disable"))
+            };
+            assert!(names_parameter(&steps.keep), "{steps:?}");
+            assert!(names_parameter(&steps.undo_keep), "{steps:?}");
         }
     }
+}
+
+#[test]
+fn the_clock_that_a_stopping_hpet_makes_wrong_is_named() {
+    const BROKEN: &str = "hpet, which is the broken clock";
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let stopping = machine.clone().kernel("5.3.0").cpu(WHISKEY_LAKE);
+    stopping.first("tsc_skew").says(BROKEN);
+    machine
+        .first("tsc_skew")
+        .says("the TSC's rate differ from another clock's")
+        .does_not_say(BROKEN);
+}
+
+/// Coffee Lake's hpet was the first that a kernel gave up.
+#[test]
+fn the_first_kernel_without_this_hpet_depends_on_the_present_one() {
+    let with_kernel = |release| {
+        let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+        machine.cpu(WHISKEY_LAKE).kernel(release).first("tsc_skew")
+    };
+    with_kernel("5.3.0").fix_has("a kernel from 5.4 for Coffee Lake, from 5.16");
+    with_kernel("5.4.0")
+        .fix_has("a kernel from 5.16")
+        .fix_lacks("Coffee Lake");
 }
 
 #[test]

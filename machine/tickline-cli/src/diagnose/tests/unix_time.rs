@@ -1,4 +1,4 @@
-//! Unix time: whether a daemon keeps it near UTC, and whether it is off.
+//! Unix time: whether it is off, or stated too roughly. `ntp_daemons.rs` has its daemons.
 
 use super::super::unix_time::Code;
 use super::given::{Given, assert_each_found, good_machine};
@@ -8,11 +8,11 @@ use crate::machine::{Leap, NtpDaemon, Ptp4l};
 mod waiting;
 
 /// The error with which the kernel starts, and which it does not exceed.
-const KERNELS_LIMIT_US: i64 = 16_000_000;
+pub(super) const KERNELS_LIMIT_US: i64 = 16_000_000;
 
 impl Given {
     /// The error that the kernel states, us.
-    fn maximum_error_us(self, error_us: i64) -> Self {
+    pub(super) fn maximum_error_us(self, error_us: i64) -> Self {
         self.ntp(|ntp| ntp.maximum_error_us = error_us)
     }
 
@@ -25,7 +25,7 @@ impl Given {
     }
 
     /// No program has set the kernel's rate since the start, and no error.
-    fn never_steered(self) -> Self {
+    pub(super) fn never_steered(self) -> Self {
         self.maximum_error_us(KERNELS_LIMIT_US)
             .ntp(|ntp| ntp.frequency_ppb = 0)
     }
@@ -38,7 +38,7 @@ impl Given {
     }
 
     /// The claim of tickline's clock.
-    fn clock_claims(self, source: &str, error_ns: u64) -> Self {
+    pub(super) fn clock_claims(self, source: &str, error_ns: u64) -> Self {
         self.with(|facts| {
             facts.clock.utc_source = Some(source.to_owned());
             facts.clock.utc_error_ns = Some(error_ns);
@@ -46,7 +46,7 @@ impl Given {
     }
 
     /// The answer of a daemon.
-    fn daemon_answers(self, answer: NtpDaemon) -> Self {
+    pub(super) fn daemon_answers(self, answer: NtpDaemon) -> Self {
         self.with(|facts| facts.machine.ntp_daemon = Some(answer))
     }
 
@@ -57,133 +57,11 @@ impl Given {
 }
 
 /// chronyd's answer while it follows another clock, or none.
-fn chronyd(synchronised: bool) -> NtpDaemon {
+pub(super) fn chronyd(synchronised: bool) -> NtpDaemon {
     NtpDaemon {
         name: "chronyd".to_owned(),
         synchronised,
         ..NtpDaemon::default()
-    }
-}
-
-/// This daemon's answer while it follows another clock.
-fn daemon(name: &str) -> NtpDaemon {
-    NtpDaemon {
-        name: name.to_owned(),
-        ..chronyd(true)
-    }
-}
-
-#[test]
-fn a_machine_without_a_daemon_is_not_known_right() {
-    for synchronised in [false, true] {
-        for error_us in [KERNELS_LIMIT_US, i64::MAX] {
-            let finding = good_machine()
-                .never_steered()
-                .ntp(|ntp| ntp.synchronised = synchronised)
-                .maximum_error_us(error_us)
-                .only("ntp_unsynchronised");
-            assert_eq!(finding.severity, Severity::Unsure);
-            finding.fix_has("sudo timedatectl set-ntp true");
-        }
-    }
-}
-
-#[test]
-fn without_systemd_the_fix_does_not_name_its_command() {
-    for systemd in [Some(false), None] {
-        let finding = good_machine()
-            .never_steered()
-            .with(|facts| facts.machine.systemd = systemd)
-            .only("ntp_unsynchronised");
-        finding
-            .fix_has("run an NTP daemon")
-            .fix_lacks("timedatectl");
-    }
-}
-
-#[test]
-fn under_wsl_windows_sets_the_clock() {
-    let finding = good_machine()
-        .maximum_error_us(KERNELS_LIMIT_US)
-        .with(|facts| {
-            facts.machine.kernel = Some("5.15.153.1-microsoft-standard-WSL2".to_owned());
-            facts.machine.systemd = Some(false);
-        })
-        .only("ntp_unsynchronised");
-    finding.fix_has("hwclock -s").fix_lacks("timedatectl");
-}
-
-/// Symptom: beside busybox ntpd, which never sets the error, the fix started a second daemon.
-#[test]
-fn no_second_daemon_is_started_where_one_steers_the_clock() {
-    let machine = good_machine().maximum_error_us(KERNELS_LIMIT_US);
-    let fed = machine
-        .clone()
-        .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]));
-    let slewed = machine.clone().ntp(|ntp| ntp.offset_ns = 120_000);
-    for machine in [fed, slewed] {
-        let finding = machine.only("ntp_unsynchronised");
-        finding
-            .says("a program steers the kernel's clock, but nothing vouches for Unix time")
-            .fix_begins("find the program that steers the clock")
-            .fix_lacks("timedatectl set-ntp");
-        assert_eq!(finding.fix.steps, None);
-    }
-}
-
-/// A rate that is not 0 was set by a program, which may have ended: phc2sys of linuxptp 1 sets
-/// nothing else.
-#[test]
-fn a_daemon_is_started_only_after_a_look_where_the_rate_was_set() {
-    let finding = good_machine()
-        .maximum_error_us(KERNELS_LIMIT_US)
-        .only("ntp_unsynchronised");
-    finding
-        .says("no NTP daemon")
-        .shows("rate corrected by -20 ppm")
-        .fix_begins("see whether a program steers the clock already")
-        .fix_lacks("set-ntp");
-    assert_eq!(finding.fix.steps, None);
-}
-
-/// Symptom: beside a chronyd that answers, "no NTP daemon keeps Unix time near UTC".
-#[test]
-fn a_daemon_that_states_its_bound_is_one() {
-    let machine = good_machine()
-        .maximum_error_us(KERNELS_LIMIT_US)
-        .daemon_answers(NtpDaemon {
-            bound_ns: Some(400_000),
-            ..chronyd(true)
-        });
-    assert_eq!(machine.clone().codes(), [""; 0]);
-    machine.ntp(|ntp| ntp.synchronised = false).only("ntp_flag");
-}
-
-#[test]
-fn a_daemon_that_states_nothing_is_named() {
-    let finding = good_machine()
-        .maximum_error_us(KERNELS_LIMIT_US)
-        .daemon_answers(daemon("systemd-timesyncd"))
-        .only("ntp_unsynchronised");
-    finding
-        .says("systemd-timesyncd runs, but nothing vouches")
-        .fix_begins("see what systemd-timesyncd does: timedatectl timesync-status")
-        .fix_lacks("set-ntp");
-}
-
-/// Symptom: `chronyc makestep`, on a machine with ntpd.
-#[test]
-fn the_fix_has_the_commands_of_the_daemon_that_answers() {
-    for (name, command, other) in [
-        ("chronyd", "sudo chronyc makestep", "ntpq"),
-        ("ntpd", "ntpq -p", "chronyc"),
-        ("systemd-timesyncd", "restart systemd-timesyncd", "chronyc"),
-    ] {
-        let machine = good_machine().daemon_answers(daemon(name));
-        let off = machine.clone().ntp(|ntp| ntp.offset_ns = 480_000_000);
-        off.only("time_off").fix_has(command).fix_lacks(other);
-        let slewing = machine.ntp(|ntp| ntp.frequency_ppb = 300_000);
-        slewing.only("ntp_slewing").fix_lacks(other);
     }
 }
 
@@ -216,47 +94,6 @@ fn an_offset_at_the_kernels_limit_may_be_larger() {
         .only("time_off")
         .says("off by at least 500 ms");
     left(480_000_000).only("time_off").does_not_say("at least");
-}
-
-#[test]
-fn a_daemon_that_follows_no_clock_keeps_nothing_right() {
-    let answer = NtpDaemon {
-        reference: Some("127.127.1.1".to_owned()),
-        ..chronyd(false)
-    };
-    let finding = good_machine()
-        .daemon_answers(answer)
-        .only("ntp_unsynchronised");
-    assert_eq!(finding.severity, Severity::Unsure);
-    finding
-        .says("chronyd follows no other clock")
-        .shows("127.127.1.1");
-}
-
-#[test]
-fn the_kernels_error_is_no_claim_of_a_daemon_that_follows_no_clock() {
-    let machine = good_machine().daemon_answers(chronyd(false));
-    machine
-        .clone()
-        .maximum_error_us(9_812_000)
-        .only("ntp_unsynchronised");
-    machine
-        .clock_claims("kernel", 3_000_000_000)
-        .only("ntp_unsynchronised");
-}
-
-/// Symptom: under chronyd without `rtcsync`, the finding said that no daemon synchronises Unix
-/// time.
-#[test]
-fn a_daemon_without_the_kernels_flag_is_a_note() {
-    let machine = good_machine().ntp(|ntp| ntp.synchronised = false);
-    let finding = machine.clone().maximum_error_us(12_345).only("ntp_flag");
-    assert_eq!(finding.severity, Severity::Note);
-    finding.fix_has("rtcsync").shows("12.3 ms");
-    machine.clone().only("ntp_flag");
-    machine
-        .maximum_error_us(KERNELS_LIMIT_US)
-        .only("ntp_unsynchronised");
 }
 
 /// Symptom: clock-bound stated UTC within 130 us, but a finding said that no daemon keeps Unix time
@@ -301,26 +138,6 @@ fn a_large_claim_of_the_kernel_is_old() {
     finding
         .says("not have updated it for 6000 s")
         .shows("as the kernel claims");
-}
-
-/// A multiple of 500 us is no claim: systemd-timesyncd sets the error to 0.
-#[test]
-fn the_kernels_error_is_the_daemons_claim_unless_it_has_only_grown() {
-    let answer = NtpDaemon {
-        bound_ns: Some(3_000_000_000),
-        ..chronyd(true)
-    };
-    let machine = good_machine().daemon_answers(answer);
-    let by_kernel = machine.clone().maximum_error_us(9_812_123);
-    by_kernel
-        .only("utc_error_large")
-        .says("off by 9.8 s")
-        .shows("as chronyd claims");
-    let by_answer = machine.maximum_error_us(9_812_000);
-    by_answer
-        .only("utc_error_large")
-        .says("off by 3 s: the NTP daemon has not measured")
-        .shows("as chronyd claims");
 }
 
 /// Symptom: the level was OK for a dead daemon.
@@ -371,17 +188,6 @@ fn a_known_offset_above_the_error_that_the_user_asks_for_is_wrong() {
         .ntp(|ntp| ntp.offset_ns = 20_000_000)
         .maximum_error_us(30_000);
     machine.max_error_ms(10).only("time_off");
-}
-
-#[test]
-fn the_daemon_may_know_the_offset() {
-    let answer = NtpDaemon {
-        offset_ns: Some(1_000_000_000),
-        bound_ns: Some(1_000_500_000),
-        ..chronyd(true)
-    };
-    let finding = good_machine().daemon_answers(answer).only("time_off");
-    finding.says("off by 1 s");
 }
 
 #[test]
@@ -456,31 +262,11 @@ fn the_offset_that_the_kernel_has_still_to_remove_adds_to_its_error() {
 }
 
 #[test]
-fn under_systemd_the_start_of_a_daemon_can_be_undone() {
-    let finding = good_machine().never_steered().only("ntp_unsynchronised");
-    let steps = finding.fix.steps.expect("commands");
-    assert_eq!(steps.now.as_deref(), Some("sudo timedatectl set-ntp true"));
-    assert_eq!(
-        steps.undo.as_deref(),
-        Some("sudo timedatectl set-ntp false")
-    );
-}
-
-#[test]
 fn a_fast_slew_that_slows_the_clock_makes_durations_wrong_as_well() {
     let finding = good_machine()
         .ntp(|ntp| ntp.tick_us = 9_166)
         .only("ntp_slewing");
     assert_eq!(finding.severity, Severity::Unsure);
-}
-
-#[test]
-fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
-    let finding = good_machine()
-        .daemon_answers(chronyd(false))
-        .clock_claims("clock_bound", 3_000_000_000)
-        .finding("utc_error_large");
-    finding.shows("as clock-bound claims");
 }
 
 #[test]
@@ -509,39 +295,6 @@ fn unix_time_that_is_stepped_meanwhile_is_not_known_right() {
         .only("unix_stepped")
         .says("stepped once")
         .fix_has("the hypervisor's tools");
-}
-
-/// A server with `local` has stratum 10, and what follows it has more.
-#[test]
-fn a_server_without_a_reference_clock_proves_nothing() {
-    let at = |stratum| {
-        good_machine().daemon_answers(NtpDaemon {
-            stratum: Some(stratum),
-            bound_ns: Some(400_000),
-            ..chronyd(true)
-        })
-    };
-    assert_eq!(at(9).codes(), [""; 0]);
-    for stratum in [10, 11, 15] {
-        let finding = at(stratum).only("utc_unproven");
-        assert_eq!(finding.severity, Severity::Unsure);
-        finding.fix_has("chronyc sources -v");
-    }
-}
-
-#[test]
-fn a_daemon_that_follows_its_own_clock_is_lone_under_any_of_its_names() {
-    let following = |name, reference: &str| {
-        good_machine().daemon_answers(NtpDaemon {
-            reference: Some(reference.to_owned()),
-            ..daemon(name)
-        })
-    };
-    for reference in ["127.127.1.0", "LOCL", "LCL", "127.0.0.1"] {
-        let finding = following("ntpd", reference).only("ntp_unsynchronised");
-        finding.says("ntpd follows no other clock");
-    }
-    assert_eq!(following("chronyd", "127.0.0.1").codes(), [""; 0]);
 }
 
 /// ptpd sets both errors to its last offset, and the kernel lets one of them grow.
@@ -646,4 +399,40 @@ fn under_ptp4l_no_other_daemon_is_offered() {
 fn a_bound_of_ptp4l_without_its_clock_is_told_from_no_bound() {
     let finding = on_ptp4l(None).only("ntp_unsynchronised");
     finding.shows("this user may read no clock that it steers");
+}
+
+#[test]
+fn the_offset_that_stands_as_the_error_is_shown() {
+    let finding = good_machine().errors_us(40, 40).only("utc_unproven");
+    finding
+        .says("the last offset (40 us)")
+        .shows("esterror is 40 us");
+}
+
+/// The kernel's own loop corrects by at most 500 ppm, which changes no duration by much.
+#[test]
+fn a_correction_by_as_much_as_the_kernels_loop_may_make_is_a_note() {
+    let by_tick = |tick_us| {
+        let machine = good_machine().ntp(|ntp| {
+            ntp.tick_us = tick_us;
+            ntp.frequency_ppb = 0;
+        });
+        machine.only("ntp_slewing")
+    };
+    assert_eq!(by_tick(10_005).severity, Severity::Note);
+    assert_eq!(by_tick(10_006).severity, Severity::Unsure);
+}
+
+#[test]
+fn the_sentence_says_who_answers_the_clock_and_how_near_unix_time_is() {
+    let good = good_machine().sentence();
+    assert!(good.contains("(vDSO, tsc); Unix time is within "), "{good}");
+    let slow = good_machine()
+        .system_call_answers()
+        .clocksource("hpet")
+        .costs_ns(1_300.0);
+    let sentence = slow.sentence();
+    let cost = "every clock_gettime is a system call: 1300 ns, ";
+    assert!(sentence.contains(cost), "{sentence}");
+    assert!(sentence.contains(" possible (hpet)"), "{sentence}");
 }

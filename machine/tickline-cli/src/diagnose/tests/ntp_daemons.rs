@@ -1,0 +1,274 @@
+//! Unix time: whether a daemon keeps it near UTC, and what it says.
+
+use super::given::good_machine;
+use super::unix_time::{KERNELS_LIMIT_US, chronyd};
+use crate::document::Severity;
+use crate::machine::NtpDaemon;
+
+/// This daemon's answer while it follows another clock.
+fn daemon(name: &str) -> NtpDaemon {
+    NtpDaemon {
+        name: name.to_owned(),
+        ..chronyd(true)
+    }
+}
+
+#[test]
+fn a_machine_without_a_daemon_is_not_known_right() {
+    for synchronised in [false, true] {
+        for error_us in [KERNELS_LIMIT_US, i64::MAX] {
+            let finding = good_machine()
+                .never_steered()
+                .ntp(|ntp| ntp.synchronised = synchronised)
+                .maximum_error_us(error_us)
+                .only("ntp_unsynchronised");
+            assert_eq!(finding.severity, Severity::Unsure);
+            finding.fix_has("sudo timedatectl set-ntp true");
+        }
+    }
+}
+
+#[test]
+fn without_systemd_the_fix_does_not_name_its_command() {
+    for systemd in [Some(false), None] {
+        let finding = good_machine()
+            .never_steered()
+            .with(|facts| facts.machine.systemd = systemd)
+            .only("ntp_unsynchronised");
+        finding
+            .fix_has("run an NTP daemon")
+            .fix_lacks("timedatectl");
+    }
+}
+
+#[test]
+fn under_wsl_windows_sets_the_clock() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .with(|facts| {
+            facts.machine.kernel = Some("5.15.153.1-microsoft-standard-WSL2".to_owned());
+            facts.machine.systemd = Some(false);
+        })
+        .only("ntp_unsynchronised");
+    finding.fix_has("hwclock -s").fix_lacks("timedatectl");
+}
+
+/// Symptom: beside busybox ntpd, which never sets the error, the fix started a second daemon.
+#[test]
+fn no_second_daemon_is_started_where_one_steers_the_clock() {
+    let machine = good_machine().maximum_error_us(KERNELS_LIMIT_US);
+    let fed = machine
+        .clone()
+        .ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned(), "UNSYNC".to_owned()]));
+    let slewed = machine.clone().ntp(|ntp| ntp.offset_ns = 120_000);
+    for machine in [fed, slewed] {
+        let finding = machine.only("ntp_unsynchronised");
+        finding
+            .says("a program steers the kernel's clock, but nothing vouches for Unix time")
+            .fix_begins("find the program that steers the clock")
+            .fix_lacks("timedatectl set-ntp");
+        assert_eq!(finding.fix.steps, None);
+    }
+}
+
+/// A rate that is not 0 was set by a program, which may have ended: phc2sys of linuxptp 1 sets
+/// nothing else.
+#[test]
+fn a_daemon_is_started_only_after_a_look_where_the_rate_was_set() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .only("ntp_unsynchronised");
+    finding
+        .says("no NTP daemon")
+        .shows("rate corrected by -20 ppm")
+        .fix_begins("see whether a program steers the clock already")
+        .fix_lacks("set-ntp");
+    assert_eq!(finding.fix.steps, None);
+}
+
+/// Symptom: beside a chronyd that answers, "no NTP daemon keeps Unix time near UTC".
+#[test]
+fn a_daemon_that_states_its_bound_is_one() {
+    let machine = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .daemon_answers(NtpDaemon {
+            bound_ns: Some(400_000),
+            ..chronyd(true)
+        });
+    assert_eq!(machine.clone().codes(), [""; 0]);
+    machine.ntp(|ntp| ntp.synchronised = false).only("ntp_flag");
+}
+
+#[test]
+fn a_daemon_that_states_nothing_is_named() {
+    let finding = good_machine()
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .daemon_answers(daemon("systemd-timesyncd"))
+        .only("ntp_unsynchronised");
+    finding
+        .says("systemd-timesyncd runs, but nothing vouches")
+        .fix_begins("see what systemd-timesyncd does: timedatectl timesync-status")
+        .fix_lacks("set-ntp");
+}
+
+/// Symptom: `chronyc makestep`, on a machine with ntpd.
+#[test]
+fn the_fix_has_the_commands_of_the_daemon_that_answers() {
+    for (name, command, other) in [
+        ("chronyd", "sudo chronyc makestep", "ntpq"),
+        ("ntpd", "ntpq -p", "chronyc"),
+        ("systemd-timesyncd", "restart systemd-timesyncd", "chronyc"),
+    ] {
+        let machine = good_machine().daemon_answers(daemon(name));
+        let off = machine.clone().ntp(|ntp| ntp.offset_ns = 480_000_000);
+        off.only("time_off").fix_has(command).fix_lacks(other);
+        let slewing = machine.ntp(|ntp| ntp.frequency_ppb = 300_000);
+        slewing.only("ntp_slewing").fix_lacks(other);
+    }
+}
+
+#[test]
+fn a_daemon_that_follows_no_clock_keeps_nothing_right() {
+    let answer = NtpDaemon {
+        reference: Some("127.127.1.1".to_owned()),
+        ..chronyd(false)
+    };
+    let finding = good_machine()
+        .daemon_answers(answer)
+        .only("ntp_unsynchronised");
+    assert_eq!(finding.severity, Severity::Unsure);
+    finding
+        .says("chronyd follows no other clock")
+        .shows("127.127.1.1");
+}
+
+#[test]
+fn the_kernels_error_is_no_claim_of_a_daemon_that_follows_no_clock() {
+    let machine = good_machine().daemon_answers(chronyd(false));
+    machine
+        .clone()
+        .maximum_error_us(9_812_000)
+        .only("ntp_unsynchronised");
+    machine
+        .clock_claims("kernel", 3_000_000_000)
+        .only("ntp_unsynchronised");
+}
+
+/// Symptom: under chronyd without `rtcsync`, the finding said that no daemon synchronises Unix
+/// time.
+#[test]
+fn a_daemon_without_the_kernels_flag_is_a_note() {
+    let machine = good_machine().ntp(|ntp| ntp.synchronised = false);
+    let finding = machine.clone().maximum_error_us(12_345).only("ntp_flag");
+    assert_eq!(finding.severity, Severity::Note);
+    finding.fix_has("rtcsync").shows("12.3 ms");
+    machine.clone().only("ntp_flag");
+    machine
+        .maximum_error_us(KERNELS_LIMIT_US)
+        .only("ntp_unsynchronised");
+}
+
+/// A multiple of 500 us is no claim: systemd-timesyncd sets the error to 0.
+#[test]
+fn the_kernels_error_is_the_daemons_claim_unless_it_has_only_grown() {
+    let answer = NtpDaemon {
+        bound_ns: Some(3_000_000_000),
+        ..chronyd(true)
+    };
+    let machine = good_machine().daemon_answers(answer);
+    let by_kernel = machine.clone().maximum_error_us(9_812_123);
+    by_kernel
+        .only("utc_error_large")
+        .says("off by 9.8 s")
+        .shows("as chronyd claims");
+    let by_answer = machine.maximum_error_us(9_812_000);
+    by_answer
+        .only("utc_error_large")
+        .says("off by 3 s: the NTP daemon has not measured")
+        .shows("as chronyd claims");
+}
+
+#[test]
+fn the_daemon_may_know_the_offset() {
+    let answer = NtpDaemon {
+        offset_ns: Some(1_000_000_000),
+        bound_ns: Some(1_000_500_000),
+        ..chronyd(true)
+    };
+    let finding = good_machine().daemon_answers(answer).only("time_off");
+    finding.says("off by 1 s");
+}
+
+#[test]
+fn under_systemd_the_start_of_a_daemon_can_be_undone() {
+    let finding = good_machine().never_steered().only("ntp_unsynchronised");
+    let steps = finding.fix.steps.expect("commands");
+    assert_eq!(steps.now.as_deref(), Some("sudo timedatectl set-ntp true"));
+    assert_eq!(
+        steps.undo.as_deref(),
+        Some("sudo timedatectl set-ntp false")
+    );
+}
+
+#[test]
+fn the_claim_of_another_source_holds_though_the_daemon_follows_no_clock() {
+    let finding = good_machine()
+        .daemon_answers(chronyd(false))
+        .clock_claims("clock_bound", 3_000_000_000)
+        .finding("utc_error_large");
+    finding.shows("as clock-bound claims");
+}
+
+/// A server with `local` has stratum 10, and what follows it has more.
+#[test]
+fn a_server_without_a_reference_clock_proves_nothing() {
+    let at = |stratum| {
+        good_machine().daemon_answers(NtpDaemon {
+            stratum: Some(stratum),
+            bound_ns: Some(400_000),
+            ..chronyd(true)
+        })
+    };
+    assert_eq!(at(9).codes(), [""; 0]);
+    for stratum in [10, 11, 15] {
+        let finding = at(stratum).only("utc_unproven");
+        assert_eq!(finding.severity, Severity::Unsure);
+        finding.fix_has("chronyc sources -v");
+    }
+}
+
+#[test]
+fn a_daemon_that_follows_its_own_clock_is_lone_under_any_of_its_names() {
+    let following = |name, reference: &str| {
+        good_machine().daemon_answers(NtpDaemon {
+            reference: Some(reference.to_owned()),
+            ..daemon(name)
+        })
+    };
+    for reference in ["127.127.1.0", "LOCL", "LCL", "127.0.0.1"] {
+        let finding = following("ntpd", reference).only("ntp_unsynchronised");
+        finding.says("ntpd follows no other clock");
+    }
+    assert_eq!(following("chronyd", "127.0.0.1").codes(), [""; 0]);
+}
+
+/// chronyd does not use the kernel's loop.
+#[test]
+fn the_kernels_loop_shows_that_the_daemon_which_steers_is_not_chronyd() {
+    let slewing = good_machine().ntp(|ntp| ntp.frequency_ppb = 300_000);
+    slewing.clone().only("ntp_slewing").fix_has("chronyc");
+    for flag in ["PLL", "FLL"] {
+        let by_loop = slewing
+            .clone()
+            .ntp(|ntp| ntp.flags = Some(vec![flag.to_owned()]));
+        let finding = by_loop.only("ntp_slewing");
+        finding.fix_has("or its log").fix_lacks("chronyc");
+    }
+    let off = good_machine().ntp(|ntp| ntp.offset_ns = 480_000_000);
+    off.clone().only("time_off").fix_has("chronyc makestep");
+    let by_loop = off.ntp(|ntp| ntp.flags = Some(vec!["PLL".to_owned()]));
+    by_loop
+        .only("time_off")
+        .fix_has("let it step the clock at its start, by a restart")
+        .fix_lacks("chronyc");
+}
