@@ -45,6 +45,7 @@ fn a_reader_of_a_manual_clock_without_a_counter_does_not_judge_the_gates() {
 fn a_reader_without_a_counter_judges_the_gates_once() {
     let engine = Engine::new(Driver::Reader);
     engine.judge_without_counter();
+    // ORDERING: Relaxed; the same thread stores it, in `judge_without_counter`.
     let refusals = || engine.refused_since_ns.load(Ordering::Relaxed);
     let _held = engine.clock.lock(sys::lock_token());
     engine.judge_without_counter();
