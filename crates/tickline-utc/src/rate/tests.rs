@@ -165,6 +165,9 @@ fn a_rate_is_that_of_the_last_one_to_two_bases() {
         assert!(age_ns(base) <= 2 * RATE_BASE_NS, "{seconds} s: {base}");
         assert!(age_ns(next) <= RATE_BASE_NS, "{seconds} s: {next}");
         let least_s = if seconds < 100 { seconds } else { 50 };
-        assert!(age_ns(base) >= moment(least_s).raw_ns, "{seconds} s: {base}");
+        assert!(
+            age_ns(base) >= moment(least_s).raw_ns,
+            "{seconds} s: {base}"
+        );
     }
 }
