@@ -49,10 +49,12 @@ pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * N
 /// With 16 brackets the bound of a steady reference reaches 17 ns, with 32 it reaches 15
 /// (`tests/sim/tests/limits/reference.rs`). In loom's models each read is a step, so a burst there
 /// has one bracket. Miri takes a thousand times as long, so it gets four.
-const BRACKETS: u32 = match (cfg!(loom), cfg!(miri)) {
-    (true, _) => 1,
-    (_, true) => 4,
-    _ => 32,
+const BRACKETS: u32 = if cfg!(loom) {
+    1
+} else if cfg!(miri) {
+    4
+} else {
+    32
 };
 
 /// The most brackets in a burst. The head of `sample.rs` says how often 32 brackets are too few.

@@ -101,7 +101,8 @@ impl Slope {
         let ppb = scaled
             .checked_div(i128::from(other.bits))
             .unwrap_or(scaled.saturating_mul(i128::MAX));
-        i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN } else { i64::MAX })
+        // BOUND: a slope is at least 0, so nothing is more than 10^9 ppb below another one.
+        i64::try_from(ppb).unwrap_or(i64::MAX)
     }
 
     /// A slope from an `i128` of fixed-point bits, saturating at 0 and at the largest slope.

@@ -227,6 +227,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_steering_of_a_clock_that_does_not_state_it_is_unknown() {
+        assert_eq!(crate::testing::FnClock(|| 7).steering_ppb(), None);
+    }
+
+    #[test]
     fn a_kernels_rate_is_of_the_steering_and_the_offset() {
         let steering_ppb = steering_from_timex_ppb(-30_000, 10_833);
         let rate_ppb = |offset_ns, constant| kernel_rate_ppb(steering_ppb, offset_ns, constant);

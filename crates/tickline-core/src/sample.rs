@@ -310,6 +310,34 @@ mod tests {
         }
     }
 
+    /// Half a read from either side of a sample of 40 ticks.
+    #[test]
+    fn points_may_meet_but_not_cross() {
+        let sample = Sample {
+            upper: Point {
+                ticks: 1_000,
+                ns: 0,
+            },
+            lower: Point {
+                ticks: 1_040,
+                ns: 0,
+            },
+        };
+        let narrowed = |min_ticks, slope| {
+            let hidden_ticks = 0;
+            ReadTime {
+                min_ticks,
+                hidden_ticks,
+            }
+            .narrowed(sample, slope)
+        };
+        for slope in [None, Slope::from_hz(1_000_000_000)] {
+            let met = narrowed(40, slope);
+            assert_eq!([met.upper.ticks, met.lower.ticks], [1_020; 2], "{slope:?}");
+            assert_eq!(narrowed(42, slope), sample, "{slope:?}");
+        }
+    }
+
     /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference that reads the same
     /// counter.
     struct Kernel {

@@ -544,44 +544,4 @@ fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_change_leads_from_the_slowest_kernel_to_the_fastest() {
-        let [second, slew, change] = [
-            NS_PER_S,
-            MAX_KERNEL_SLEW_PPB.unsigned_abs(),
-            MAX_RATE_CHANGE_PPB,
-        ]
-        .map(u128::from);
-        let fastest = |change| (second - slew) * (second + change);
-        let wanted = (second + slew) * second;
-        assert!(fastest(change - 1) < wanted && wanted <= fastest(change));
-    }
-
-    #[test]
-    fn the_slope_is_as_uncertain_as_dither_may_make_it() {
-        let ghz = Slope::from_hz(1_000_000_000).unwrap();
-        let fit = |min_ppb, max_ppb| Fit {
-            slope_min: ghz.adjusted_ppb(min_ppb),
-            slope_max: ghz.adjusted_ppb(max_ppb),
-            is_exact: true,
-        };
-        let seen = fit(-10, 10);
-        for (within, expected_ppb) in [
-            (None, 10),
-            (Some(fit(-10, 10)), 10),
-            (Some(fit(-30, 12)), 30),
-            (Some(fit(-12, 30)), 30),
-            // The dither's rate limits the error of the rate between two samples.
-            (Some(fit(-90_000, 90_000)), 10 + 480),
-        ] {
-            let found_ppb = rate_uncertainty_ppb(&seen, within.as_ref());
-            assert!(
-                found_ppb.abs_diff(expected_ppb) <= 1,
-                "{within:?}: {found_ppb}, not {expected_ppb}"
-            );
-        }
-    }
-}
+mod tests;

@@ -123,6 +123,8 @@ fn instants_calculate_as_std_s_do() {
         ),
         (Some(second), None)
     );
+    assert_eq!(early.checked_add(second), Some(late));
+    assert_eq!(late.checked_sub(second), Some(early));
     assert_eq!(at(u64::MAX).checked_add(second), None);
     // Truncated to 64 bits, this duration would be 0.
     let beyond = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);

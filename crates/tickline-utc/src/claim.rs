@@ -215,6 +215,14 @@ impl Claim {
     }
 }
 
+#[test]
+fn a_claim_is_from_before_a_suspend_that_is_longer_than_the_error_of_its_length() {
+    let claim = Claim::none(UtcUnknown::Expired);
+    let bound_ns = i64::try_from(SUSPENDED_BOUND_NS).unwrap();
+    assert!(!claim.is_before_suspend(bound_ns));
+    assert!(claim.is_before_suspend(bound_ns + 1));
+}
+
 /// The sources of a claim; `None` if there is no claim.
 #[cfg(test)]
 const SOURCES: [Option<UtcSource>; 5] = [

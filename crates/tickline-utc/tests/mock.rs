@@ -24,6 +24,8 @@ fn a_mock_has_utc_with_the_error_that_it_was_given() {
         (before.source(), before.definitely_before(&before)),
         (UtcSource::Mock, false)
     );
+    let left = before.width() + Duration::from_nanos(1);
+    assert_eq!(utc.time_until_past(&before), Ok(left));
     let after = utc.wait_until_past(&before).unwrap();
     assert!(before.definitely_before(&after) && !after.definitely_before(&before));
     let least = unix + before.width() + Duration::from_nanos(1);

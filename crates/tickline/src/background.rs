@@ -230,3 +230,25 @@ impl Drop for BackgroundThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A drop would wait until the thread gives up, which does not end before it is let go.
+    #[test]
+    fn a_thread_that_is_detached_is_told_to_end_and_not_waited_for() {
+        let (let_go, is_let_go) = mpsc::channel();
+        let (ended, has_ended) = mpsc::channel();
+        let thread = BackgroundThread::start(c"detached", move |sleep| {
+            while sleep.wait(Duration::from_secs(60)) != WakeCause::Stopped {}
+            let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
+            ended.send(was_let_go).ok();
+        });
+        thread.expect("a thread").detach();
+        let_go.send(()).ok();
+        assert_eq!(has_ended.recv(), Ok(true));
+    }
+}

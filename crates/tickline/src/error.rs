@@ -107,3 +107,24 @@ impl StdError for Error {
         self.source.as_ref().map(|error| error as _)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_prints_the_error_and_its_cause() {
+        let error = Error::thread(c"asks", io::Error::other("no memory"));
+        assert_eq!(
+            format!("{error:?}"),
+            "the thread \"asks\" could not be started: no memory"
+        );
+    }
+
+    #[test]
+    fn the_fields_of_an_error_can_be_seen() {
+        let error = Error::thread(c"asks", io::Error::other("no memory"));
+        let fields = format!("{error:#?}");
+        assert!(fields.contains("kind: ThreadNotStarted"), "{fields}");
+    }
+}

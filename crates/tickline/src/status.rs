@@ -295,6 +295,28 @@ mod tests {
     use crate::Clock;
 
     #[test]
+    fn each_state_has_its_code() {
+        for (state, code) in [
+            (ClockState::Calibrating, "calibrating"),
+            (ClockState::Fast, "fast"),
+            (ClockState::Disrupted, "disrupted"),
+            (ClockState::Fallback(Reason::Slow), "fallback"),
+            (ClockState::Unavailable, "unavailable"),
+            (ClockState::Backend, "backend"),
+            (ClockState::Mock, "mock"),
+        ] {
+            assert_eq!(state.code(), code);
+        }
+    }
+
+    #[test]
+    fn a_status_has_the_verdict_of_each_gate_in_order() {
+        let status = Clock::default().status();
+        let gates = status.verdicts().iter().map(|verdict| verdict.gate);
+        assert!(gates.eq(Gate::ALL.iter().copied()));
+    }
+
+    #[test]
     fn a_status_without_figures_is_its_state() {
         let mut status = Clock::default().status();
         status.state = ClockState::Fast;

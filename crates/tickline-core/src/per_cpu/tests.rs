@@ -541,3 +541,35 @@ fn a_calibration_counts_its_waits_anew() {
     calibration.begin(&CONFIG);
     assert_eq!(stay_after(&mut calibration, STAY_NS), Stay::Wait(STAY_NS));
 }
+
+/// The counter of CPU 3, which counts its barriers.
+#[derive(Default)]
+struct CounterOfCpu3 {
+    barriers: Cell<u32>,
+}
+
+impl CpuCounter for CounterOfCpu3 {
+    fn now(&self) -> Option<(u64, usize)> {
+        Some((40, 3))
+    }
+    fn now_ordered(&self) -> Option<(u64, usize)> {
+        Some((41, 3))
+    }
+    fn barrier(&self) {
+        self.barriers.set(self.barriers.get() + 1);
+    }
+}
+
+#[test]
+fn a_pinned_counter_is_always_read_in_order() {
+    let counter = CounterOfCpu3::default();
+    let pinned = PinnedCounter::new(&counter, 3).unwrap();
+    assert_eq!([pinned.now(), pinned.now_ordered()], [41; 2]);
+}
+
+#[test]
+fn a_barrier_of_a_pinned_counter_is_its_counters() {
+    let counter = CounterOfCpu3::default();
+    PinnedCounter::new(&counter, 3).unwrap().barrier();
+    assert_eq!(counter.barriers.get(), 1);
+}

@@ -154,3 +154,20 @@ fn a_pause_grows_from_4_ms_to_a_second_or_to_the_clocks_interval() {
         [10_000, 4, 1_024, 10_000]
     );
 }
+
+#[test]
+fn a_rate_is_that_of_the_last_one_to_two_bases() {
+    let mut rate = CounterRate::default();
+    for seconds in 0..300 {
+        assert!(rate.measure(&moment(seconds)).is_ok());
+        let [base, next] = rate.bases.unwrap().map(|base| base.raw_ns);
+        let age_ns = |base_ns| moment(seconds).raw_ns - base_ns;
+        assert!(age_ns(base) <= 2 * RATE_BASE_NS, "{seconds} s: {base}");
+        assert!(age_ns(next) <= RATE_BASE_NS, "{seconds} s: {next}");
+        let least_s = if seconds < 100 { seconds } else { 50 };
+        assert!(
+            age_ns(base) >= moment(least_s).raw_ns,
+            "{seconds} s: {base}"
+        );
+    }
+}

@@ -107,3 +107,36 @@ fn a_preemption_between_two_clocks_is_in_no_anchor() {
         );
     }
 }
+
+/// An anchor that pairs these times.
+fn pairing(instant: Instant, other: UnixTime) -> Anchor<UnixTime> {
+    Anchor {
+        instant,
+        other,
+        bound_ns: 0,
+    }
+}
+
+#[test]
+fn an_instant_before_1970_becomes_1970() {
+    let anchor = pairing(Instant::ZERO, UnixTime::from_secs(1));
+    assert_eq!(anchor.to_unix(Instant::MIN), UnixTime::UNIX_EPOCH);
+}
+
+#[test]
+fn an_instant_after_2554_becomes_the_last_unix_time() {
+    let anchor = pairing(Instant::ZERO, UnixTime::MAX);
+    assert_eq!(anchor.to_unix(Instant::MAX), UnixTime::MAX);
+}
+
+#[test]
+fn a_unix_time_before_the_first_instant_becomes_that_instant() {
+    let anchor = pairing(Instant::MIN, UnixTime::MAX);
+    assert_eq!(anchor.to_instant(UnixTime::UNIX_EPOCH), Instant::MIN);
+}
+
+#[test]
+fn a_unix_time_after_the_last_instant_becomes_that_instant() {
+    let anchor = pairing(Instant::MAX, UnixTime::UNIX_EPOCH);
+    assert_eq!(anchor.to_instant(UnixTime::MAX), Instant::MAX);
+}

@@ -181,3 +181,10 @@ fn a_mock_converts_by_its_own_present() {
         anchor.to_std(Instant::now()) + ahead
     );
 }
+
+#[test]
+fn a_mock_begins_at_one_second_and_at_the_new_year_of_2026() {
+    let clock = MockClock::new().clock();
+    assert_eq!(clock.now().as_nanos(), 1_000_000_000);
+    assert_eq!(clock.unix_now(), UnixTime::from_secs(1_767_225_600));
+}

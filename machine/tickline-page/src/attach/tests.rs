@@ -153,3 +153,33 @@ fn a_reading_by_the_first_line_is_the_usual_reading() {
     let usual = attached.monotonic(&scene, &scene, &marks[1]);
     assert!(usual.ns.abs_diff(by_line) < 1_000, "{by_line} {usual:?}");
 }
+
+#[test]
+fn each_counter_of_a_page_has_a_name() {
+    let names = [1, 2, 3, 4].map(counter_name);
+    let known = ["x86-64's TSC", "aarch64's cntvct_el0", "riscv64's time"];
+    assert_eq!(names[..3], known);
+    assert_eq!(names[3], "an unknown counter");
+}
+
+/// Symptom of a time that is not shifted back: that of the page's namespace.
+#[test]
+#[cfg_attr(
+    target_arch = "x86",
+    ignore = "no page counts on a target without a counter"
+)]
+fn a_forked_child_of_another_namespace_gets_the_time_of_its_own() {
+    const OFFSET_NS: i64 = 7_000_000_000;
+    let (scene, process_high_water) = (Scene::without_line(), ProcessHighWater::new());
+    let context = BootContext {
+        time_namespace: 5,
+        monotonic_offset_ns: Some(OFFSET_NS),
+        ..CONTEXT
+    };
+    scene.os_jumps(OFFSET_NS);
+    let attached = scene.page.attach(&context).unwrap();
+    let before_ns = scene.truth_ns();
+    let attachment = Attachment::default();
+    let child = attached.monotonic_of_forked(&scene, &scene, &process_high_water, &attachment);
+    assert!((before_ns..=scene.truth_ns()).contains(&child.ns));
+}

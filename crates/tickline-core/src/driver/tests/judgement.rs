@@ -144,3 +144,14 @@ fn a_childs_first_judgement_may_be_a_review() {
         assert_eq!(process.judgements.get(), 2);
     }
 }
+
+#[test]
+fn a_judgement_that_is_requested_comes_before_the_next_line() {
+    let process = Process::new();
+    process.until_published();
+    let machine = process.machine();
+    process.clock.request_judgement(Some(machine), machine);
+    assert!(!process.clock.shared.cell.load().is_published());
+    process.until_published();
+    assert_eq!(process.judgements.get(), 2);
+}

@@ -114,6 +114,12 @@ fn monotonic_time_loses_nothing_where_unix_time_gains_less_than_a_tenth() {
 }
 
 #[test]
+fn monotonic_time_loses_nothing_where_unix_time_gains_just_a_tenth() {
+    assert_eq!(monotonic(costs_ps(100_000, 95_000, 110_000)), SLOW);
+    assert_eq!(monotonic(costs_ps(100_000, 95_000, 110_001)), WARNS);
+}
+
+#[test]
 fn without_a_history_a_gain_below_a_tenth_suffices() {
     let machine = costs_ps(95_000, 100_000, 100_000);
     assert_eq!((monotonic(machine), unix(machine)), (OPEN, UNIX_BY_COUNTER));

@@ -104,6 +104,18 @@ fn a_masked_sysfs_leaves_the_counter_to_a_comparison() {
     a_comparison_decides(without_sysfs(), Reason::KernelUnknown);
 }
 
+/// What a kernel would accept says nothing of a clock without a name.
+#[test]
+fn a_masked_clocksource_is_unknown_whatever_the_kernel_would_accept() {
+    for accepts in [true, false] {
+        let machine = without_sysfs().where_fact(|facts| facts.kernel_accepts = Some(accepts));
+        assert_eq!(
+            machine.judged_by(Trust::Kernel),
+            closed(Reason::KernelUnknown)
+        );
+    }
+}
+
 #[test]
 fn a_boards_timer_leaves_the_counter_to_a_comparison() {
     a_comparison_decides(exynos(), Reason::KernelUsesOther);

@@ -79,3 +79,43 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
         assert_claims(&mut ClaimMaker::default(), &[announced]);
     }
 }
+
+/// How long readings may go on at these times after the leap second, by a maker that knows of it.
+fn left_ns(since_leap_ns: [i64; 2]) -> Result<i64, UtcUnknown> {
+    let leap_at_ns = 20_000 * DAY_NS;
+    let mut maker = ClaimMaker {
+        leap_at_ns: Some(leap_at_ns),
+        ..ClaimMaker::default()
+    };
+    let utc_ns = since_leap_ns.map(|since_ns| leap_at_ns + since_ns);
+    maker.until_leap(&report_of(0, 0).unwrap(), utc_ns)
+}
+
+#[test]
+fn the_margin_before_a_leap_second_has_no_reading() {
+    assert_eq!(left_ns([-LEAP_MARGIN_NS - 1; 2]), Ok(1));
+    assert_eq!(left_ns([-LEAP_MARGIN_NS; 2]), Err(UtcUnknown::LeapSecond));
+}
+
+#[test]
+fn the_margin_after_a_leap_second_has_no_reading() {
+    assert_eq!(left_ns([LEAP_MARGIN_NS; 2]), Err(UtcUnknown::LeapSecond));
+    let after = left_ns([LEAP_MARGIN_NS + 1; 2]);
+    assert_eq!(after, Err(UtcUnknown::Disrupted));
+}
+
+/// To the last two days of the numbers nothing can be added.
+#[test]
+fn a_time_of_the_last_two_days_is_not_plausible() {
+    let last_ns = i64::MAX - 2 * DAY_NS;
+    let is_plausible = |latest_ns| {
+        let moment = Moment {
+            realtime_ns: latest_ns,
+            width_ns: 0,
+            ..moment(0)
+        };
+        utc_at(&moment, &report_within(0, 0, 0).unwrap()).is_some()
+    };
+    assert!(is_plausible(last_ns));
+    assert!(!is_plausible(last_ns + 1));
+}

@@ -63,8 +63,32 @@ fn a_daemon_is_asked_at_its_port_of_this_machine() {
         server.send_to(&[7; 4], from).unwrap();
     });
     let answer = ask_daemon(port, &[1], Duration::from_secs(60));
-    reply.join().unwrap();
+    // Before the join: a daemon that nobody asks waits for ever.
     assert_eq!(answer, Some([7; 4]));
+    reply.join().unwrap();
+}
+
+#[test]
+fn the_time_of_the_last_update_has_64_bits() {
+    let mut reply = [0; TRACKING_BYTES];
+    reply[..HEAD.len()].copy_from_slice(&HEAD);
+    reply[56..64].copy_from_slice(&0x1_0000_0002_u64.to_be_bytes());
+    let tracking = Tracking::parse(&reply).unwrap();
+    assert_eq!(tracking.updated_s, 0x1_0000_0002);
+}
+
+/// A rate is rounded like every number of the reply.
+#[test]
+fn a_frequency_adds_its_rounding_to_the_drift() {
+    let mut reply = [0; TRACKING_BYTES];
+    reply[..HEAD.len()].copy_from_slice(&HEAD);
+    let mut tracking = Tracking::parse(&reply).unwrap();
+    tracking.reference = [192, 0, 2, 1];
+    tracking.frequency_ppb = 2 << PLACES;
+    let [slowest_ppb, fastest_ppb] = report(&tracking, 0).unwrap().rates_ppb;
+    let drift_ppb = WANDER_PPB + TICK_PPB + 2 + 3;
+    assert_eq!(slowest_ppb, -(2 << PLACES) - drift_ppb);
+    assert_eq!(fastest_ppb, -(2 << PLACES) + drift_ppb);
 }
 
 #[test]

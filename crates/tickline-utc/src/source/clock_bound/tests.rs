@@ -245,3 +245,37 @@ proptest! {
         }
     }
 }
+
+/// What is read of a file with these bytes.
+#[cfg(not(miri))]
+fn read_of(name: &str, bytes: &[u8]) -> Option<Segment> {
+    let file = format!("tickline-clock-bound-{name}-{}", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    std::fs::write(&path, bytes).unwrap();
+    let read = Segment::read(path.to_str().unwrap());
+    std::fs::remove_file(&path).unwrap();
+    read
+}
+
+#[cfg(not(miri))]
+#[test]
+fn a_file_of_the_daemon_is_read_whole() {
+    let written = segment(0x0303, SYNCHRONISED, true);
+    assert_eq!(read_of("whole", &written.0), Some(written));
+}
+
+#[cfg(not(miri))]
+#[test]
+fn the_end_of_a_shorter_layout_reads_as_zeros() {
+    let mut written = segment(2, SYNCHRONISED, true);
+    written.0[80..].fill(0);
+    assert_eq!(read_of("short", &written.0[..80]), Some(written));
+}
+
+#[cfg(not(miri))]
+#[test]
+fn a_segment_that_the_daemon_is_writing_is_not_read() {
+    let mut written = segment(0x0303, SYNCHRONISED, true);
+    written.0[14..16].copy_from_slice(&5_u16.to_ne_bytes());
+    assert_eq!(read_of("written", &written.0), None);
+}

@@ -163,6 +163,7 @@ mod tests {
                 drop(end);
                 // The first thread ends within this time, or the test sees nothing.
                 std::thread::sleep(core::time::Duration::from_millis(50));
+                // ORDERING: Relaxed: no other memory is read by what the word says.
                 assert_eq!(futex.word.load(Ordering::Relaxed), guard.thread);
             });
         });

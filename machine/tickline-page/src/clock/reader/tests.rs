@@ -160,3 +160,12 @@ fn a_negative_time_is_0() {
     assert_eq!(saturating_unsigned(-1), 0);
     assert_eq!(saturating_unsigned(7), 7);
 }
+
+#[test]
+fn errno_is_restored_by_a_drop() {
+    set_errno(Errno(7));
+    let preserved = PreserveErrno(errno());
+    set_errno(Errno(9));
+    drop(preserved);
+    assert_eq!(errno(), Errno(7));
+}

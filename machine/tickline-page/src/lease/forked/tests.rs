@@ -161,3 +161,15 @@ fn a_process_is_attached_once_it_is_set_so() {
     attachment.set_attached();
     assert!(attachment.is_attached());
 }
+
+#[test]
+fn a_clock_that_keeps_its_last_value_has_the_same_unix_time() {
+    let scene = Scene::published();
+    let last = LastValue {
+        os: &scene,
+        ns: Cell::new(0),
+    };
+    let before_ns = (&scene).unix_ns();
+    let unix_ns = last.unix_ns();
+    assert!((before_ns..=(&scene).unix_ns()).contains(&unix_ns));
+}
