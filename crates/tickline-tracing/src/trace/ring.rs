@@ -114,10 +114,12 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Allocates a ring of at least `bytes` bytes, and at least four blocks.
-    pub(crate) fn new(bytes: usize) -> Self {
+    /// Allocates a ring of at least `bytes` bytes, and at least four blocks; `None` if the system has
+    /// too little memory.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
         let words = CONTROL_WORDS + capacity(bytes);
-        Self::within(Arc::new(Memory::allocate(words)), 0..words)
+        let memory = Arc::new(Memory::allocate(words)?);
+        Some(Self::within(memory, 0..words))
     }
 
     /// The ring in this part of the memory: [`CONTROL_WORDS`] and a power of two.

@@ -81,7 +81,7 @@ use core::time::Duration;
 use std::fs::File;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::thread;
@@ -103,7 +103,7 @@ use super::summary::TraceSummary;
 use super::temporary::with_path;
 use super::thread_recorder;
 use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
-use super::trace_sink::TraceSink;
+use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 
 pub use super::flusher::Flusher;
@@ -134,22 +134,15 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// }
 /// ```
 #[derive(Debug)]
-pub struct TraceFile {
-    recorder: Arc<Recorder>,
-    spans: Option<Arc<RecordedSpans>>,
-}
+pub struct TraceFile(RecorderInLayer);
 
 impl TraceSink for TraceFile {
-    fn recorder(&self) -> &Arc<Recorder> {
-        &self.recorder
+    fn in_layer(&self) -> &RecorderInLayer {
+        &self.0
     }
 
-    fn spans(&self) -> Option<&RecordedSpans> {
-        self.spans.as_deref()
-    }
-
-    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
-        self.spans = Some(spans);
+    fn in_layer_mut(&mut self) -> &mut RecorderInLayer {
+        &mut self.0
     }
 }
 
@@ -224,29 +217,37 @@ impl TraceFileBuilder {
     ///
     /// # Errors
     ///
-    /// If the file cannot be created, the thread cannot be started, or JSON were to be compressed.
+    /// - If the file cannot be created, or the thread cannot be started.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring were to
+    ///   be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
-        let style = self.settings.style(Some(path.as_ref()))?;
-        let file = File::create(&path).map_err(|error| with_path(path.as_ref(), &error))?;
-        self.write_in(style, file)
+        let path = path.as_ref();
+        self.settings.check_bytes_per_thread()?;
+        let style = self.settings.style(Some(path))?;
+        let file = File::create(path).map_err(|error| with_path(path, &error))?;
+        self.write_in(style, file, Some(path))
     }
 
     /// Starts the thread that writes to `output`.
     ///
     /// # Errors
     ///
-    /// If the thread cannot be started, or JSON were to be compressed.
+    /// - If the thread cannot be started.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`create`](Self::create).
     pub fn write_to(
         self,
         output: impl Write + Send + 'static,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
-        self.write_in(self.settings.style(None)?, output)
+        self.settings.check_bytes_per_thread()?;
+        self.write_in(self.settings.style(None)?, output, None)
     }
 
+    /// `path` is that of `output`, if it is a file.
     fn write_in(
         self,
         style: TraceStyle,
         output: impl Write + Send + 'static,
+        path: Option<&Path>,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
@@ -263,21 +264,14 @@ impl TraceFileBuilder {
             // If the writer itself panics, a flush would wait for this thread.
             after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
         }
-        let (trace, thread) = (
-            TraceFile {
-                recorder: Arc::clone(&recorder),
-                spans: None,
-            },
-            Some(thread),
-        );
-        Ok((
-            trace,
-            TraceFileGuard {
-                recorder,
-                flusher,
-                thread,
-            },
-        ))
+        let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
+        let guard = TraceFileGuard {
+            recorder,
+            flusher,
+            thread: Some(thread),
+            path: path.map(Path::to_owned),
+        };
+        Ok((trace, guard))
     }
 }
 
@@ -306,6 +300,8 @@ pub struct TraceFileGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,
     thread: Option<WriterThread<io::Result<TraceSummary>>>,
+    /// The file, if the guard's builder has created it.
+    path: Option<PathBuf>,
 }
 
 impl TraceFileGuard {
@@ -316,8 +312,14 @@ impl TraceFileGuard {
     /// - The first error of a write. The writer stopped at this error.
     /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
     /// - In a forked child, because the file belongs to the parent.
+    ///
+    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
-        self.stop()
+        let result = self.stop();
+        result.map_err(|error| match &self.path {
+            Some(path) => with_path(path, &error),
+            None => error,
+        })
     }
 
     /// A flusher, for programs that end without dropping the guard.
@@ -526,7 +528,7 @@ mod tests {
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
         let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
-        let recorder = Arc::clone(&trace.recorder);
+        let recorder = Arc::clone(trace.recorder());
         let layer = SpanTimingLayer::new().with_sink(trace);
         let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
         let work = || tracing::info_span!("work").in_scope(|| ());

@@ -391,6 +391,16 @@ fn a_write_that_fails_leaves_no_file() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// Symptom: the program was aborted at its first span.
+#[test]
+#[cfg(target_pointer_width = "64")]
+#[should_panic = "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"]
+fn a_ring_in_memory_has_at_most_16_gib() {
+    FlightRecorder::builder()
+        .bytes_per_thread((16 << 30) + 1)
+        .build();
+}
+
 /// Symptom: the error was "No such file or directory", without a name.
 #[test]
 fn a_file_that_cannot_be_written_is_named_by_the_error() {
