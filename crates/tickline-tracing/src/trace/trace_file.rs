@@ -406,15 +406,18 @@ impl<W: Write> Writer<'_, W> {
         flush_every: Duration,
     ) -> io::Result<TraceSummary> {
         self.trace.flush()?;
+        // The beginning of the last pass that ended with a flush. The time to the next flush counts
+        // from there, not from its end: the records since then are not in the file.
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (requested, finish) = (requests.requested(), self.recorder.has_ended());
+            let begun = Instant::now();
             let took_much = self.take_records(finish)?;
             if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
                 self.write_cpu_times()?;
                 self.trace.flush()?;
-                flushed = Instant::now();
+                flushed = begun;
                 requests.set_done(requested);
                 done = requested;
             }
@@ -423,7 +426,7 @@ impl<W: Write> Writer<'_, W> {
                 return self.trace.finish();
             }
             if !took_much {
-                thread::park_timeout(flush_every);
+                thread::park_timeout(flush_every.saturating_sub(flushed.elapsed()));
             }
         }
     }
