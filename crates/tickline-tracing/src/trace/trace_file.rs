@@ -90,10 +90,9 @@ use std::time::Instant;
 use super::cpu_times::CpuTimes;
 use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::held::Held;
+use super::merge::Pass;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
-use super::record::{Records, Word};
-use super::recorded_spans::RecordedSpans;
 use super::recorder::Recorder;
 use super::ring::ControlWord;
 use super::settings::{Settings, Tracks, WhenFull, settings};
@@ -378,7 +377,6 @@ fn write(
         Writer {
             trace,
             recorder,
-            words: Vec::new(),
             held: Held::default(),
             cpu_times: CpuTimes::default(),
         }
@@ -394,7 +392,6 @@ struct Writer<'a, W: Write> {
     /// so far.
     trace: TraceOutput<W>,
     recorder: &'a Recorder,
-    words: Vec<Word>,
     held: Held,
     cpu_times: CpuTimes,
 }
@@ -434,44 +431,40 @@ impl<W: Write> Writer<'_, W> {
     /// Takes and writes the present records of all rings. Returns whether there were so many that
     /// more have probably been recorded meanwhile.
     fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
-        let mut is_much = false;
+        let Self {
+            trace,
+            recorder,
+            held,
+            ..
+        } = self;
         // They are taken first: the beginnings of their spans are then in the rings or were taken.
-        for (thread, end) in self.recorder.take_kept_ends() {
-            self.held.add(thread, &end);
+        for (thread, end) in recorder.take_kept_ends() {
+            held.add(thread, &end);
         }
-        let until_ns = if is_last {
-            u64::MAX
-        } else {
-            tickline::now_ordered_ns()
+        let now_ns = || {
+            if is_last {
+                u64::MAX
+            } else {
+                tickline::now_ordered_ns()
+            }
         };
-        for ring in self.recorder.rings().unwrap_or_default() {
-            // This is loaded before the records are taken, so no record can follow after the end.
-            let has_ended = ring.has_ended();
-            let (thread, end) = (ring.get(ControlWord::Number), ring.end());
-            is_much |= end - ring.taken() > ring.capacity() / 4;
-            while ring.taken() < end {
-                let from = ring.take(end, &mut self.words);
-                if from == 0 {
-                    self.trace.write_name(thread, &ring.name())?;
-                }
-                for record in Records::new(&self.words, from) {
-                    if Held::wants(&record) {
-                        self.held.add(thread, &record);
-                    } else {
-                        let names = |address| self.recorder.callsite(address);
-                        self.trace.write(thread, &record, names, Attempt::Last)?;
-                    }
-                }
-            }
-            if has_ended {
-                self.recorder.remove(&ring);
-            }
+        let mut pass = Pass::begin(recorder.rings().unwrap_or_default(), now_ns);
+        for ring in pass.new_rings() {
+            trace.write_name(ring.get(ControlWord::Number), &ring.name())?;
         }
-        self.held.take(until_ns, |thread, record, attempt| {
-            let names = |address| self.recorder.callsite(address);
-            self.trace.write(thread, record, names, attempt)
+        let is_long = pass.is_long();
+        let names = |address| recorder.callsite(address);
+        pass.write(|thread, record| {
+            if !trace.write(thread, record, names, Attempt::First)? {
+                held.add(thread, record);
+            }
+            Ok(())
         })?;
-        Ok(is_much)
+        held.take(|thread, record, attempt| trace.write(thread, record, names, attempt))?;
+        for ring in pass.ended_rings() {
+            recorder.remove(ring);
+        }
+        Ok(is_long)
     }
 
     /// Writes the CPU times of the threads that have records in the trace.
