@@ -59,8 +59,7 @@ use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 ///
 /// A layer belongs to one subscriber. If a subscriber has two such layers, the sinks of both get
 /// the times of the layer that is called first when the span is closed. A span has no times if it
-/// was created before the layer was added, or before the layer was last
-/// [reloaded](tracing_subscriber::reload).
+/// was created before the layer was added.
 ///
 /// In a forked child the layer goes on with the spans that were open at the fork. It waits for no
 /// lock that another thread of the parent held then. In this rare case the child loses the times of
@@ -76,6 +75,33 @@ use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
+///
+/// # Changes while spans are open
+///
+/// A new layer, by which a program [reloads](tracing_subscriber::reload) another, knows no span from
+/// before, even if it has the same recorder: these spans get no times, and in a trace a span below
+/// one of them is a request of its own. To add a sink, change the layer in its place. It then keeps
+/// its sinks, and its open spans:
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tracing_subscriber::layer::SubscriberExt;
+/// use tracing_subscriber::reload;
+///
+/// let (layer, handle) = reload::Layer::new(SpanTimingLayer::new());
+/// let subscriber = tracing_subscriber::registry().with(layer);
+/// # tracing::subscriber::with_default(subscriber, || {
+/// let request = tracing::info_span!("request");
+/// handle.modify(|layer| {
+///     *layer = std::mem::take(layer).with_callback(|span| println!("{}", span.name()));
+/// })?;
+/// drop(request); // prints "request"
+/// # Ok::<(), reload::Error>(())
+/// # })?;
+/// # Ok::<(), reload::Error>(())
+/// ```
+///
+/// # In a test
 ///
 /// In a test, tickline's mock clock (its feature `mock`) takes the place of the clock on the
 /// threads that activate it:
@@ -282,13 +308,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.now_ns();
-        let close = |open_span: OpenSpan| {
-            let unix_offset_ns = || self.unix_offset.get(now_ns, unix_offset_ns);
-            (open_span.metadata, open_span.close(now_ns, unix_offset_ns))
-        };
-        let kept = self.open_spans.remove(id.into_u64(), close);
+        let offset_ns = || self.unix_offset.get(now_ns, unix_offset_ns);
         if self.is_for_sinks_only {
-            let Some((metadata, times)) = kept else {
+            let close =
+                |open_span: &mut OpenSpan| (open_span.metadata, open_span.close(now_ns, offset_ns));
+            let Some((metadata, times)) = self.open_spans.remove(id.into_u64(), close) else {
                 return;
             };
             let span = Span {
@@ -298,7 +322,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             };
             return self.pass_closed(&span, &times);
         }
-        let kept = kept.map(|(_, times)| times);
+        let close = |open_span: &mut OpenSpan| open_span.close(now_ns, offset_ns);
+        let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.
