@@ -46,6 +46,11 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether the sink uses the busy time and the enters of a closed span. They may be 0 otherwise.
+    fn wants_busy(&self) -> bool {
+        true
+    }
+
     /// The layer became part of a subscriber.
     fn layer_registered(&self, _dispatch: &Dispatch) {}
 
@@ -76,7 +81,11 @@ pub trait Lookup {
     /// Calls `visitor` with the span's extensions, locked, if it exists.
     fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>));
 
-    /// The parent of a span.
+    /// The parent of a span that is being created, even if a filter hides the parent from the layer.
+    /// A span without a parent takes no access to the registry.
+    fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id>;
+
+    /// The nearest span above a span that no filter hides from the layer.
     fn parent(&self, id: &Id) -> Option<Id>;
 
     /// The span in which an event happened.
@@ -88,6 +97,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
         self.span(id)
             .iter()
             .for_each(|found| visitor(found.extensions_mut()));
+    }
+
+    fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id> {
+        if attributes.is_contextual() {
+            self.current_span().id().cloned()
+        } else {
+            attributes.parent().cloned()
+        }
     }
 
     fn parent(&self, id: &Id) -> Option<Id> {
@@ -103,6 +120,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
 impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
     fn with_extensions(&self, _: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
         visitor(self.extensions_mut());
+    }
+
+    fn direct_parent(&self, _: &Attributes<'_>) -> Option<Id> {
+        Some(self.parent()?.id())
     }
 
     fn parent(&self, _: &Id) -> Option<Id> {

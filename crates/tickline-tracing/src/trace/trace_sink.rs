@@ -68,6 +68,10 @@ impl<S: TraceSink> SpanSink for S {
         self.recorder().has_requests()
     }
 
+    fn wants_busy(&self) -> bool {
+        false
+    }
+
     fn wants_events(&self) -> bool {
         true
     }
@@ -77,8 +81,7 @@ impl<S: TraceSink> SpanSink for S {
         let Some(spans) = self.spans() else { return };
         let insert = |fields: &[u8], kept| {
             let (number, is_shared) = if recorder.has_requests() {
-                let parent = span.lookup.parent(span.id);
-                let parent = parent.and_then(|parent| spans.number(&parent)).unwrap_or(0);
+                let parent = parent_number(spans, span, attributes);
                 begin_in_request(recorder, span, parent, fields, ns)
             } else {
                 (0, false)
@@ -185,6 +188,16 @@ impl<S: TraceSink> SpanSink for S {
             thread_recorder::record(recorder, span.metadata, record);
         }
     }
+}
+
+/// The number of the parent of a span that is being created; 0 without one in the records.
+fn parent_number(spans: &RecordedSpans, span: &Span<'_>, attributes: &Attributes<'_>) -> u64 {
+    let Some(parent) = span.lookup.direct_parent(attributes) else {
+        return 0;
+    };
+    // A filter may hide the parent from the layer.
+    let nearest = || spans.number(&span.lookup.parent(span.id)?);
+    spans.number(&parent).or_else(nearest).unwrap_or(0)
 }
 
 /// Records the beginning of a span in its request. Returns the span's number, 0 if there was no room,
