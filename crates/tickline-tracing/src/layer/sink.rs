@@ -16,6 +16,9 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
 /// and the sinks of the modules `trace_file`, `flight`, `histogram` and `cpu_time`. The layer holds
 /// no lock of its own while it calls a sink.
 ///
+/// A reload loses the open spans: see
+/// [`SpanTimingLayer`](crate::SpanTimingLayer#changes-while-spans-are-open).
+///
 /// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
 /// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread
 /// takes the read lock again. If another thread has begun a reload in between, both threads wait
