@@ -195,6 +195,12 @@ mod tests {
         assert!(!ClosedSpans.wants_events());
     }
 
+    /// The layer would pass 0 for them, if no other sink wants enters.
+    #[test]
+    fn a_sink_of_closed_spans_wants_busy_times() {
+        assert!(ClosedSpans.wants_busy());
+    }
+
     #[test]
     fn a_sink_of_closed_spans_wants_no_enters() {
         assert!(!ClosedSpans.wants_enters());
