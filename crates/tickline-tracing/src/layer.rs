@@ -59,8 +59,7 @@ use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 ///
 /// A layer belongs to one subscriber. If a subscriber has two such layers, the sinks of both get
 /// the times of the layer that is called first when the span is closed. A span has no times if it
-/// was created before the layer was added, or before the layer was last
-/// [reloaded](tracing_subscriber::reload).
+/// was created before the layer was added.
 ///
 /// In a forked child the layer goes on with the spans that were open at the fork. It waits for no
 /// lock that another thread of the parent held then. In this rare case the child loses the times of
@@ -76,6 +75,33 @@ use timing::{OpenSpan, SpanTimes, StaticMetadata, UnixOffset, unix_offset_ns};
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
+///
+/// # Changes while spans are open
+///
+/// A new layer, by which a program [reloads](tracing_subscriber::reload) another, knows no span from
+/// before, even if it has the same recorder: these spans get no times, and in a trace a span below
+/// one of them is a request of its own. To add a sink, change the layer in its place. It then keeps
+/// its sinks, and its open spans:
+///
+/// ```
+/// use tickline_tracing::SpanTimingLayer;
+/// use tracing_subscriber::layer::SubscriberExt;
+/// use tracing_subscriber::reload;
+///
+/// let (layer, handle) = reload::Layer::new(SpanTimingLayer::new());
+/// let subscriber = tracing_subscriber::registry().with(layer);
+/// # tracing::subscriber::with_default(subscriber, || {
+/// let request = tracing::info_span!("request");
+/// handle.modify(|layer| {
+///     *layer = std::mem::take(layer).with_callback(|span| println!("{}", span.name()));
+/// })?;
+/// drop(request); // prints "request"
+/// # Ok::<(), reload::Error>(())
+/// # })?;
+/// # Ok::<(), reload::Error>(())
+/// ```
+///
+/// # In a test
 ///
 /// In a test, tickline's mock clock (its feature `mock`) takes the place of the clock on the
 /// threads that activate it:
@@ -102,6 +128,7 @@ pub struct SpanTimingLayer {
     wants_enters: bool,
     wants_events: bool,
     wants_times: bool,
+    wants_busy: bool,
     /// Whether the layer does not store the times in the spans' extensions.
     is_for_sinks_only: bool,
     unix_offset: UnixOffset,
@@ -120,6 +147,7 @@ impl SpanTimingLayer {
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.wants_times |= sink.wants_times();
+        self.wants_busy |= sink.wants_busy();
         self.sinks.push(Box::new(sink));
         self
     }
@@ -127,9 +155,9 @@ impl SpanTimingLayer {
     /// Passes the times only to the sinks, and does not store them in the spans' extensions. Other
     /// layers, and other timing layers among them, then do not find them there.
     ///
-    /// This saves an allocation and an access to the registry at the end of each span. A trace without
-    /// tracks of requests needs no times of creation and end; if all sinks are such traces, the layer
-    /// does not read the clock for them.
+    /// This saves an allocation and an access to the registry at the end of each span. A trace of
+    /// threads' tracks needs no times of creation and end, and one of requests' tracks none of enter
+    /// and exit. If all sinks are such traces, the layer does not read the clock for these times.
     ///
     /// ```
     /// use tickline_tracing::{SpanTimes, SpanTimingLayer};
@@ -156,6 +184,13 @@ impl SpanTimingLayer {
         } else {
             0
         }
+    }
+
+    /// Whether nothing needs the enters and the exits of spans. A trace of requests alone has neither
+    /// busy intervals nor busy times, and saves two readings of the clock and two exchanges a span.
+    #[inline]
+    const fn ignores_enters(&self) -> bool {
+        self.is_for_sinks_only && !self.wants_enters && !self.wants_busy
     }
 
     /// Passes a closed span on.
@@ -241,6 +276,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
 
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
+        if self.ignores_enters() {
+            return;
+        }
         let enter =
             |open_span: &mut OpenSpan| (open_span.metadata, open_span.enter(tickline::now_ns));
         let entered = self.open_spans.change(id.into_u64(), enter);
@@ -260,6 +298,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
 
     #[inline]
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
+        if self.ignores_enters() {
+            return;
+        }
         let now_ns = tickline::now_ns();
         let exit = |open_span: &mut OpenSpan| {
             open_span.exit(now_ns);
@@ -282,13 +323,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.now_ns();
-        let close = |open_span: OpenSpan| {
-            let unix_offset_ns = || self.unix_offset.get(now_ns, unix_offset_ns);
-            (open_span.metadata, open_span.close(now_ns, unix_offset_ns))
-        };
-        let kept = self.open_spans.remove(id.into_u64(), close);
+        let offset_ns = || self.unix_offset.get(now_ns, unix_offset_ns);
         if self.is_for_sinks_only {
-            let Some((metadata, times)) = kept else {
+            let close =
+                |open_span: &mut OpenSpan| (open_span.metadata, open_span.close(now_ns, offset_ns));
+            let Some((metadata, times)) = self.open_spans.remove(id.into_u64(), close) else {
                 return;
             };
             let span = Span {
@@ -298,7 +337,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
             };
             return self.pass_closed(&span, &times);
         }
-        let kept = kept.map(|(_, times)| times);
+        let close = |open_span: &mut OpenSpan| open_span.close(now_ns, offset_ns);
+        let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,
         // or never return.

@@ -333,18 +333,20 @@ impl<T> SpanTable<T> {
         }
     }
 
-    /// Removes `span`, and returns the result of `end`, if the span was open.
+    /// Removes `span`, and returns the result of `end`, if the span was open. `end` gets a reference:
+    /// a copy would load in one piece what the last exit has just stored in several, and would wait
+    /// until these stores are in the cache.
     #[inline]
-    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(T) -> R) -> Option<R> {
+    pub(crate) fn remove<R>(&self, span: u64, end: impl FnOnce(&mut T) -> R) -> Option<R> {
         let slot = self.slots.get(span);
         let kept = slot.and_then(|slot| slot.get(span, self.slots.process));
         let Some((slot, mut kept)) = slot.zip(kept) else {
-            let other = self.others()?.remove(&span);
-            return other.map(end);
+            let mut other = self.others()?.remove(&span);
+            return other.as_mut().map(end);
         };
         // ORDERING: Relaxed: see `Slot::span`. This thread has the lock.
         slot.span.store(FREE, Ordering::Relaxed);
-        kept.take().map(end)
+        kept.as_mut().map(end)
     }
 }
 

@@ -16,6 +16,9 @@ use crate::layer::timing::{SpanTimes, StaticMetadata};
 /// and the sinks of the modules `trace_file`, `flight`, `histogram` and `cpu_time`. The layer holds
 /// no lock of its own while it calls a sink.
 ///
+/// A reload loses the open spans: see
+/// [`SpanTimingLayer`](crate::SpanTimingLayer#changes-while-spans-are-open).
+///
 /// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
 /// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread
 /// takes the read lock again. If another thread has begun a reload in between, both threads wait
@@ -43,6 +46,11 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
 
     /// Whether the sink uses the times of a span's creation and end. They may be 0 otherwise.
     fn wants_times(&self) -> bool {
+        true
+    }
+
+    /// Whether the sink uses the busy time and the enters of a closed span. They may be 0 otherwise.
+    fn wants_busy(&self) -> bool {
         true
     }
 
@@ -76,7 +84,11 @@ pub trait Lookup {
     /// Calls `visitor` with the span's extensions, locked, if it exists.
     fn with_extensions(&self, id: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>));
 
-    /// The parent of a span.
+    /// The parent of a span that is being created, even if a filter hides the parent from the layer.
+    /// A span without a parent takes no access to the registry.
+    fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id>;
+
+    /// The nearest span above a span that no filter hides from the layer.
     fn parent(&self, id: &Id) -> Option<Id>;
 
     /// The span in which an event happened.
@@ -88,6 +100,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
         self.span(id)
             .iter()
             .for_each(|found| visitor(found.extensions_mut()));
+    }
+
+    fn direct_parent(&self, attributes: &Attributes<'_>) -> Option<Id> {
+        if attributes.is_contextual() {
+            self.current_span().id().cloned()
+        } else {
+            attributes.parent().cloned()
+        }
     }
 
     fn parent(&self, id: &Id) -> Option<Id> {
@@ -103,6 +123,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
 impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
     fn with_extensions(&self, _: &Id, visitor: &mut dyn FnMut(ExtensionsMut<'_>)) {
         visitor(self.extensions_mut());
+    }
+
+    fn direct_parent(&self, _: &Attributes<'_>) -> Option<Id> {
+        Some(self.parent()?.id())
     }
 
     fn parent(&self, _: &Id) -> Option<Id> {
@@ -169,6 +193,12 @@ mod tests {
     #[test]
     fn a_sink_of_closed_spans_wants_no_events() {
         assert!(!ClosedSpans.wants_events());
+    }
+
+    /// The layer would pass 0 for them, if no other sink wants enters.
+    #[test]
+    fn a_sink_of_closed_spans_wants_busy_times() {
+        assert!(ClosedSpans.wants_busy());
     }
 
     #[test]

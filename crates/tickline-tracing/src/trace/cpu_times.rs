@@ -121,7 +121,7 @@ mod tests {
     /// The times that are written for these readings, in order.
     fn written<const N: usize>(readings: [(u64, u64); N]) -> Vec<(u64, u64)> {
         let (mut times, mut written) = (CpuTimes::default(), Vec::new());
-        let ring = Arc::new(Ring::new(1));
+        let ring = Arc::new(Ring::new(1).unwrap());
         let mut write = |_: &Ring, time: CpuTime| {
             written.push((time.ns, time.cpu_ns));
             Ok::<_, Infallible>(())
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn ring_of_this_thread() -> Ring {
-        let mut ring = Ring::new(1);
+        let mut ring = Ring::new(1).unwrap();
         ring.cpu_clock = CpuClock::of_this_thread();
         ring
     }

@@ -222,7 +222,7 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
             "its end is missing",
         ));
     }
-    let memory = Memory::allocate(words);
+    let memory = Memory::allocate(words).ok_or(io::ErrorKind::OutOfMemory)?;
     for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
         // ORDERING: Relaxed: no other thread has the memory yet.
         atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);

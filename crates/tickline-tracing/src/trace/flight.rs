@@ -119,7 +119,6 @@ use contents::TraceContents;
 use super::file::{self, RingFile};
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
-use super::recorded_spans::RecordedSpans;
 use super::recorder::Recorder;
 use super::settings::{Settings, Tracks, WhenFull, settings};
 use super::snapshot::Snapshot;
@@ -127,7 +126,7 @@ use super::span_tracks::Attempt;
 use super::summary::TraceSummary;
 use super::temporary::{with_path, with_temporary};
 use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
-use super::trace_sink::TraceSink;
+use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 use crate::layer::timing::as_ns;
 
@@ -137,22 +136,15 @@ const DEFAULT_THREADS_IN_FILE: usize = 32;
 /// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
 /// sink, and another to write the file.
 #[derive(Debug, Clone)]
-pub struct FlightRecorder {
-    recorder: Arc<Recorder>,
-    spans: Option<Arc<RecordedSpans>>,
-}
+pub struct FlightRecorder(RecorderInLayer);
 
 impl TraceSink for FlightRecorder {
-    fn recorder(&self) -> &Arc<Recorder> {
-        &self.recorder
+    fn in_layer(&self) -> &RecorderInLayer {
+        &self.0
     }
 
-    fn spans(&self) -> Option<&RecordedSpans> {
-        self.spans.as_deref()
-    }
-
-    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
-        self.spans = Some(spans);
+    fn in_layer_mut(&mut self) -> &mut RecorderInLayer {
+        &mut self.0
     }
 }
 
@@ -198,11 +190,16 @@ impl FlightRecorderBuilder {
     }
 
     /// Makes a recorder whose rings are in memory.
+    ///
+    /// # Panics
+    ///
+    /// If a ring were to be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder {
-            recorder: Arc::new(Recorder::new(self.settings)),
-            spans: None,
+        if let Err(error) = self.settings.check_bytes_per_thread() {
+            panic!("{error}");
         }
+        let recorder = Arc::new(Recorder::new(self.settings));
+        FlightRecorder(RecorderInLayer::new(recorder))
     }
 
     /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
@@ -235,10 +232,7 @@ impl FlightRecorderBuilder {
             threads_in_file,
             settings.bytes_per_thread,
         )?);
-        Ok(FlightRecorder {
-            recorder: Arc::new(recorder),
-            spans: None,
-        })
+        Ok(FlightRecorder(RecorderInLayer::new(Arc::new(recorder))))
     }
 }
 
@@ -298,7 +292,7 @@ impl FlightRecorder {
     ///
     /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
-        let style = self.recorder.settings.style(Some(path.as_ref()))?;
+        let style = self.recorder().settings.style(Some(path.as_ref()))?;
         with_temporary(path.as_ref(), |temporary| {
             let summary = self.write_within(last, style, File::create_new(temporary)?)?;
             fs::rename(temporary, &path)?;
@@ -320,12 +314,11 @@ impl FlightRecorder {
         last: Duration,
     ) -> io::Result<()> {
         // ORDERING: Relaxed: the flag orders no memory, and the file system orders the writes.
-        if self
-            .recorder
+        let last_writing = self
+            .recorder()
             .writing_process
-            .swap(process::id(), Ordering::Relaxed)
-            == process::id()
-        {
+            .swap(process::id(), Ordering::Relaxed);
+        if last_writing == process::id() {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "an earlier call is still writing",
@@ -336,13 +329,13 @@ impl FlightRecorder {
             _ = recorder.write_last(path, last);
             // ORDERING: Relaxed: the flag orders no memory.
             recorder
-                .recorder
+                .recorder()
                 .writing_process
                 .store(0, Ordering::Relaxed);
         };
         // ORDERING: Relaxed: no other thread wrote anything.
         WriterThread::start(c"tickline-flight", write)
-            .inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed))
+            .inspect_err(|_| self.recorder().writing_process.store(0, Ordering::Relaxed))
             .map(WriterThread::detach)
     }
 
@@ -360,7 +353,7 @@ impl FlightRecorder {
     /// - The first error of a write.
     /// - In a forked child, if a thread of the parent had the list of rings locked at the fork.
     pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
-        let style = self.recorder.settings.style(None)?;
+        let style = self.recorder().settings.style(None)?;
         self.write_within(Duration::MAX, style, output)
     }
 
@@ -373,7 +366,7 @@ impl FlightRecorder {
         let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
         let locked = || io::Error::other("a thread of the parent process has the records locked");
         write_since(
-            &self.recorder.snapshot().ok_or_else(locked)?,
+            &self.recorder().snapshot().ok_or_else(locked)?,
             output,
             style,
             since_ns,
@@ -444,7 +437,7 @@ mod tests {
         let writes = |writing| {
             // ORDERING: Relaxed, one thread.
             recorder
-                .recorder
+                .recorder()
                 .writing_process
                 .store(writing, Ordering::Relaxed);
             recorder.write_last_in_background(path.join("none"), Duration::MAX)

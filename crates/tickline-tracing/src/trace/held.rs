@@ -1,14 +1,9 @@
-//! The records of requests' spans, held back until they are in order.
-//!
-//! The writer takes the records of one thread after another, but a span may begin on one thread and
-//! end on another, or have children there. The writer therefore holds these records until it has
-//! taken all rings, and then takes them in order of time. Those that were recorded while it took the
-//! rings have to wait for the next time, because records that come before them may be in a ring
-//! that it had taken already.
+//! The ends of spans that could not be written in their turn: the beginning, or the end of a span
+//! inside, has not come yet, or the end found no room in its thread's ring.
 
 use core::ops::Range;
 
-use super::record::{Kind, Record};
+use super::record::Record;
 use super::span_tracks::Attempt;
 
 #[derive(Default)]
@@ -25,16 +20,7 @@ struct HeldRecord {
 }
 
 impl Held {
-    /// Whether the record must be held.
-    #[inline]
-    pub(crate) const fn wants(record: &Record<'_>) -> bool {
-        record.id != 0
-            && matches!(
-                record.kind,
-                Kind::AsyncBegin | Kind::AsyncEnd | Kind::Instant | Kind::Follows
-            )
-    }
-
+    #[cold]
     pub(crate) fn add(&mut self, thread: u64, record: &Record<'_>) {
         let start = self.payloads.len();
         self.payloads.extend_from_slice(record.payload);
@@ -50,11 +36,10 @@ impl Held {
         });
     }
 
-    /// Passes the records up to the time `until_ns` to `write`, in order of time. Tries those that
-    /// `write` refuses again after all others, and keeps those that it refuses twice.
+    /// Passes the records to `write`, in order of time. Tries those that `write` refuses again
+    /// after all others, and keeps those that it refuses twice.
     pub(crate) fn take<E>(
         &mut self,
-        until_ns: u64,
         mut write: impl FnMut(u64, &Record<'_>, Attempt) -> Result<bool, E>,
     ) -> Result<(), E> {
         let (mut refused, mut kept) = (Vec::new(), Self::default());
@@ -66,10 +51,7 @@ impl Held {
             ..held.record
         };
         for held in &*records {
-            let record = record_of(held);
-            if record.ns > until_ns {
-                kept.add(held.thread, &record);
-            } else if !write(held.thread, &record, Attempt::First)? {
+            if !write(held.thread, &record_of(held), Attempt::First)? {
                 refused.push(held);
             }
         }
@@ -79,12 +61,7 @@ impl Held {
                 kept.add(held.thread, &record);
             }
         }
-        if kept.records.is_empty() {
-            records.clear();
-            payloads.clear();
-        } else {
-            *self = kept;
-        }
+        *self = kept;
         Ok(())
     }
 }
@@ -92,9 +69,10 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::record::Kind;
 
     /// Adds ends of spans, and returns the numbers of those that are written by `write`.
-    fn written(held: &mut Held, until_ns: u64, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
+    fn written(held: &mut Held, refuses: impl Fn(u64, Attempt) -> bool) -> Vec<u64> {
         let mut written = Vec::new();
         let write = |_, record: &Record<'_>, attempt| {
             let is_written = !refuses(record.id, attempt);
@@ -103,7 +81,7 @@ mod tests {
             }
             Ok::<_, ()>(is_written)
         };
-        held.take(until_ns, write).unwrap();
+        held.take(write).unwrap();
         written
     }
 
@@ -120,23 +98,23 @@ mod tests {
     }
 
     #[test]
-    fn records_come_in_order_of_time_and_later_ones_wait() {
+    fn records_come_once_and_in_order_of_time() {
         let mut held = held([(1, 30), (2, 10), (3, 20)]);
-        assert_eq!(written(&mut held, 20, |_, _| false), [2, 3]);
-        assert_eq!(written(&mut held, 30, |_, _| false), [1]);
+        assert_eq!(written(&mut held, |_, _| false), [2, 3, 1]);
+        assert!(written(&mut held, |_, _| false).is_empty());
     }
 
     #[test]
     fn a_refused_record_is_tried_again_after_the_others() {
         let mut held = held([(1, 10), (2, 10), (3, 20)]);
         let refuses = |id, attempt| id == 1 && attempt == Attempt::First;
-        assert_eq!(written(&mut held, 20, refuses), [2, 3, 1]);
+        assert_eq!(written(&mut held, refuses), [2, 3, 1]);
     }
 
     #[test]
     fn a_record_that_is_refused_twice_waits() {
         let mut held = held([(1, 10), (2, 10), (3, 20)]);
-        assert_eq!(written(&mut held, 20, |id, _| id == 1), [2, 3]);
-        assert_eq!(written(&mut held, 20, |_, _| false), [1]);
+        assert_eq!(written(&mut held, |id, _| id == 1), [2, 3]);
+        assert_eq!(written(&mut held, |_, _| false), [1]);
     }
 }

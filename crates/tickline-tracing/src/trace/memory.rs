@@ -5,7 +5,7 @@
 mod mapping;
 
 use core::sync::atomic::AtomicU64;
-use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed};
 
 pub(crate) use mapping::Mapping;
 
@@ -21,19 +21,21 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// Allocates zeroed memory. The allocator takes so large a block directly from the system,
-    /// which commits each page at the first write to it.
-    pub(crate) fn allocate(words: usize) -> Self {
+    /// Allocates zeroed memory; `None` if the system has too little. The allocator takes so large a
+    /// block directly from the system, which commits each page at the first write to it.
+    pub(crate) fn allocate(words: usize) -> Option<Self> {
         let words = words + ALIGN / 8;
         // BOUND: `capacity` is at most a quarter of the address space.
         let layout = Layout::array::<AtomicU64>(words).expect("less than the address space");
         // SAFETY: the size of the layout is not 0.
         let start = unsafe { alloc_zeroed(layout) }.cast::<AtomicU64>();
         if start.is_null() {
-            handle_alloc_error(layout);
+            return None;
         }
         // SAFETY: it was allocated with the layout of so many atomics; zeros are valid atomics.
-        Self::Allocated(unsafe { Vec::from_raw_parts(start, words, words) })
+        Some(Self::Allocated(unsafe {
+            Vec::from_raw_parts(start, words, words)
+        }))
     }
 
     pub(crate) fn words(&self) -> &[AtomicU64] {
@@ -41,5 +43,18 @@ impl Memory {
             Self::Allocated(words) => &words[words.as_ptr().align_offset(ALIGN)..],
             Self::Mapped(mapping) => mapping.words(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symptom: the first span of a program ended it ("memory allocation of ... bytes failed").
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "Miri ends at such an allocation")]
+    fn too_little_memory_ends_no_program() {
+        assert!(Memory::allocate(usize::MAX / 32).is_none());
     }
 }

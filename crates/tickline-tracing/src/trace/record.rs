@@ -153,6 +153,12 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The number of words that are left.
+    #[inline]
+    pub(crate) const fn left(&self) -> u64 {
+        self.words.len() as u64
+    }
+
     /// The next words, as many as the largest head has. Zeros follow the last word.
     #[inline]
     fn next_words(&self) -> [u64; MAX_HEAD] {

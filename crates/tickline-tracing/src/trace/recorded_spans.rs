@@ -3,6 +3,8 @@
 //! It is in a table of the sink, not in the registry's extensions: an extension takes an allocation,
 //! and its lookup costs more than the work with the fields.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
@@ -46,39 +48,69 @@ impl SharedSpan {
 /// The open spans of a sink. Each layer has its own, because two subscribers may give two spans the
 /// same number.
 #[derive(Debug, Default)]
-pub(crate) struct RecordedSpans(SpanTable<RecordedSpan>);
+pub(crate) struct RecordedSpans {
+    table: SpanTable<RecordedSpan>,
+    /// Whether a span has ever got values after its creation. As long as none has, the end of a busy
+    /// interval needs no lock to look for them.
+    has_later_values: AtomicBool,
+}
 
 impl RecordedSpans {
     pub(crate) fn insert(&self, span: &Id, recorded: RecordedSpan) {
-        self.0.insert(span.into_u64(), recorded);
+        self.table.insert(span.into_u64(), recorded);
     }
 
+    /// Removes a span. [`SpanFields::Few`] stay in the slot: they have no memory to free and no later
+    /// values for the end, so they need not be copied.
     pub(crate) fn remove(&self, span: &Id) -> Option<RecordedSpan> {
-        self.0.remove(span.into_u64(), |recorded| recorded)
+        self.table.remove(span.into_u64(), |recorded| {
+            let are_many = matches!(recorded.fields, Some(SpanFields::Many(_)));
+            RecordedSpan {
+                number: recorded.number,
+                is_shared: recorded.is_shared,
+                fields: if are_many {
+                    recorded.fields.take()
+                } else {
+                    None
+                },
+            }
+        })
     }
 
     /// The number of an open span in records, if its beginning is among them.
     pub(crate) fn number(&self, span: &Id) -> Option<u64> {
-        let number = self.0.change(span.into_u64(), |recorded| recorded.number)?;
+        let number = self
+            .table
+            .change(span.into_u64(), |recorded| recorded.number)?;
         (number != 0).then_some(number)
     }
 
     pub(crate) fn fields(&self, span: &Id) -> Option<SpanFields> {
         let fields = |recorded: &mut RecordedSpan| recorded.fields.clone();
-        self.0.change(span.into_u64(), fields).flatten()
+        self.table.change(span.into_u64(), fields).flatten()
     }
 
     /// The fields of a span, if any thread has recorded values since they were `before`.
     pub(crate) fn newer_fields(&self, span: &Id, before: &SpanFields) -> Option<SpanFields> {
+        // ORDERING: Relaxed. If another thread has recorded values before, and this thread knows it,
+        // it sees the store in `add_values`. The lock orders the values.
+        if !self.has_later_values.load(Ordering::Relaxed) {
+            return None;
+        }
         let newer = |recorded: &mut RecordedSpan| {
             let fields = recorded.fields.as_ref()?;
             (!fields.are_the_same(before)).then(|| fields.clone())
         };
-        self.0.change(span.into_u64(), newer).flatten()
+        self.table.change(span.into_u64(), newer).flatten()
     }
 
     /// Adds values that were recorded after the span was created.
     pub(crate) fn add_values(&self, span: &Id, metadata: &Metadata<'_>, values: &[u8]) {
+        // Only the first call writes, so that threads keep the flag in their caches.
+        // ORDERING: Relaxed for both: see `newer_fields`.
+        if !self.has_later_values.load(Ordering::Relaxed) {
+            self.has_later_values.store(true, Ordering::Relaxed);
+        }
         loop {
             let before = self.fields(span);
             // The slot is not locked here, because the allocator may create spans.
@@ -87,7 +119,7 @@ impl RecordedSpans {
                 None => SpanFields::new(&[]).with(metadata, values),
             };
             let mut fields = Some(with_values);
-            let is_added = self.0.change(span.into_u64(), |recorded| {
+            let is_added = self.table.change(span.into_u64(), |recorded| {
                 let is_same = match (&recorded.fields, &before) {
                     (Some(present), Some(before)) => present.are_the_same(before),
                     (present, before) => present.is_none() && before.is_none(),

@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
     /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
     rings: ProcessMutex<Vec<Arc<Ring>>>,
     /// The number of lost records of removed rings. For a flight recorder, all records of these
-    /// rings count; otherwise those that found no room.
+    /// rings count; otherwise those that found no room. Records without a ring count, too.
     removed_records: AtomicU64,
     has_ended: AtomicBool,
     /// The thread that takes the records. It records nothing itself.
@@ -119,19 +119,29 @@ impl Recorder {
         self.callsites.lock()?.get(&address).cloned()
     }
 
-    /// Adds a ring for the present thread.
+    /// Adds a ring for the present thread. `None` if the system has no memory for it; this counts as a
+    /// dropped record. `None` also if the lock on the rings is lost ([`ProcessMutex::lock`]).
     pub(crate) fn add_ring(&self) -> Option<Arc<Ring>> {
         let (number, name) = present_thread();
-        let mut ring = self.claim_ring_in_file(number, &name).unwrap_or_else(|| {
-            let ring = Ring::new(self.settings.bytes_per_thread);
-            ring.claim(number, &name);
-            ring
-        });
+        let ring = self
+            .claim_ring_in_file(number, &name)
+            .or_else(|| self.allocate_ring(number, &name));
+        let Some(mut ring) = ring else {
+            // ORDERING: Relaxed: the count orders no other memory.
+            self.removed_records.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
         if self.settings.has_cpu_time {
             ring.cpu_clock = CpuClock::of_this_thread();
         }
         let ring = Arc::new(ring);
         self.rings.lock()?.push(Arc::clone(&ring));
+        Some(ring)
+    }
+
+    fn allocate_ring(&self, number: u64, name: &str) -> Option<Ring> {
+        let ring = Ring::new(self.settings.bytes_per_thread)?;
+        ring.claim(number, name);
         Some(ring)
     }
 

@@ -6,7 +6,7 @@
 //! number of records before it. A reader can therefore begin at any block, and knows how many
 //! records are lost.
 //!
-//! A ring is used in one of two ways. If a reader takes the records ([`Ring::take`]), the thread
+//! A ring is used in one of two ways. If a reader takes the records ([`Ring::set_taken`]), the thread
 //! does not overwrite records that were not taken yet, and may have no room for new ones. If no
 //! reader takes records, new records overwrite the oldest.
 //!
@@ -87,8 +87,8 @@ const NAME: Range<usize> = ControlWord::Taken as usize + 1..CONTROL_WORDS;
 /// The number of words before the blocks.
 pub(crate) const CONTROL_WORDS: usize = 32;
 
-/// The limit of words that a reader takes at once, 64 KiB: the copies stay in the CPU's cache.
-const TAKEN_AT_ONCE: u64 = 2 * BLOCK;
+/// The limit of words that a reader copies at once, 64 KiB: the copies stay in the CPU's cache.
+const COPIED_AT_ONCE: u64 = 2 * BLOCK;
 
 /// The words for a ring of at least `bytes` bytes: at least four blocks, and a power of two.
 pub(crate) fn capacity(bytes: usize) -> usize {
@@ -114,10 +114,12 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Allocates a ring of at least `bytes` bytes, and at least four blocks.
-    pub(crate) fn new(bytes: usize) -> Self {
+    /// Allocates a ring of at least `bytes` bytes, and at least four blocks; `None` if the system has
+    /// too little memory.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
         let words = CONTROL_WORDS + capacity(bytes);
-        Self::within(Arc::new(Memory::allocate(words)), 0..words)
+        let memory = Arc::new(Memory::allocate(words)?);
+        Some(Self::within(memory, 0..words))
     }
 
     /// The ring in this part of the memory: [`CONTROL_WORDS`] and a power of two.
@@ -397,17 +399,16 @@ impl Ring {
             .load(Ordering::Acquire)
     }
 
-    /// Copies the records before the position `until` that were not taken yet, but at most
-    /// [`TAKEN_AT_ONCE`] words, and lets the thread overwrite them. Returns the position of the
-    /// first record.
-    pub(crate) fn take(&self, until: u64, words: &mut Vec<Word>) -> u64 {
-        let from = self.taken();
+    /// Copies the words at these positions, which were not taken yet, but at most
+    /// [`COPIED_AT_ONCE`]. Returns the positions of the copied words. No record crosses their end.
+    pub(crate) fn copy(&self, positions: Range<u64>, words: &mut Vec<Word>) -> Range<u64> {
+        let Range { start, end } = positions;
         // No record crosses the end of a block.
-        let end = until.min((from & !(BLOCK - 1)) + TAKEN_AT_ONCE);
+        let end = end.min((start & !(BLOCK - 1)) + COPIED_AT_ONCE);
         words.clear();
         // The words are in two parts, if the end of the ring is between them.
-        let first = index(from) & (self.words.len() - 1);
-        let (whole, len) = (self.words.len(), index(end - from));
+        let first = index(start) & (self.words.len() - 1);
+        let (whole, len) = (self.words.len(), index(end - start));
         let parts = [
             first..whole.min(first + len),
             0..(first + len).saturating_sub(whole),
@@ -415,12 +416,11 @@ impl Ring {
         for part in parts {
             words.extend(self.words.get(part).unwrap_or_default().iter().map(copy));
         }
-        self.set_taken(end);
-        from
+        start..end
     }
 
     /// Lets the thread overwrite the words before `position`.
-    fn set_taken(&self, position: u64) {
+    pub(crate) fn set_taken(&self, position: u64) {
         // ORDERING: Release, pairs with the Acquire load in `taken`.
         self.control_word(ControlWord::Taken)
             .store(position, Ordering::Release);

@@ -8,6 +8,11 @@ use super::trace_output::{TraceFormat, TraceStyle};
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
+/// The limit of a ring in memory, bytes: far more than a trace needs, and less than the address space
+/// of any program. With a larger number, which must be a mistake, the first span of each thread
+/// would ask the system for memory in vain.
+const MAX_BYTES: u64 = 16 << 30;
+
 /// The tracks on which viewers draw the spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -57,10 +62,11 @@ pub(crate) struct Settings {
 /// The methods for the settings of both sinks, in a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB, rounded up to a
-        /// power of two. The system commits the memory when it is first used. An entered span takes
-        /// 40 bytes, a span of a request 72, an event 32. A field with a number adds 10 bytes; one
-        /// with a text adds 4, and the text.
+        /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB and at most 16
+        /// GiB, rounded up to a power of two. The system commits the memory when it is first used. An
+        /// entered span takes 40 bytes, a span of a request 72, an event 32. A field with a number
+        /// adds 10 bytes; one with a text adds 4, and the text. The records of a thread for whose
+        /// ring the system has no memory count as dropped.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
             self
@@ -136,6 +142,25 @@ impl Settings {
             ));
         }
         Ok(style)
+    }
+
+    /// Whether rings in memory may have this size.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`, with the size and the limit.
+    pub(crate) fn check_bytes_per_thread(&self) -> io::Result<()> {
+        let bytes = self.bytes_per_thread;
+        if bytes as u64 <= MAX_BYTES {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "rings of {bytes} bytes for each thread: the limit is {MAX_BYTES} bytes ({} GiB)",
+                MAX_BYTES >> 30
+            ),
+        ))
     }
 
     /// The default settings of both sinks.

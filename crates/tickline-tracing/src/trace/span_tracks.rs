@@ -15,6 +15,7 @@
 //! track with a span that it may overlap. It only may need a track more.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::keyed_hash::KeyedState;
 use super::record::Record;
@@ -67,8 +68,8 @@ impl OpenSpan {
 }
 
 impl SpanTracks {
-    /// Finds a place for a span of this callsite that begins. If the track is new, also returns the number of the
-    /// track above it: 0 for the track of a request.
+    /// Finds a place for a span that begins. If the track is new, also returns the number of the track
+    /// above it: 0 for the track of a request.
     pub(crate) fn begin(&mut self, begin: &Record<'_>) -> (Place, Option<u64>) {
         let &Record {
             id: span,
@@ -115,18 +116,24 @@ impl SpanTracks {
     }
 
     /// The place of a span that ends, and the callsites of the spans inside it on its track whose
-    /// ends were lost, the innermost first. `None` if the span's beginning has not come yet. At the first attempt also `None` if
-    /// the end of its child has not come yet: two ends on two threads may have the same time.
+    /// ends were lost, the innermost first. `None` if the span's beginning has not come yet. At the
+    /// first attempt also `None` if the end of its child has not come yet: two ends on two threads may
+    /// have the same time.
     pub(crate) fn end(
         &mut self,
         span: u64,
         ns: u64,
         attempt: Attempt,
     ) -> Option<(Place, Vec<usize>)> {
-        let mut child = self.open.get(&span)?.child;
+        // One search, in place of one for the child and one to remove the span.
+        let Entry::Occupied(open) = self.open.entry(span) else {
+            return None;
+        };
+        let mut child = open.get().child;
         if attempt == Attempt::First && child != 0 {
             return None;
         }
+        let OpenSpan { place, parent, .. } = open.remove();
         let mut lost = Vec::new();
         while child != 0
             && let Some(inside) = self.open.remove(&child)
@@ -135,7 +142,6 @@ impl SpanTracks {
             lost.push(inside.callsite);
         }
         lost.reverse();
-        let OpenSpan { place, parent, .. } = self.open.remove(&span)?;
         if parent != 0
             && let Some(parent) = self.open.get_mut(&parent)
         {

@@ -81,7 +81,7 @@ use core::time::Duration;
 use std::fs::File;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::thread;
@@ -90,10 +90,9 @@ use std::time::Instant;
 use super::cpu_times::CpuTimes;
 use super::flusher::{ENDED, FlushRequests, LAST_FLUSH, flush_when_this_thread_ends};
 use super::held::Held;
+use super::merge::Pass;
 use super::panic_hook::after_panics;
 use super::perfetto::clocks::ClockReadings;
-use super::record::{Records, Word};
-use super::recorded_spans::RecordedSpans;
 use super::recorder::Recorder;
 use super::ring::ControlWord;
 use super::settings::{Settings, Tracks, WhenFull, settings};
@@ -103,7 +102,7 @@ use super::summary::TraceSummary;
 use super::temporary::with_path;
 use super::thread_recorder;
 use super::trace_output::{TraceFormat, TraceOutput, TraceStyle};
-use super::trace_sink::TraceSink;
+use super::trace_sink::{RecorderInLayer, TraceSink};
 use super::writer_thread::WriterThread;
 
 pub use super::flusher::Flusher;
@@ -134,22 +133,15 @@ const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// }
 /// ```
 #[derive(Debug)]
-pub struct TraceFile {
-    recorder: Arc<Recorder>,
-    spans: Option<Arc<RecordedSpans>>,
-}
+pub struct TraceFile(RecorderInLayer);
 
 impl TraceSink for TraceFile {
-    fn recorder(&self) -> &Arc<Recorder> {
-        &self.recorder
+    fn in_layer(&self) -> &RecorderInLayer {
+        &self.0
     }
 
-    fn spans(&self) -> Option<&RecordedSpans> {
-        self.spans.as_deref()
-    }
-
-    fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
-        self.spans = Some(spans);
+    fn in_layer_mut(&mut self) -> &mut RecorderInLayer {
+        &mut self.0
     }
 }
 
@@ -224,29 +216,37 @@ impl TraceFileBuilder {
     ///
     /// # Errors
     ///
-    /// If the file cannot be created, the thread cannot be started, or JSON were to be compressed.
+    /// - If the file cannot be created, or the thread cannot be started.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) if JSON were to be compressed, or a ring were to
+    ///   be larger than 16 GiB ([`bytes_per_thread`](Self::bytes_per_thread)).
     pub fn create(self, path: impl AsRef<Path>) -> io::Result<(TraceFile, TraceFileGuard)> {
-        let style = self.settings.style(Some(path.as_ref()))?;
-        let file = File::create(&path).map_err(|error| with_path(path.as_ref(), &error))?;
-        self.write_in(style, file)
+        let path = path.as_ref();
+        self.settings.check_bytes_per_thread()?;
+        let style = self.settings.style(Some(path))?;
+        let file = File::create(path).map_err(|error| with_path(path, &error))?;
+        self.write_in(style, file, Some(path))
     }
 
     /// Starts the thread that writes to `output`.
     ///
     /// # Errors
     ///
-    /// If the thread cannot be started, or JSON were to be compressed.
+    /// - If the thread cannot be started.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`create`](Self::create).
     pub fn write_to(
         self,
         output: impl Write + Send + 'static,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
-        self.write_in(self.settings.style(None)?, output)
+        self.settings.check_bytes_per_thread()?;
+        self.write_in(self.settings.style(None)?, output, None)
     }
 
+    /// `path` is that of `output`, if it is a file.
     fn write_in(
         self,
         style: TraceStyle,
         output: impl Write + Send + 'static,
+        path: Option<&Path>,
     ) -> io::Result<(TraceFile, TraceFileGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
@@ -263,21 +263,14 @@ impl TraceFileBuilder {
             // If the writer itself panics, a flush would wait for this thread.
             after_panics(move || _ = thread_recorder::IS_READER.get() || flusher.flush(LAST_FLUSH));
         }
-        let (trace, thread) = (
-            TraceFile {
-                recorder: Arc::clone(&recorder),
-                spans: None,
-            },
-            Some(thread),
-        );
-        Ok((
-            trace,
-            TraceFileGuard {
-                recorder,
-                flusher,
-                thread,
-            },
-        ))
+        let trace = TraceFile(RecorderInLayer::new(Arc::clone(&recorder)));
+        let guard = TraceFileGuard {
+            recorder,
+            flusher,
+            thread: Some(thread),
+            path: path.map(Path::to_owned),
+        };
+        Ok((trace, guard))
     }
 }
 
@@ -306,6 +299,8 @@ pub struct TraceFileGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,
     thread: Option<WriterThread<io::Result<TraceSummary>>>,
+    /// The file, if the guard's builder has created it.
+    path: Option<PathBuf>,
 }
 
 impl TraceFileGuard {
@@ -316,8 +311,14 @@ impl TraceFileGuard {
     /// - The first error of a write. The writer stopped at this error.
     /// - If the writer's thread panicked, as the `output` of [`TraceFileBuilder::write_to`] may do.
     /// - In a forked child, because the file belongs to the parent.
+    ///
+    /// If [`TraceFileBuilder::create`] made the file, the error's text begins with its path.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
-        self.stop()
+        let result = self.stop();
+        result.map_err(|error| match &self.path {
+            Some(path) => with_path(path, &error),
+            None => error,
+        })
     }
 
     /// A flusher, for programs that end without dropping the guard.
@@ -376,7 +377,6 @@ fn write(
         Writer {
             trace,
             recorder,
-            words: Vec::new(),
             held: Held::default(),
             cpu_times: CpuTimes::default(),
         }
@@ -392,7 +392,6 @@ struct Writer<'a, W: Write> {
     /// so far.
     trace: TraceOutput<W>,
     recorder: &'a Recorder,
-    words: Vec<Word>,
     held: Held,
     cpu_times: CpuTimes,
 }
@@ -404,15 +403,18 @@ impl<W: Write> Writer<'_, W> {
         flush_every: Duration,
     ) -> io::Result<TraceSummary> {
         self.trace.flush()?;
+        // The beginning of the last pass that ended with a flush. The time to the next flush counts
+        // from there, not from its end: the records since then are not in the file.
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (requested, finish) = (requests.requested(), self.recorder.has_ended());
+            let begun = Instant::now();
             let took_much = self.take_records(finish)?;
             if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
                 self.write_cpu_times()?;
                 self.trace.flush()?;
-                flushed = Instant::now();
+                flushed = begun;
                 requests.set_done(requested);
                 done = requested;
             }
@@ -421,7 +423,7 @@ impl<W: Write> Writer<'_, W> {
                 return self.trace.finish();
             }
             if !took_much {
-                thread::park_timeout(flush_every);
+                thread::park_timeout(flush_every.saturating_sub(flushed.elapsed()));
             }
         }
     }
@@ -429,44 +431,40 @@ impl<W: Write> Writer<'_, W> {
     /// Takes and writes the present records of all rings. Returns whether there were so many that
     /// more have probably been recorded meanwhile.
     fn take_records(&mut self, is_last: bool) -> io::Result<bool> {
-        let mut is_much = false;
+        let Self {
+            trace,
+            recorder,
+            held,
+            ..
+        } = self;
         // They are taken first: the beginnings of their spans are then in the rings or were taken.
-        for (thread, end) in self.recorder.take_kept_ends() {
-            self.held.add(thread, &end);
+        for (thread, end) in recorder.take_kept_ends() {
+            held.add(thread, &end);
         }
-        let until_ns = if is_last {
-            u64::MAX
-        } else {
-            tickline::now_ordered_ns()
+        let now_ns = || {
+            if is_last {
+                u64::MAX
+            } else {
+                tickline::now_ordered_ns()
+            }
         };
-        for ring in self.recorder.rings().unwrap_or_default() {
-            // This is loaded before the records are taken, so no record can follow after the end.
-            let has_ended = ring.has_ended();
-            let (thread, end) = (ring.get(ControlWord::Number), ring.end());
-            is_much |= end - ring.taken() > ring.capacity() / 4;
-            while ring.taken() < end {
-                let from = ring.take(end, &mut self.words);
-                if from == 0 {
-                    self.trace.write_name(thread, &ring.name())?;
-                }
-                for record in Records::new(&self.words, from) {
-                    if Held::wants(&record) {
-                        self.held.add(thread, &record);
-                    } else {
-                        let names = |address| self.recorder.callsite(address);
-                        self.trace.write(thread, &record, names, Attempt::Last)?;
-                    }
-                }
-            }
-            if has_ended {
-                self.recorder.remove(&ring);
-            }
+        let mut pass = Pass::begin(recorder.rings().unwrap_or_default(), now_ns);
+        for ring in pass.new_rings() {
+            trace.write_name(ring.get(ControlWord::Number), &ring.name())?;
         }
-        self.held.take(until_ns, |thread, record, attempt| {
-            let names = |address| self.recorder.callsite(address);
-            self.trace.write(thread, record, names, attempt)
+        let is_long = pass.is_long();
+        let names = |address| recorder.callsite(address);
+        pass.write(|thread, record| {
+            if !trace.write(thread, record, names, Attempt::First)? {
+                held.add(thread, record);
+            }
+            Ok(())
         })?;
-        Ok(is_much)
+        held.take(|thread, record, attempt| trace.write(thread, record, names, attempt))?;
+        for ring in pass.ended_rings() {
+            recorder.remove(ring);
+        }
+        Ok(is_long)
     }
 
     /// Writes the CPU times of the threads that have records in the trace.
@@ -526,7 +524,7 @@ mod tests {
     #[test]
     fn the_rings_of_ended_threads_are_removed() {
         let (trace, guard) = TraceFile::builder().write_to(io::sink()).unwrap();
-        let recorder = Arc::clone(&trace.recorder);
+        let recorder = Arc::clone(trace.recorder());
         let layer = SpanTimingLayer::new().with_sink(trace);
         let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
         let work = || tracing::info_span!("work").in_scope(|| ());

@@ -17,23 +17,46 @@ use crate::layer::open_spans::OpenSpans;
 use crate::layer::sink::{Lookup, Span, SpanSink};
 use crate::layer::timing::SpanTimes;
 
+/// A recorder as the sink of one layer.
+#[derive(Debug, Clone)]
+pub(crate) struct RecorderInLayer {
+    pub(crate) recorder: Arc<Recorder>,
+    /// The open spans of the layer; `None` before the sink is in a layer, and if it need not know
+    /// them.
+    spans: Option<Arc<RecordedSpans>>,
+}
+
+impl RecorderInLayer {
+    /// A recorder that is not in a layer yet.
+    pub(crate) const fn new(recorder: Arc<Recorder>) -> Self {
+        Self {
+            recorder,
+            spans: None,
+        }
+    }
+}
+
 /// A sink that fills a recorder.
 pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
-    fn recorder(&self) -> &Arc<Recorder>;
+    fn in_layer(&self) -> &RecorderInLayer;
 
-    /// The open spans of the sink's layer; `None` before the sink is in a layer, and if it need not
-    /// know them.
-    fn spans(&self) -> Option<&RecordedSpans>;
+    fn in_layer_mut(&mut self) -> &mut RecorderInLayer;
 
-    fn set_spans(&mut self, spans: Arc<RecordedSpans>);
+    fn recorder(&self) -> &Arc<Recorder> {
+        &self.in_layer().recorder
+    }
+
+    fn spans(&self) -> Option<&RecordedSpans> {
+        self.in_layer().spans.as_deref()
+    }
 }
 
 impl<S: TraceSink> SpanSink for S {
     fn added_to_layer(&mut self, open_spans: &Arc<OpenSpans>) {
-        let recorder = self.recorder();
+        let RecorderInLayer { recorder, spans } = self.in_layer_mut();
         recorder.add_layer(open_spans);
         if recorder.settings.has_fields || recorder.has_requests() {
-            self.set_spans(Arc::default());
+            spans.get_or_insert_default();
         }
     }
 
@@ -45,6 +68,10 @@ impl<S: TraceSink> SpanSink for S {
         self.recorder().has_requests()
     }
 
+    fn wants_busy(&self) -> bool {
+        false
+    }
+
     fn wants_events(&self) -> bool {
         true
     }
@@ -54,8 +81,7 @@ impl<S: TraceSink> SpanSink for S {
         let Some(spans) = self.spans() else { return };
         let insert = |fields: &[u8], kept| {
             let (number, is_shared) = if recorder.has_requests() {
-                let parent = span.lookup.parent(span.id);
-                let parent = parent.and_then(|parent| spans.number(&parent)).unwrap_or(0);
+                let parent = parent_number(spans, span, attributes);
                 begin_in_request(recorder, span, parent, fields, ns)
             } else {
                 (0, false)
@@ -164,6 +190,16 @@ impl<S: TraceSink> SpanSink for S {
     }
 }
 
+/// The number of the parent of a span that is being created; 0 without one in the records.
+fn parent_number(spans: &RecordedSpans, span: &Span<'_>, attributes: &Attributes<'_>) -> u64 {
+    let Some(parent) = span.lookup.direct_parent(attributes) else {
+        return 0;
+    };
+    // A filter may hide the parent from the layer.
+    let nearest = || spans.number(&span.lookup.parent(span.id)?);
+    spans.number(&parent).or_else(nearest).unwrap_or(0)
+}
+
 /// Records the beginning of a span in its request. Returns the span's number, 0 if there was no room,
 /// and whether other sinks have the number, too: only the first one of them records the span.
 fn begin_in_request(
@@ -207,19 +243,21 @@ mod tests {
     use crate::trace::settings::{Settings, WhenFull};
 
     #[derive(Debug)]
-    struct TestSink(Arc<Recorder>, Option<Arc<RecordedSpans>>);
+    struct TestSink(RecorderInLayer);
+
+    impl TestSink {
+        fn new(recorder: &Arc<Recorder>) -> Self {
+            Self(RecorderInLayer::new(Arc::clone(recorder)))
+        }
+    }
 
     impl TraceSink for TestSink {
-        fn recorder(&self) -> &Arc<Recorder> {
+        fn in_layer(&self) -> &RecorderInLayer {
             &self.0
         }
 
-        fn spans(&self) -> Option<&RecordedSpans> {
-            self.1.as_deref()
-        }
-
-        fn set_spans(&mut self, spans: Arc<RecordedSpans>) {
-            self.1.get_or_insert(spans);
+        fn in_layer_mut(&mut self) -> &mut RecorderInLayer {
+            &mut self.0
         }
     }
 
@@ -242,9 +280,8 @@ mod tests {
             let settings = Settings::new(WhenFull::Overwrite);
             Arc::new(Recorder::new(Settings { tracks, ..settings }))
         };
-        let layer = |recorder: &Arc<Recorder>| {
-            SpanTimingLayer::new().with_sink(TestSink(Arc::clone(recorder), None))
-        };
+        let layer =
+            |recorder: &Arc<Recorder>| SpanTimingLayer::new().with_sink(TestSink::new(recorder));
         let [other, before, after] = [recorder(), recorder(), recorder()];
         let (reloaded, handle) = reload::Layer::new(layer(&before));
         let subscriber = registry().with(layer(&other)).with(reloaded);
@@ -265,7 +302,7 @@ mod tests {
             tracks: Tracks::Requests,
             ..Settings::new(WhenFull::Overwrite)
         }));
-        let layer = || SpanTimingLayer::new().with_sink(TestSink(Arc::clone(&recorder), None));
+        let layer = || SpanTimingLayer::new().with_sink(TestSink::new(&recorder));
         let subscriber = registry().with(layer()).with(layer());
         tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("span")));
         assert_eq!(written(&recorder), [Kind::AsyncBegin, Kind::AsyncEnd]);
@@ -279,10 +316,11 @@ mod tests {
             ..Settings::new(WhenFull::Overwrite)
         }));
         let sinks = [0; 2].map(|_| {
-            let spans = Some(Arc::new(RecordedSpans::default()));
-            TestSink(Arc::clone(&recorder), spans)
+            let mut sink = TestSink::new(&recorder);
+            sink.0.spans = Some(Arc::default());
+            sink
         });
-        let spans = sinks.each_ref().map(|sink| sink.1.clone().unwrap());
+        let spans = sinks.each_ref().map(|sink| sink.0.spans.clone().unwrap());
         let [first, second] = sinks.map(|sink| SpanTimingLayer::new().with_sink(sink));
         let subscriber = registry().with(first).with(second);
         tracing::subscriber::with_default(subscriber, || {
@@ -306,7 +344,7 @@ mod tests {
         };
         let recorder = Arc::new(Recorder::new(settings));
         let [first, second] = [1, 2].map(|value| {
-            let sink = TestSink(Arc::clone(&recorder), None);
+            let sink = TestSink::new(&recorder);
             let subscriber = registry().with(SpanTimingLayer::new().with_sink(sink));
             let make = || tracing::info_span!("span", value);
             tracing::subscriber::with_default(subscriber, make)

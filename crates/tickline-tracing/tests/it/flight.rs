@@ -3,15 +3,16 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use std::{fs, thread};
+use std::{fs, mem, thread};
 
 use crate::common::{Hand, on_thread, spawn, timed, with};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::{SpanTimingLayer, TraceSummary, Tracks};
-use tracing::{Dispatch, dispatcher, info, info_span};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing::{Dispatch, debug_span, dispatcher, info, info_span};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{registry, reload};
 
 fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
@@ -25,6 +26,14 @@ fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
     in_phase
         .map(|event| event["name"].as_str().unwrap_or_default())
         .collect()
+}
+
+/// For each span of a request, the index of the first span on its track.
+fn tracks_of_requests(events: &[Value]) -> Vec<usize> {
+    let begins = events.iter().filter(|event| event["ph"] == "b");
+    let tracks: Vec<_> = begins.map(|begin| &begin["id2"]["local"]).collect();
+    let first = |track| tracks.iter().position(|known| *known == track);
+    tracks.iter().filter_map(|track| first(*track)).collect()
 }
 
 /// The oldest records are overwritten and counted. The outermost 64 spans that were entered before
@@ -146,6 +155,37 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
         drop(across);
         assert_eq!(written(&recorder).0.unended_intervals, 0);
     });
+}
+
+/// Symptom: a span below an open request was a request of its own, after the layer was replaced.
+#[test]
+fn a_layer_that_gets_a_sink_keeps_the_requests_that_are_open() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let (layer, handle) = reload::Layer::new(SpanTimingLayer::new().with_sink(recorder.clone()));
+    tracing::subscriber::with_default(registry().with(layer), || {
+        let request = info_span!("request");
+        let add = |layer: &mut SpanTimingLayer| *layer = mem::take(layer).with_callback(|_| ());
+        handle.modify(add).unwrap();
+        drop(info_span!(parent: &request, "inside"));
+    });
+    let (summary, events) = written(&recorder);
+    assert_eq!((summary.intervals, summary.unended_intervals), (2, 0));
+    assert_eq!(tracks_of_requests(&events), [0, 0]);
+}
+
+#[test]
+fn a_span_below_one_that_a_filter_hides_is_in_the_request_above() {
+    let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
+    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
+    let shown = layer.with_filter(LevelFilter::INFO);
+    let subscriber = registry().with(shown).with(SpanTimingLayer::new());
+    tracing::subscriber::with_default(subscriber, || {
+        let request = info_span!("request");
+        let hidden = debug_span!(parent: &request, "hidden");
+        drop(info_span!(parent: &hidden, "inside"));
+        hidden.in_scope(|| drop(info_span!("inside")));
+    });
+    assert_eq!(tracks_of_requests(&written(&recorder).1), [0, 0, 0]);
 }
 
 #[test]
@@ -389,6 +429,16 @@ fn a_write_that_fails_leaves_no_file() {
     let recorder = FlightRecorder::builder().build();
     assert!(recorder.write(&in_the_way).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+/// Symptom: the program was aborted at its first span.
+#[test]
+#[cfg(target_pointer_width = "64")]
+#[should_panic = "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"]
+fn a_ring_in_memory_has_at_most_16_gib() {
+    FlightRecorder::builder()
+        .bytes_per_thread((16 << 30) + 1)
+        .build();
 }
 
 /// Symptom: the error was "No such file or directory", without a name.

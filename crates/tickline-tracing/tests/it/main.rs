@@ -24,3 +24,4 @@ mod perfetto_view;
 mod sinks;
 mod spans;
 mod trace_file;
+mod trace_file_errors;

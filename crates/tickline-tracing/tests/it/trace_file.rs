@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -322,44 +322,6 @@ fn each_recorder_has_the_ends_of_its_own_requests() {
     assert!(begun > 10 && ended <= begun, "{begun} began, {ended} ended");
 }
 
-/// Symptom: the error was "No such file or directory", without a name.
-#[test]
-fn a_file_that_cannot_be_created_is_named_by_the_error() {
-    let error = TraceFile::builder().create("no-folder/x.json").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(
-        error.to_string().starts_with("no-folder/x.json: "),
-        "{error}"
-    );
-}
-
-/// Symptom: after the output had panicked, threads waited for the writer for ever.
-#[test]
-fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
-    // Its `write` panics, because no vector is so long.
-    let mut panics = io::Cursor::new(Vec::new());
-    panics.set_position(u64::MAX);
-    let fails: Box<dyn Write + Send> = Box::new(io::Cursor::new([0; 10]));
-    for (output, error) in [
-        (fails, ErrorKind::WriteZero),
-        (Box::new(panics), ErrorKind::Other),
-    ] {
-        let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
-        let (trace, guard) = builder.write_to(output).unwrap();
-        let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
-        let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
-        thread::spawn(move || {
-            timed(trace, work);
-            ended.send(())
-        });
-        has_ended
-            .recv_timeout(long)
-            .expect("the thread does not wait");
-        assert!(guard.flusher().flush(long));
-        assert_eq!(guard.finish().unwrap_err().kind(), error);
-    }
-}
-
 /// Writes 40,000 busy intervals of 8 threads, half of them in a shared span, to a file; 10 million
 /// intervals with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
 #[test]
@@ -415,13 +377,6 @@ fn a_file_from_eight_threads_is_balanced() {
         ),
         (0, 0, 0)
     );
-}
-
-/// The writer never spins.
-#[test]
-fn a_trace_is_flushed_at_most_every_millisecond() {
-    let builder = TraceFile::builder().flush_every(Duration::ZERO);
-    assert!(format!("{builder:?}").contains("flush_every: 1ms"));
 }
 
 fn of_file(path: &Path, end: &str) -> Trace {

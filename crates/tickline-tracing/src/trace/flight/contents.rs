@@ -180,20 +180,21 @@ mod tests {
     use super::*;
     use crate::trace::flight::FlightRecorder;
     use crate::trace::ring::Ring;
+    use crate::trace::trace_sink::TraceSink;
 
     /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
     /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since
     /// the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
-        let ring = Ring::new(1);
+        let ring = Ring::new(1).unwrap();
         ring.push(&Record::new(Kind::End, 7));
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before = Instant::now();
             let mut snapshot = FlightRecorder::builder()
                 .build()
-                .recorder
+                .recorder()
                 .snapshot()
                 .unwrap();
             snapshot.threads.push(ThreadSnapshot {
@@ -213,7 +214,7 @@ mod tests {
     /// ahead. Cause: the last words of a record were not yet written.
     #[test]
     fn a_torn_record_does_not_set_the_end() {
-        let ring = Ring::new(1);
+        let ring = Ring::new(1).unwrap();
         ring.begin_block(1, 0);
         // The second field has no value.
         for (ns, payload) in [(5, &[0, 0][..]), (u64::MAX, &[0, 0, 2, 1])] {
@@ -233,7 +234,7 @@ mod tests {
     /// The number of undecided spans, if a request began at this time, and the ends of others
     /// before 5 ns may be lost.
     fn undecided_spans(began_ns: u64) -> u64 {
-        let ring = Ring::new(1);
+        let ring = Ring::new(1).unwrap();
         ring.begin_block(1, 0);
         ring.push(&Record {
             callsite: 7,

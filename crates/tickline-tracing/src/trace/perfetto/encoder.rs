@@ -37,10 +37,10 @@ pub(super) struct Encoder {
     /// A number by which the tracks of this process differ from those of others, in merged traces.
     salt: u64,
     sequences: Vec<Sequence>,
-    /// The indices of the sequences, by the number of the thread; 0 for requests and the process,
-    /// [`OF_CPU_TIMES`].
+    /// The indices of the sequences, by the number of the thread, or [`OF_CPU_TIMES`]. The first is
+    /// that of requests and the process, with the number 0.
     indices: HashMap<u64, usize, KeyedState>,
-    /// The thread and the index of the sequence that was asked for last.
+    /// The thread and the index of the thread's sequence that was asked for last.
     last: (u64, usize),
     pub(super) names: FieldNumbers,
     /// The number of values so far that were cut.
@@ -73,15 +73,22 @@ struct Sequence {
 }
 
 impl Sequence {
-    /// Begins a packet with an event. Returns the packet and the event.
+    /// Begins a packet with an event, on the default track of the sequence, or on `track`. Returns
+    /// the packet and the event.
     #[inline]
-    fn begin_event(&mut self, bytes: &mut Bytes, ns: u64, event: &EventHead) -> [Begun; 2] {
+    fn begin_event(
+        &mut self,
+        bytes: &mut Bytes,
+        ns: u64,
+        event: &EventHead,
+        track: Option<u64>,
+    ) -> [Begun; 2] {
         match ns.checked_sub(self.last_ns) {
             Some(since_ns) => {
                 self.last_ns = ns;
-                bytes.begin_event(since_ns, &self.head, event)
+                bytes.begin_event(since_ns, &self.head, event, track)
             }
-            None => bytes.begin_earlier_event(ns, &self.head, event),
+            None => bytes.begin_earlier_event(ns, &self.head, event, track),
         }
     }
 }
@@ -156,7 +163,7 @@ impl Encoder {
             flows: 0,
         };
         readings.push(&mut encoder.bytes);
-        encoder.sequence(0);
+        encoder.add_sequence(0);
         let uuid = encoder.track(TrackKind::Process, 0);
         let bytes = &mut encoder.bytes;
         let packet = bytes.begin(trace::PACKET);
@@ -176,10 +183,14 @@ impl Encoder {
         (number << 2 | kind as u64) << 16 | self.salt | u64::from(number == 0)
     }
 
-    /// The index of this thread's sequence. Most records are of the same thread as the one before.
+    /// The index of this thread's sequence. Most records are of the same thread as the one before, or
+    /// of requests, whose sequence is the first.
     #[inline]
     fn sequence(&mut self, thread: u64) -> usize {
-        if self.last.0 != thread || self.sequences.is_empty() {
+        if thread == 0 {
+            return 0;
+        }
+        if self.last.0 != thread {
             let index = self.indices.get(&thread).copied();
             self.last = (thread, index.unwrap_or_else(|| self.add_sequence(thread)));
         }
@@ -244,22 +255,6 @@ impl Encoder {
         bytes.end(packet);
     }
 
-    /// Adds a track below another: for a counter, if it has a `unit`.
-    fn add_track(&mut self, uuid: u64, above: u64, name: &str, unit: Option<u64>) {
-        let bytes = &mut self.bytes;
-        let [packet, descriptor] = bytes.begin_track(uuid, above);
-        bytes.text(track::NAME, &[name]);
-        if let Some(unit) = unit {
-            let counter = bytes.begin(track::COUNTER);
-            if unit != track::NO_UNIT {
-                bytes.number(track::UNIT, unit);
-            }
-            bytes.end(counter);
-        }
-        bytes.end(descriptor);
-        bytes.end(packet);
-    }
-
     /// Adds a record. Returns false for the end of a span that must wait for another record.
     #[inline]
     pub(super) fn record(
@@ -292,8 +287,13 @@ impl Encoder {
                     } else {
                         TrackKind::Span
                     };
-                    let name = callsite.map_or("?", |callsite| &callsite.name);
-                    self.add_track(uuid, self.track(kind, above), name, None);
+                    let above = self.track(kind, above);
+                    let [packet, descriptor] = self.bytes.begin_track(uuid, above);
+                    if let Some(callsite) = callsite {
+                        self.bytes.0.extend_from_slice(&callsite.track_name);
+                    }
+                    self.bytes.end(descriptor);
+                    self.bytes.end(packet);
                 }
                 event.track = Some(uuid);
                 self.event(0, &event);
@@ -361,10 +361,7 @@ impl Encoder {
         } = self;
         let sequence = &mut sequences[index];
         let before = (bytes.0.len(), sequence.last_ns);
-        let [packet, begun] = sequence.begin_event(bytes, event.ns, event.head());
-        if let Some(track) = event.track {
-            bytes.number(event::TRACK_UUID, track);
-        }
+        let [packet, begun] = sequence.begin_event(bytes, event.ns, event.head(), event.track);
         let is_instant = event.kind == event::INSTANT;
         let (mut has_message, mut has_arguments) = (false, false);
         let (mut counters, mut new_names) = (Vec::new(), Vec::new());
@@ -448,12 +445,17 @@ impl Encoder {
     /// Adds the track of a new counter, and returns the counter's number.
     fn add_counter(&mut self, above: u64, name: &str, unit: u64) -> u64 {
         let number = (self.counters.len() + self.cpu_times.len()) as u64 + 1;
-        self.add_track(
-            self.track(TrackKind::Counter, number),
-            above,
-            name,
-            Some(unit),
-        );
+        let uuid = self.track(TrackKind::Counter, number);
+        let bytes = &mut self.bytes;
+        let [packet, descriptor] = bytes.begin_track(uuid, above);
+        bytes.text(track::NAME, &[name]);
+        let counter = bytes.begin(track::COUNTER);
+        if unit != track::NO_UNIT {
+            bytes.number(track::UNIT, unit);
+        }
+        bytes.end(counter);
+        bytes.end(descriptor);
+        bytes.end(packet);
         number
     }
 
@@ -462,8 +464,7 @@ impl Encoder {
         let index = self.sequence(sequence);
         let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
-        let [packet, begun] = sequence.begin_event(bytes, ns, &COUNTER);
-        bytes.number(event::TRACK_UUID, track);
+        let [packet, begun] = sequence.begin_event(bytes, ns, &COUNTER, Some(track));
         match value {
             Value::I64(value) => bytes.signed(event::COUNTER_VALUE, value),
             Value::U64(value) => match i64::try_from(value) {
@@ -520,8 +521,7 @@ impl Encoder {
             let uuid = self.track(TrackKind::Span, place);
             let sequence = &mut self.sequences[index];
             let bytes = &mut self.bytes;
-            let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT);
-            bytes.number(event::TRACK_UUID, uuid);
+            let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT, Some(uuid));
             bytes.text(event::NAME, &[name]);
             bytes.fixed(field, flow);
             bytes.end(begun);
@@ -533,13 +533,10 @@ impl Encoder {
     pub(super) fn mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) {
         let [label, key] = text;
         let index = self.sequence(thread);
-        let process = self.track(TrackKind::Process, 0);
+        let track = (thread == 0).then(|| self.track(TrackKind::Process, 0));
         let sequence = &mut self.sequences[index];
         let bytes = &mut self.bytes;
-        let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT);
-        if thread == 0 {
-            bytes.number(event::TRACK_UUID, process);
-        }
+        let [packet, begun] = sequence.begin_event(bytes, ns, &INSTANT, track);
         bytes.text(event::NAME, &[&count.to_string(), " ", label]);
         let annotation = bytes.begin(event::DEBUG_ANNOTATIONS);
         bytes.text(annotation::NAME, &[key]);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::proto::{Bytes, EventHead, event, interned};
+use super::proto::{Bytes, EventHead, event, interned, track};
 use crate::trace::encoding::{Value, counter};
 use crate::trace::keyed_hash::KeyedState;
 use crate::trace::record::index;
@@ -20,6 +20,8 @@ pub(super) struct Callsite {
     /// File and line, if the trace has them.
     location: Option<(Box<str>, u64)>,
     pub(super) fields: Vec<FieldNames>,
+    /// The field with the name of a track that begins with one of its spans.
+    pub(super) track_name: Vec<u8>,
     /// The heads of its spans' beginnings and of its events.
     pub(super) begin: EventHead,
     pub(super) instant: EventHead,
@@ -65,9 +67,12 @@ impl Callsite {
         if location.is_some() {
             head.push((event::SOURCE_LOCATION_IID, number));
         }
+        let mut track_name = Bytes::default();
+        track_name.text(track::NAME, &[name]);
         let with = |fields: &[(u32, u64)]| EventHead::new(&[&head, fields].concat());
         Self {
             number,
+            track_name: track_name.0,
             begin: with(&[(event::TYPE, event::SLICE_BEGIN), (event::NAME_IID, number)]),
             // An event has the name of its message, if it has one.
             instant: with(&[(event::TYPE, event::INSTANT)]),

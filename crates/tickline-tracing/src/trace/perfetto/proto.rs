@@ -25,9 +25,35 @@ const SHORT: u8 = 0x80;
 const MAX_VARINT: usize = 10;
 
 /// Writes a number to the first bytes of `to`, and returns its length.
+///
+/// The bytes of a larger number are made at once: the lengths of times change from event to event, so
+/// the CPU would mispredict the end of a loop over the bytes.
 #[inline]
-fn write_varint(to: &mut [u8], mut value: u64) -> usize {
+fn write_varint(to: &mut [u8], value: u64) -> usize {
     let to: &mut [u8; MAX_VARINT] = to.first_chunk_mut().expect("room for any number");
+    if value < u64::from(SHORT) {
+        to[0] = (value & 0x7F) as u8;
+        return 1;
+    }
+    // BOUND: 8 bytes have 8 * 7 bits.
+    if value >= 1 << 56 {
+        return write_longest_varint(to, value);
+    }
+    // Moves each group of 7 bits to a byte of its own: halves of 28 bits to 4 bytes each, then their
+    // halves of 14 bits, then the groups.
+    let halves = value & 0x0FFF_FFFF | (value & 0x00FF_FFFF_F000_0000) << 4;
+    let pairs = halves & 0x0000_3FFF_0000_3FFF | (halves & 0x0FFF_C000_0FFF_C000) << 2;
+    let bytes = pairs & 0x007F_007F_007F_007F | (pairs & 0x3F80_3F80_3F80_3F80) << 1;
+    let len = value.ilog2() / 7 + 1;
+    // The mark in each byte but the last that more follow.
+    let more = 0x8080_8080_8080_8080 & ((1 << (8 * (len - 1))) - 1);
+    to[..8].copy_from_slice(&(bytes | more).to_le_bytes());
+    len as usize
+}
+
+/// A number of 9 or 10 bytes.
+#[cold]
+fn write_longest_varint(to: &mut [u8; MAX_VARINT], mut value: u64) -> usize {
     let mut len = 0;
     // BOUND: ten times seven bits are more than 64.
     while value >= u64::from(SHORT) && len < MAX_VARINT - 1 {
@@ -112,16 +138,17 @@ const TIME: usize = MESSAGE_HEAD + 1;
 
 /// The room for a packet with an event that has no fields but those of its head and its track.
 const EVENT_ROOM: usize = TIME + MAX_VARINT + 16 + 32 + 1 + MAX_VARINT;
-const _: () = assert!(EVENT_ROOM < SHORT as usize);
 
 impl Bytes {
-    /// Begins a packet with an event, `since_ns` after the packet before.
+    /// Begins a packet with an event, `since_ns` after the packet before. The event is on the default
+    /// track of the sequence, or on `track`.
     #[inline]
     pub(super) fn begin_event(
         &mut self,
         since_ns: u64,
         sequence: &SequenceHead,
         event: &EventHead,
+        track: Option<u64>,
     ) -> [Begun; 2] {
         let start = self.0.len();
         // All is written to its place at once: an addition to a `Vec` changes its length each time.
@@ -133,12 +160,15 @@ impl Bytes {
         len += sequence.0.write(&mut room[len..]);
         let begun = [Begun(start + 1), Begun(start + len + 1)];
         len += event.0.write(&mut room[len..]);
+        if let Some(track) = track {
+            room[len] = TAG_OF_TRACK;
+            len += 1 + write_varint(&mut room[len + 1..], track);
+        }
         self.0.truncate(start + len);
         begun
     }
 
-    /// Adds a packet with an event, `since_ns` after the packet before. The event has no fields but
-    /// those of its head and its track.
+    /// Adds a packet with an event that has no fields but those of its head and its track.
     #[inline]
     pub(super) fn event(
         &mut self,
@@ -147,23 +177,9 @@ impl Bytes {
         event: &EventHead,
         track: Option<u64>,
     ) {
-        let start = self.0.len();
-        self.0.extend_from_slice(&[0; EVENT_ROOM]);
-        let room = &mut self.0[start..];
-        room[MESSAGE_HEAD] = TAG_OF_TIMESTAMP;
-        let mut len = TIME + write_varint(&mut room[TIME..], since_ns);
-        len += sequence.0.write(&mut room[len..]);
-        let begun = len + 1;
-        len += event.0.write(&mut room[len..]);
-        if let Some(track) = track {
-            room[len] = TAG_OF_TRACK;
-            len += 1 + write_varint(&mut room[len + 1..], track);
-        }
-        // BOUND: both lengths < `EVENT_ROOM` < `SHORT`.
-        room[begun] = low_bits(len - begun - 1);
-        room[0] = TAG_OF_PACKET;
-        room[1] = low_bits(len - MESSAGE_HEAD);
-        self.0.truncate(start + len);
+        let [packet, event] = self.begin_event(since_ns, sequence, event, track);
+        self.end(event);
+        self.end(packet);
     }
 
     /// Begins the packet of a track below another, and its description.
@@ -217,6 +233,7 @@ impl Bytes {
         ns: u64,
         sequence: &SequenceHead,
         event: &EventHead,
+        track: Option<u64>,
     ) -> [Begun; 2] {
         let packet = self.begin(trace::PACKET);
         self.number(packet::TIMESTAMP, ns);
@@ -225,6 +242,9 @@ impl Bytes {
             .extend_from_slice(&sequence.0.bytes[..sequence.0.len]);
         let begun = Begun(self.0.len() + 1);
         self.0.extend_from_slice(&event.0.bytes[..event.0.len]);
+        if let Some(track) = track {
+            self.number(event::TRACK_UUID, track);
+        }
         [packet, begun]
     }
 
@@ -451,4 +471,32 @@ pub(super) mod interned {
     pub(crate) const NAME: u32 = 2;
     /// In a source location, whose `NAME` is the file.
     pub(crate) const LINE: u32 = 4;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prop_assert_eq, proptest};
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_number_of_any_length_is_written_as_by_the_loop(value: u64, bits in 0..64_u32) {
+            let value = value >> bits;
+            let [mut bytes, mut expected] = [[0; MAX_VARINT]; 2];
+            let len = write_varint(&mut bytes, value);
+            prop_assert_eq!(len, write_longest_varint(&mut expected, value));
+            prop_assert_eq!(&bytes[..len], &expected[..len]);
+        }
+    }
+
+    #[test]
+    fn a_number_takes_a_byte_more_from_each_power_of_128() {
+        for len in 1..=9_u32 {
+            let first = 1_u64 << (7 * len);
+            let mut bytes = [0; MAX_VARINT];
+            assert_eq!(write_varint(&mut bytes, first - 1), len as usize);
+            assert_eq!(write_varint(&mut bytes, first), len as usize + 1);
+        }
+    }
 }

@@ -64,7 +64,7 @@ fn ordering_a_reader_finds_whole_records_at_any_time() {
     };
     let since: [fn(u64) -> u64; 2] = [|_| 0, grows];
     for (blocks, since) in [4, 16].into_iter().zip(since) {
-        let ring = Ring::new(index(BLOCK) * 8 * blocks);
+        let ring = Ring::new(index(BLOCK) * 8 * blocks).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 (1..=last).for_each(|number| push(&ring, number, &text(number), since(number)));
@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn a_ring_grows_while_the_oldest_is_young(bursts in vec((1..500_u64, 0..20_u32), 1..20)) {
         const KEPT_NS: u64 = 100_000;
-        let ring = Ring::new(index(BLOCK) * 8 * 16);
+        let ring = Ring::new(index(BLOCK) * 8 * 16).unwrap();
         let (mut all, mut young, mut words, mut most) = (vec![0], 1, 0, 0);
         for (count, gap_log2) in bursts {
             for _ in 0..count {
@@ -121,7 +121,7 @@ proptest! {
 
 #[test]
 fn ordering_words_are_copied_before_they_are_overwritten() {
-    let (ring, copies) = (Ring::new(0), AtomicU64::new(0));
+    let (ring, copies) = (Ring::new(0).unwrap(), AtomicU64::new(0));
     for position in 1..=8 {
         std::thread::scope(|scope| {
             scope.spawn(|| {

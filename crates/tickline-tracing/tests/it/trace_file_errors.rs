@@ -1,0 +1,92 @@
+//! What a trace file can't be, or can't be any more: errors that name the file, the value and the
+//! limit.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::tempdir;
+use tickline_tracing::trace_file::TraceFile;
+use tracing::info_span;
+
+use crate::common::timed;
+
+/// Symptom: the error was "No such file or directory", without a name.
+#[test]
+fn a_file_that_cannot_be_created_is_named_by_the_error() {
+    let error = TraceFile::builder().create("no-folder/x.json").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(
+        error.to_string().starts_with("no-folder/x.json: "),
+        "{error}"
+    );
+}
+
+/// Symptom: the error was "No space left on device", without a name.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_error_of_a_later_write_names_the_file() {
+    let (trace, guard) = TraceFile::builder().create("/dev/full").unwrap();
+    timed(trace, || info_span!("work").in_scope(|| ()));
+    let error = guard.finish().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StorageFull);
+    assert!(error.to_string().starts_with("/dev/full: "), "{error}");
+}
+
+/// Symptom: the program was aborted at its first span.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_ring_that_is_too_large_is_an_error_with_its_size_and_the_limit() {
+    let bytes = (16 << 30) + 1;
+    let builder = TraceFile::builder().bytes_per_thread(bytes);
+    let error = builder.write_to(io::sink()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        error.to_string(),
+        "rings of 17179869185 bytes for each thread: the limit is 17179869184 bytes (16 GiB)"
+    );
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_ring_that_is_too_large_leaves_no_file() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let builder = TraceFile::builder().bytes_per_thread(usize::MAX);
+    assert!(builder.create(&path).is_err() && !path.exists());
+}
+
+/// Symptom: after the output had panicked, threads waited for the writer for ever.
+#[test]
+fn a_writer_that_fails_or_panics_keeps_no_thread_waiting() {
+    // Its `write` panics, because no vector is so long.
+    let mut panics = io::Cursor::new(Vec::new());
+    panics.set_position(u64::MAX);
+    let fails: Box<dyn Write + Send> = Box::new(io::Cursor::new([0; 10]));
+    for (output, error) in [
+        (fails, ErrorKind::WriteZero),
+        (Box::new(panics), ErrorKind::Other),
+    ] {
+        let builder = TraceFile::builder().wait_when_full().bytes_per_thread(1);
+        let (trace, guard) = builder.write_to(output).unwrap();
+        let ((ended, has_ended), long) = (mpsc::channel(), Duration::from_secs(60));
+        let work = || (0..10_000).for_each(|_| info_span!("work").in_scope(|| ()));
+        thread::spawn(move || {
+            timed(trace, work);
+            ended.send(())
+        });
+        has_ended
+            .recv_timeout(long)
+            .expect("the thread does not wait");
+        assert!(guard.flusher().flush(long));
+        assert_eq!(guard.finish().unwrap_err().kind(), error);
+    }
+}
+
+/// The writer never spins.
+#[test]
+fn a_trace_is_flushed_at_most_every_millisecond() {
+    let builder = TraceFile::builder().flush_every(Duration::ZERO);
+    assert!(format!("{builder:?}").contains("flush_every: 1ms"));
+}
