@@ -148,8 +148,6 @@ pub(super) enum Group {
     UtcSuspendNoticed,
     /// The intervals of UTC are so narrow that an error of their rate would show.
     UtcNarrow,
-    /// chronyd was asked by its Unix socket.
-    UtcBySocket,
     /// UTC is not known.
     UtcUnknown,
     /// A reading by the counter is many times cheaper than `acpi_pm`.
@@ -340,12 +338,9 @@ impl Group {
                 })]
             }
             Self::UtcNarrow => vec![rule(
-                "an interval is narrower than UTC moves in a second at 400 ppm",
-                |phase| at_most("narrowest_ns", phase.narrowest_ns, 400_000),
+                "half of an interval is narrower than UTC moves in a second at 400 ppm",
+                |phase| at_most("narrowest_ns", phase.narrowest_ns, 800_000),
             )],
-            Self::UtcBySocket => vec![rule("chronyd was asked by its Unix socket", |phase| {
-                is("work.channel", phase.work.channel.as_deref(), "socket")
-            })],
             Self::UtcUnknown => vec![rule("no reading has an interval", |phase| {
                 equals("answered", phase.answered, 0)
             })],

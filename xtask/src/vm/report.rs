@@ -158,7 +158,6 @@ pub(super) struct Work {
     pub(super) slept_ms: Option<u64>,
     pub(super) ahead_us: Option<u64>,
     pub(super) grown_ns: Option<u64>,
-    pub(super) channel: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) synchronised: Waited,
     #[serde(deserialize_with = "or_default")]

@@ -104,14 +104,17 @@ pub(crate) struct Asker {
     /// Whether this user may not use chronyd's socket. A system that logs each refusal is not asked
     /// again.
     is_socket_denied: bool,
-    /// The requests in a row that chronyd has answered at its port, but not by its socket.
+    /// The requests in a row that chronyd has answered at its port, and not by its socket.
     unanswered: u8,
 }
 
 impl Asker {
-    /// The requests after which the socket is given up: SELinux may let chronyd receive there, but
+    /// The requests after which the socket is left out: SELinux may let chronyd receive there, but
     /// not send.
     const MOST_UNANSWERED: u8 = 3;
+
+    /// The requests after which it is tried again: the machine may have been busy.
+    const TRIED_AGAIN: u8 = 60;
 
     /// See [`ask`]. Waits for `timeout` at most twice.
     pub(crate) fn ask(&mut self, timeout: Duration) -> Result<Answer, NoAnswer> {
@@ -142,8 +145,9 @@ impl Asker {
             }
         }
         let by_port = ask_port(place.port, timeout);
-        if is_asked && by_port.is_ok() {
-            self.unanswered += 1;
+        let is_left_out = self.unanswered >= Self::MOST_UNANSWERED;
+        if by_port.is_ok() && (is_asked || is_left_out) {
+            self.unanswered = (self.unanswered + 1) % Self::TRIED_AGAIN;
         }
         match by_port {
             Err(NoAnswer::Silent) => Err(by_socket),
