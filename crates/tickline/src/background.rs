@@ -242,7 +242,7 @@ mod tests {
     fn a_thread_that_is_detached_is_told_to_end_and_not_waited_for() {
         let (let_go, is_let_go) = mpsc::channel();
         let (ended, has_ended) = mpsc::channel();
-        let thread = BackgroundThread::start(c"detached", move |sleep| {
+        let thread = BackgroundThread::start(c"detached", 256 << 10, move |sleep| {
             while sleep.wait(Duration::from_secs(60)) != WakeCause::Stopped {}
             let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
             ended.send(was_let_go).ok();

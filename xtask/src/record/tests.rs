@@ -270,7 +270,7 @@ fn the_short_table_has_the_worst_of_both_drivers() {
 
 #[test]
 fn the_cost_of_the_thread_has_its_wake_ups_where_the_record_has_them() {
-    let mut record = stored().unwrap().remove(0);
+    let mut record = all_records().remove(0);
     record.accuracy_thread.thread_cpu_percent = Some(0.031);
     for (wake_ups_per_s, cost) in [
         (None, "0.03 % of a core"),
@@ -295,7 +295,7 @@ fn the_stated_cost_of_the_thread_is_that_of_all_records() {
             "{page}"
         );
     }
-    for record in stored().unwrap() {
+    for record in all_records() {
         let run = &record.accuracy_thread;
         let percent = run.thread_cpu_percent.expect("a thread");
         assert!(

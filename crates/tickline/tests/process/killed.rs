@@ -324,8 +324,9 @@ fn a_thread_that_is_killed_before_it_begins_leaves_the_clock_to_readers() {
 
 /// Symptom: it counted as running for ever.
 fn a_background_thread_that_is_killed_before_it_begins_is_an_error() {
-    let started =
-        with_threads_killed_before_they_begin(|| BackgroundThread::start(c"sleeper", |_| ()));
+    let started = with_threads_killed_before_they_begin(|| {
+        BackgroundThread::start(c"sleeper", 256 << 10, |_| ())
+    });
     let Some(started) = started else { return };
     assert_eq!(started.unwrap_err().kind(), ErrorKind::ThreadNotStarted);
 }

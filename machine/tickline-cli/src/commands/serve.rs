@@ -3,8 +3,8 @@
 //! `server` has the server's loop, `status` prints the status, and `line_lead` measures a part of it.
 //! `machine/docs/lease.md` has the rules, `tickline-page` the page's file, and its writer.
 
-mod metrics;
 mod line_lead;
+mod metrics;
 mod server;
 mod status;
 
