@@ -17,7 +17,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Why [`Utc::wait_until_within`](crate::Utc::wait_until_within) has ended in vain: what the last
 /// reading was, and what was asked for.
 ///
-/// ```
+#[cfg_attr(feature = "mock", doc = "```")]
+#[cfg_attr(not(feature = "mock"), doc = "```ignore")]
 /// use std::time::Duration;
 /// use tickline::mock::MockClock;
 /// use tickline_utc::mock::MockUtc;

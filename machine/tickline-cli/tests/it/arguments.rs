@@ -32,6 +32,7 @@ fn assert_refused(cases: &[(&str, &[&str])]) {
         let arguments: Vec<&str> = line.split(' ').collect();
         let output = tickline(&arguments)
             .current_dir(folder.path())
+            .stdin(Stdio::null())
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
