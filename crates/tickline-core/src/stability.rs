@@ -12,9 +12,9 @@
 //! | comes after a break of four intervals | the rate may have changed unseen | the monitor starts anew |
 //!
 //! The assumed change of rate is 5 ppb until something contradicts it. A change of `adjtimex`'s
-//! frequency raises it at once by the size of the change, and shortens the next interval to a
-//! sixteenth. The maximum drift of a line is the sum of the assumed change and the uncertainty of
-//! the rate.
+//! frequency raises it at once to the size of the change plus 200 ppb, and shortens the next interval
+//! to a sixteenth. The maximum drift of a line is the sum of the assumed change, the uncertainty of
+//! the rate, and the rate of the dither if that is smaller than its range.
 
 mod dither;
 
@@ -259,8 +259,8 @@ impl StabilityMonitor {
         true
     }
 
-    /// A change of the kernel's steering raises the assumed change of rate by its size, and
-    /// shortens the next interval to a sixteenth.
+    /// A change of the kernel's steering raises the assumed change of rate to its size plus 200 ppb,
+    /// and shortens the next interval to a sixteenth.
     fn add_steering(
         &mut self,
         steering_ppb: Option<i64>,

@@ -170,7 +170,8 @@ const CHANGING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes, so that a reader computes the address of
 /// its slot by one mask.
 const SLOT: u64 = 1 << 3;
-/// No line may be used or published, because a gate is closed or must be judged again.
+/// No line may be used or published, because a gate is closed (other than those of Unix time and of
+/// the line itself) or must be judged again.
 const BARRED: u64 = 1 << 4;
 /// The line leaves Unix time to the OS clock. The bit stays while the line is being replaced, so
 /// that the line's `m` can be computed from the state.

@@ -177,14 +177,13 @@
 //! ([`Comparison::is_different`]), and the output says so.
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
-//! longer (B), by the interval over 60 rounds that the crate had before; it is from `known_delays`,
-//! without other load, on an AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v595, rustc
-//! 1.95.0, 2026-11-26:
+//! longer (B). It is from `known_delays`, without other load, on an AMD EPYC, family 25, model 17,
+//! 2 CPUs, Linux 6.18.44-fc-v669, rustc 1.95.0, 2026-11-27:
 //!
 //! | 20 runs of 0.4 s | found different | interval excludes 0 | estimate, ns: least | median | most |
 //! |---|---|---|---|---|---|
-//! | A against A | 0 | 0 | -0.001 | +0.000 | +0.001 |
-//! | A against B | 20 | 20 | +1.085 | +1.089 | +1.089 |
+//! | A against A | 0 | 0 | -0.000 | -0.000 | +0.002 |
+//! | A against B | 20 | 20 | +1.080 | +1.089 | +1.090 |
 //!
 //! # A pull request against main
 //!

@@ -107,7 +107,7 @@ use crate::unix_time::UnixTime;
 ///
 /// Such a clock has no control loop: [`Clock::maintain`] does nothing, and the driver that
 /// [`Clock::status`] shows is [`Driver::Manual`](crate::Driver::Manual). The status has no figures
-/// and no events. Of its gates the one is closed whose reason the state has.
+/// and no events. Only the gate of the state's reason is closed.
 ///
 /// [`Clock`]: crate::Clock
 /// [`Clock::from_backend`]: crate::Clock::from_backend

@@ -372,8 +372,9 @@ impl Clock {
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
     /// eighth iteration takes about 10 us more, because it reads the kernel's clocksource. The call
-    /// does nothing while another thread runs an iteration, or while a gate is closed. It does
-    /// nothing with a line for each CPU either: only the clock's thread can calibrate these. With a
+    /// runs no iteration while another thread runs one, nor while a gate is closed; it judges the
+    /// gates again when that is due. With a line for each CPU it runs none either: only the clock's
+    /// thread can calibrate these. With a
     /// [`Backend`] there is no control loop, and the call does nothing.
     pub fn maintain(&self) -> Duration {
         Duration::from_nanos(self.engine().iterate_for_program())

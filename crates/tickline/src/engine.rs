@@ -70,7 +70,8 @@ pub(crate) struct Engine {
     /// The settings `trust`, as a number, and `assume_invariant`.
     trust: AtomicU8,
     assume_invariant: AtomicBool,
-    /// The reason of each gate: its index in `Reason::ALL` plus 1; 0 for an open gate.
+    /// The reason of each gate: its index in `Reason::ALL` plus 1, and `WARNING` if the gate is open
+    /// and warns; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn Backend>>,

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_may_end_the_search() {
+    fn a_visit_that_returns_none_ends_the_search() {
         let Some(vdso) = vdso() else { return };
         let mut visits = 0;
         let found = vdso.for_each_symbol(|_, _, _| {

@@ -143,9 +143,9 @@ fn a_counter_that_is_listed_behind_a_timer_is_not_accepted() {
     assert_eq!(counter.is_accepted(b"mct-frc arch_sys_counter"), Some(true));
 }
 
-/// Only whole names match: `hyperv_clocksource_tsc_page` is not `tsc`.
+/// `hyperv_clocksource_tsc_page` is not `tsc`.
 #[test]
-fn names_are_exact() {
+fn only_a_whole_name_is_a_clocksource() {
     for (name, expected) in Clocksource::NAMED {
         assert_eq!(Clocksource::from_name(name.as_bytes()), expected);
         for near in [

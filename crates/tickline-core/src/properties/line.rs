@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn spans_of_ticks_and_of_time((slope, ticks, ns) in (slope(), signed_number(), number())) {
+    fn a_slope_turns_ticks_into_time_and_time_into_ticks_rounded_up((slope, ticks, ns) in (slope(), signed_number(), number())) {
         assert_eq!(slope.over(ticks), clamped_fixed(bits(slope) * ticks));
         let expected = match slope.bits {
             0 => u64::MAX,
@@ -56,9 +56,8 @@ proptest! {
         assert_eq!(slope.ticks_in(ns), expected);
     }
 
-    /// Both directions round toward zero, and saturate.
     #[test]
-    fn relative_changes((slope, other, ppb, raw) in (slope(), slope(), signed_number(), any::<i128>())) {
+    fn relative_changes_round_toward_zero_and_saturate((slope, other, ppb, raw) in (slope(), slope(), signed_number(), any::<i128>())) {
         let near = slope.adjusted_ppb(ppb);
         for (slope, other, ppb, raw) in
             [(slope, other, ppb, raw >> (ppb & 127)), (near, slope, ppb % 1_000_000_000, raw)]

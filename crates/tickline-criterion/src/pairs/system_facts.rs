@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_disturbs() {
+    fn a_gate_that_closes_disturbs_a_pair() {
         let clock = clock();
         let before = facts_of(&clock, ClockState::Fast);
         clock.maintain();

@@ -45,6 +45,19 @@ fn a_file_has_a_head_and_a_ring_for_each_thread_and_for_names() {
     }
 }
 
+/// The file has what a program traces, secrets as well.
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read_the_recorders_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
+    let _recorder = create(&path, 1).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 #[test]
 fn a_file_that_is_not_a_recorder_s_stays() {
     let folder = tempdir().unwrap();

@@ -59,7 +59,7 @@ fn a_program_that_reads_only_unix_time_gets_the_counter_again() {
     });
 }
 
-/// The last of two calls that meet wins, and none leaves a gate that nobody opens.
+/// Two calls that meet leave no gate that nobody opens.
 #[cfg(not(target_family = "wasm"))]
 #[test]
 fn enabling_and_disabling_at_once_leaves_one_of_the_two() {

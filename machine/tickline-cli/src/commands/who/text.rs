@@ -216,6 +216,14 @@ mod tests {
         assert!(written(&[]).starts_with("No system call for the time was seen"));
     }
 
+    /// The names of the callers begin with an escape sequence that clears a terminal.
+    #[test]
+    fn the_name_of_a_caller_does_not_steer_the_terminal() {
+        let text = written(&[(1, 1, 1)]);
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        assert!(text.contains("\u{fffd}[2J"), "{text:?}");
+    }
+
     #[test]
     fn the_costliest_caller_has_the_first_row() {
         let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
