@@ -494,8 +494,11 @@ impl Control {
     }
 
     /// Remembers the disruption marker. Returns whether it has changed. A marker that becomes known
-    /// says nothing of the time before.
+    /// says nothing of the time before, and one that nobody states any more says nothing.
     fn record_marker(&mut self, marker: u64) -> bool {
+        if marker == NO_DISRUPTION_MARKER {
+            return false;
+        }
         let before = core::mem::replace(&mut self.disruption_marker, marker);
         before != marker && before != NO_DISRUPTION_MARKER
     }

@@ -125,7 +125,7 @@
 //!
 //! | before the library is unloaded | with glibc | on Windows |
 //! |---|---|---|
-//! | all guards, clocks and background threads are dropped | it is unmapped, and leaves nothing | the same |
+//! | all guards, clocks and background threads are dropped | it is unmapped, and leaves nothing, except the page of a VMClock on a machine that has one | the same |
 //! | a [`ClockGuard`], or a clock with a thread, is never dropped (forgotten, or in a static) | it stays mapped, and the thread runs on | the process crashes: the thread's code is unmapped |
 //!
 //! musl unmaps no library. No other thread may be in a call of the library while it is unloaded.

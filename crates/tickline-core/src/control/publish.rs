@@ -16,7 +16,7 @@ use crate::reference::Reference;
 use crate::sample::Point;
 use crate::shared::{Access, Event, Figures, SharedClock};
 use crate::state::WRAP_MASK;
-use crate::units::{FixedNs, ticks_between, ticks_since};
+use crate::units::{FixedNs, ticks_between};
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
 /// the reference has passed the mark. The figure is one and a half times the sum of two margins:
@@ -466,7 +466,8 @@ impl Control {
         // A line is near its target at once if the reference was moved with the counter. The state
         // tells of the move for an interval, so that a program that asks now and then learns of it.
         self.moved_at_ticks = self.moved_at_ticks.filter(|moved_ticks| {
-            newest_ticks.is_some_and(|ticks| ticks_since(*moved_ticks, ticks) < interval_ticks)
+            // A counter that was reset since is far from it.
+            newest_ticks.is_some_and(|ticks| ticks.wrapping_sub(*moved_ticks) < interval_ticks)
         });
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),

@@ -47,7 +47,8 @@ impl OsClock {
     /// Returns whether one is mapped.
     ///
     /// Each clock with full probes does this by itself with [`VMCLOCK`](Self::VMCLOCK), if the process
-    /// may read it. After a change of the device's disruption marker, the clock's next iteration forgets its
+    /// may read it. A regular file of 4 KiB may stand for the device in a test; if it is truncated
+    /// later, the next iteration raises SIGBUS. After a change of the device's disruption marker, the clock's next iteration forgets its
     /// samples, and its state is [`Disrupted`](crate::ClockState::Disrupted) for an interval.
     ///
     /// ```

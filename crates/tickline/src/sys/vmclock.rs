@@ -4,7 +4,7 @@
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use tickline_core::reference::NO_DISRUPTION_MARKER;
 
@@ -19,7 +19,10 @@ struct VmClockAbi {
     _size: AtomicU32,
     _version_and_kind: AtomicU32,
     _sequence: AtomicU32,
-    disruption_marker: AtomicU64,
+    /// A 64-bit number, in two parts: on 32-bit processors an atomic load of 64 bits may be a write,
+    /// which this memory does not permit (`std::sync::atomic`, "Atomic accesses to read-only
+    /// memory").
+    disruption_marker: [AtomicU32; 2],
 }
 
 /// Stands in for the VMClock of a machine without one, so that a reader needs no branch.
@@ -28,8 +31,11 @@ static NONE: VmClockAbi = VmClockAbi {
     _size: AtomicU32::new(0),
     _version_and_kind: AtomicU32::new(0),
     _sequence: AtomicU32::new(0),
-    disruption_marker: AtomicU64::new(NO_DISRUPTION_MARKER),
+    // NO_DISRUPTION_MARKER
+    disruption_marker: [const { AtomicU32::new(u32::MAX) }; 2],
 };
+
+const _: () = assert!(NO_DISRUPTION_MARKER == u64::MAX);
 
 /// The VMClock of a machine, mapped once, and never unmapped; before that, [`NONE`].
 #[derive(Debug)]
@@ -84,9 +90,16 @@ impl VmClock {
         let memory = self.0.load(Ordering::Acquire);
         // SAFETY: the pointer is to static memory, or to a mapping that stays.
         let memory = unsafe { &*memory };
-        // ORDERING: Relaxed, a single number. A guest that is moved stops between two instructions:
-        // if the counter was read after the move, so was the marker.
-        memory.disruption_marker.load(Ordering::Relaxed)
+        // ORDERING: Relaxed. A guest that is moved stops between two instructions: if the counter was
+        // read after the move, so was the marker. Parts of two markers differ from both, and the
+        // next reading has the second one.
+        let [first, second] = &memory.disruption_marker;
+        let [first, second] = [first, second].map(|part| u64::from(part.load(Ordering::Relaxed)));
+        if cfg!(target_endian = "big") {
+            first << 32 | second
+        } else {
+            second << 32 | first
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tickline_core::comparison::CounterComparison;
 use tickline_core::counter::resolution_ticks;
-use tickline_core::reference::Reference;
+use tickline_core::reference::{NO_DISRUPTION_MARKER, Reference};
 use tickline_core::try_lock::{LockGuard, LockToken, TryLock};
 
 use crate::sys::reference::OsClock;
@@ -44,6 +44,8 @@ struct LastResult {
     failures: u32,
     /// When to compare again, ns.
     due_ns: i64,
+    /// The [disruption marker](Reference::disruption_marker) before the comparison.
+    marker: u64,
 }
 
 static LAST_RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
@@ -71,7 +73,11 @@ fn comparison_lock() -> Option<LockGuard<'static, ()>> {
 /// handler may judge the gates.
 #[inline(never)]
 pub(crate) fn result() -> Option<CounterComparison> {
-    locked_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
+    locked_result().map(|result| {
+        result
+            .filter(LastResult::is_of_this_host)
+            .map_or(CounterComparison::Pending, |last| last.comparison)
+    })
 }
 
 /// The result; `Pending` also while another thread has the lock.
@@ -79,13 +85,15 @@ pub(crate) fn result_or_pending() -> CounterComparison {
     result().unwrap_or(CounterComparison::Pending)
 }
 
-fn publish(comparison: CounterComparison) {
+/// Publishes a result. `marker` is the disruption marker before the comparison.
+fn publish(comparison: CounterComparison, marker: u64) {
     // Other threads hold the lock for nanoseconds. A forked child may wait in vain (`lock_token`).
     for _ in 0..PUBLISH_TRIES {
         if let Some(mut result) = locked_result() {
             *result = Some(LastResult::after(
                 *result,
                 comparison,
+                marker,
                 OsClock.monotonic_ns(),
             ));
             return;
@@ -95,13 +103,24 @@ fn publish(comparison: CounterComparison) {
 }
 
 impl LastResult {
+    /// Whether it is of the host on which the machine runs now: another host's counters may differ.
+    fn is_of_this_host(&self) -> bool {
+        self.marker == NO_DISRUPTION_MARKER || self.marker == OsClock.disruption_marker()
+    }
+
     /// The result after another comparison.
-    fn after(before: Option<Self>, comparison: CounterComparison, now_ns: i64) -> Self {
+    fn after(
+        before: Option<Self>,
+        comparison: CounterComparison,
+        marker: u64,
+        now_ns: i64,
+    ) -> Self {
         if comparison != CounterComparison::Impossible {
             return Self {
                 comparison,
                 failures: 0,
                 due_ns: now_ns.saturating_add(RESULT_LASTS_NS),
+                marker,
             };
         }
         let failures = before.map_or(0, |before| before.failures);
@@ -109,9 +128,12 @@ impl LastResult {
             .saturating_mul(1 << failures.min(30))
             .min(RESULT_LASTS_NS);
         Self {
-            comparison: before.map_or(comparison, |before| before.comparison),
+            comparison: before
+                .filter(|before| before.marker == marker)
+                .map_or(comparison, |before| before.comparison),
             failures: failures.saturating_add(1),
             due_ns: now_ns.saturating_add(wait_ns),
+            marker,
         }
     }
 }
@@ -153,10 +175,11 @@ impl ComparisonThread {
     pub(crate) fn start_if_due(&mut self) {
         if self.0.as_ref().is_some_and(Comparison::was_killed) {
             *self = Self(None);
-            publish(CounterComparison::Impossible);
+            publish(CounterComparison::Impossible, OsClock.disruption_marker());
         }
         let last = locked_result().and_then(|result| *result);
-        let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
+        let is_fresh =
+            last.is_some_and(|last| last.is_of_this_host() && OsClock.monotonic_ns() < last.due_ns);
         if self.is_running() || is_fresh {
             return;
         }
@@ -170,8 +193,9 @@ impl ComparisonThread {
             let Some(_guard) = comparison_lock() else {
                 return;
             };
+            let marker = OsClock.disruption_marker();
             if let Some(comparison) = compare(&thread_sleep) {
-                publish(comparison);
+                publish(comparison, marker);
             }
         });
         match spawned {
@@ -179,7 +203,7 @@ impl ComparisonThread {
             Ok(thread) => {
                 *self = Self(Some(Comparison { thread, sleep }));
             }
-            Err(_) => publish(CounterComparison::Impossible),
+            Err(_) => publish(CounterComparison::Impossible, OsClock.disruption_marker()),
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::common::until_fast;
 in_processes! { in_child:
     a_moved_machine_is_disrupted_and_recovers,
     a_file_that_is_no_vmclock_is_not_mapped,
+    an_empty_file_is_not_mapped,
+    a_pipe_is_not_waited_for,
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,6 +60,28 @@ fn a_moved_machine_is_disrupted_and_recovers() {
     assert!(is_state(ClockState::Disrupted), "{:?}", clock.status());
     assert!(disruptions() > before);
     assert!(is_state(ClockState::Fast), "{:?}", clock.status());
+}
+
+/// Symptom: SIGBUS.
+fn an_empty_file_is_not_mapped() {
+    let (file, device) = page();
+    file.set_len(0).unwrap();
+    let before = OsClock.disruption_marker();
+    OsClock::map_vmclock(&device);
+    remove(&device);
+    assert_eq!(OsClock.disruption_marker(), before);
+}
+
+/// Symptom: the call waited for a writer.
+fn a_pipe_is_not_waited_for() {
+    let (_file, device) = page();
+    remove(&device);
+    // SAFETY: the name is a C string.
+    assert_eq!(unsafe { libc::mkfifo(device.as_ptr(), 0o600) }, 0);
+    let before = OsClock.disruption_marker();
+    OsClock::map_vmclock(&device);
+    remove(&device);
+    assert_eq!(OsClock.disruption_marker(), before);
 }
 
 fn a_file_that_is_no_vmclock_is_not_mapped() {

@@ -69,6 +69,28 @@ fn the_line_of_a_moved_machine_is_replaced_in_order() {
     }
 }
 
+/// Symptom: a start with minimal probes, which read no device, counted as a move.
+#[test]
+fn a_marker_that_nobody_states_any_more_disrupts_nothing() {
+    let (machine, clock, mut control) = watched_clock();
+    for marker in [NO_DISRUPTION_MARKER, 7] {
+        machine.disruption_marker.set(marker);
+        _ = clock.iterate(&mut control);
+        assert!(!clock.figures().is_disrupted, "{marker}");
+    }
+    assert_eq!(clock.event_count(Event::Disruption), 0);
+}
+
+#[test]
+fn a_move_is_noticed_although_the_marker_was_unknown_meanwhile() {
+    let (machine, clock, mut control) = watched_clock();
+    for marker in [NO_DISRUPTION_MARKER, 8] {
+        machine.disruption_marker.set(marker);
+        _ = clock.iterate(&mut control);
+    }
+    assert_eq!(clock.event_count(Event::Disruption), 1);
+}
+
 /// The device may become readable after the clock's start.
 #[test]
 fn a_marker_that_becomes_known_disrupts_nothing() {

@@ -15,6 +15,22 @@ impl File {
         (file >= 0).then_some(Self(file))
     }
 
+    /// Whether this is a character device, or a regular file with so many bytes: a load from a page
+    /// beyond a file's end raises SIGBUS.
+    fn has_a_page(&self, bytes: usize) -> bool {
+        let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: `status` is valid for a write.
+        let result = unsafe { libc::fstat(self.0, status.as_mut_ptr()) };
+        // SAFETY: `stat` is plain data, of which all zeros is a valid value.
+        let status = unsafe { status.assume_init() };
+        match status.st_mode & libc::S_IFMT {
+            _ if result != 0 => false,
+            libc::S_IFCHR => true,
+            libc::S_IFREG => usize::try_from(status.st_size).is_ok_and(|size| size >= bytes),
+            _ => false,
+        }
+    }
+
     /// Reads the next bytes. Returns their number, 0 at the end; `None` if the file cannot be read.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Option<usize> {
         // SAFETY: the buffer is valid for writes of its length.
@@ -53,13 +69,17 @@ pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
         .unwrap_or(&[])
 }
 
-/// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
+/// Maps the first page of a device or of a regular file with that much in it, read-only. The page
+/// stays mapped if `accept` returns true. A pipe is not waited for.
 pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<u8>) -> bool) {
     /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
     const MAPPED_BYTES: usize = 4_096;
-    let Some(file) = File::open(path, libc::O_RDONLY) else {
+    let Some(file) = File::open(path, libc::O_RDONLY | libc::O_NONBLOCK) else {
         return;
     };
+    if !file.has_a_page(MAPPED_BYTES) {
+        return;
+    }
     // SAFETY: the mapping is new and read-only, and overlaps no other memory.
     let page = unsafe {
         libc::mmap(

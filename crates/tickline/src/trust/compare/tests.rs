@@ -20,6 +20,9 @@ const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
     },
 };
 
+/// The results below are of this host.
+const MARKER: u64 = NO_DISRUPTION_MARKER;
+
 #[test]
 fn the_counters_of_this_machine_are_compared() {
     if COUNTER.is_none() || !crate::sys::may_read_counter() {
@@ -165,7 +168,7 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
         }
     };
     let builder = || Clock::builder().interval(Duration::from_millis(5));
-    publish(CounterComparison::Synchronised { cpus: 2 });
+    publish(CounterComparison::Synchronised { cpus: 2 }, MARKER);
     let mut thread = ComparisonThread::default();
     thread.start_if_due();
     assert!(!thread.is_running(), "the result is fresh");
@@ -177,43 +180,61 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;
     }
-    publish(UNSYNCHRONISED);
+    publish(UNSYNCHRONISED, MARKER);
     until("the OS", &off, |status| {
         status.state == ClockState::Fallback(Reason::Unsynchronised)
     });
     until("a line each", &auto, |status| {
         status.state == ClockState::Fast && !status.per_cpu.is_empty()
     });
-    publish(CounterComparison::Synchronised { cpus: 2 });
+    publish(CounterComparison::Synchronised { cpus: 2 }, MARKER);
     assert!(until("one line again", &auto, one) && until("one line again", &off, one));
 }
 
 #[test]
 fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
     let good = CounterComparison::Synchronised { cpus: 2 };
-    let first = LastResult::after(None, CounterComparison::Impossible, 0);
+    let first = LastResult::after(None, CounterComparison::Impossible, MARKER, 0);
     assert_eq!(
         (first.comparison, first.due_ns),
         (CounterComparison::Impossible, RETRY_NS)
     );
-    let second = LastResult::after(Some(first), CounterComparison::Impossible, 0);
+    let second = LastResult::after(Some(first), CounterComparison::Impossible, MARKER, 0);
     assert_eq!(
         (second.comparison, second.due_ns),
         (CounterComparison::Impossible, 2 * RETRY_NS)
     );
-    let found = LastResult::after(Some(second), good, 0);
+    let found = LastResult::after(Some(second), good, MARKER, 0);
     assert_eq!(
         (found.comparison, found.failures, found.due_ns),
         (good, 0, RESULT_LASTS_NS)
     );
     let mut known = found;
     for _ in 0..100 {
-        known = LastResult::after(Some(known), CounterComparison::Impossible, 0);
+        known = LastResult::after(Some(known), CounterComparison::Impossible, MARKER, 0);
         assert_eq!(known.comparison, good);
         assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&known.due_ns));
     }
     assert_eq!(
-        LastResult::after(Some(known), UNSYNCHRONISED, 0).comparison,
+        LastResult::after(Some(known), UNSYNCHRONISED, MARKER, 0).comparison,
         UNSYNCHRONISED
     );
+}
+
+/// Another host's counters may differ.
+#[test]
+fn a_result_from_before_a_move_counts_no_more() {
+    let good = CounterComparison::Synchronised { cpus: 2 };
+    let now = OsClock.disruption_marker();
+    assert!(LastResult::after(None, good, now, 0).is_of_this_host());
+    let earlier = LastResult::after(None, good, now.wrapping_add(1), 0);
+    assert!(!earlier.is_of_this_host());
+}
+
+#[test]
+fn a_result_from_before_a_move_does_not_outlive_an_impossible_comparison() {
+    let good = CounterComparison::Synchronised { cpus: 2 };
+    let earlier = LastResult::after(None, good, 7, 0);
+    let later = LastResult::after(Some(earlier), CounterComparison::Impossible, 8, 0);
+    assert_eq!(later.comparison, CounterComparison::Impossible);
 }

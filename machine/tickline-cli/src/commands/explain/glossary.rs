@@ -90,7 +90,9 @@ fn of_event(event: Event) -> &'static str {
         Event::CounterReset => {
             "the counter was found before the start of the line: it was reset, or differs between CPUs"
         }
-        Event::Help => "a reader found the writer preempted in a publication, and ended it or the line",
+        Event::Help => {
+            "a reader found the writer preempted in a publication, and ended it or the line"
+        }
         Event::StepForward => "the clock was stepped forward to CLOCK_MONOTONIC",
         Event::RateChange => "CLOCK_MONOTONIC changed its rate by more than the samples allow",
         Event::BoundViolation => "CLOCK_MONOTONIC left the stated bounds",
