@@ -217,8 +217,9 @@
 //!   process has other places: by address randomisation, and by shifts of heap and stack, which also
 //!   work without it.
 //! - A file's place in the page cache stays for all its processes, and changes their time by up to 1 %.
-//!   Therefore each process runs a copy of its program, `.copy-PID-SIDE-NAME` in the program's folder,
-//!   which is removed after it. If the folder takes no file, a line says so.
+//!   Therefore each process runs a copy of its program, `.copy-NUMBER-NAME` in the program's folder,
+//!   which is removed after it. A comparison that is killed (Ctrl-C) leaves two. If the folder takes no
+//!   file, a line says so, and both builds run as they are. A copy has no file capabilities (`setcap`).
 //! - The interval misses 0 in at most 5 % of comparisons of equal builds, whatever the distribution of
 //!   these effects (`src/statistics/signed_rank.rs` has the argument, and a simulation).
 //! - The linker's choice stays: a build may be slower because an unrelated change has moved its code,

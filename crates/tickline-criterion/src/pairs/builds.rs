@@ -236,7 +236,7 @@ impl Turns {
         let mut processes = [None, None];
         for side in [first, 1 - first] {
             let program = &benchmark.builds.programs[side][replicate % benchmark.layouts()];
-            let mut process = Process::start(program, side, benchmark, time)?;
+            let mut process = Process::start(program, benchmark, time)?;
             self.warm_up(&mut process, plan, time)?;
             processes[side] = Some(process);
         }
@@ -326,14 +326,9 @@ struct Process {
 
 impl Process {
     /// Starts a copy of a side's program. If there can be none, starts the program, and says so.
-    fn start(
-        program: &Path,
-        side: usize,
-        benchmark: &Benchmark,
-        time: &CounterTime,
-    ) -> Result<Self, String> {
+    fn start(program: &Path, benchmark: &Benchmark, time: &CounterTime) -> Result<Self, String> {
         static NOT_COPIED: Once = Once::new();
-        let copy = ProgramCopy::new(program, side).inspect_err(|error| {
+        let copy = ProgramCopy::new(program).inspect_err(|error| {
             let folder = program.parent().unwrap_or(program).display();
             let text = format_args!(
                 "{folder} takes no copy of the program: {error}. Each build keeps its pages of \
@@ -357,7 +352,18 @@ impl Process {
     }
 
     fn spawn(command: &mut Command, command_line: String) -> io::Result<Self> {
-        let mut child = command.spawn()?;
+        let mut tries = 0;
+        let mut child = loop {
+            match command.spawn() {
+                // A process that another thread forked during the copy has the copy open for writing,
+                // until its exec.
+                Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy && tries < 100 => {
+                    tries += 1;
+                    thread::sleep(Duration::from_millis(10));
+                }
+                result => break result?,
+            }
+        };
         let requests = child.stdin.take();
         let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         Ok(Self {

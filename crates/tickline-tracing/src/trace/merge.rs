@@ -109,10 +109,11 @@ impl Source {
 }
 
 impl Pass {
-    /// Begins a pass at the time that `now_ns` returns.
-    pub(crate) fn begin(rings: Vec<Arc<Ring>>, now_ns: impl Fn() -> u64) -> Self {
+    /// Begins a pass at the time that `now_ns` returns. `rings` lists the rings after that: the ring of
+    /// a thread that begins in between has no record from before.
+    pub(crate) fn begin(rings: impl FnOnce() -> Vec<Arc<Ring>>, now_ns: impl Fn() -> u64) -> Self {
         let begun_ns = now_ns();
-        let sources = rings.into_iter().map(Source::new).collect();
+        let sources = rings().into_iter().map(Source::new).collect();
         Self {
             sources,
             begun_ns,
@@ -209,7 +210,7 @@ mod tests {
     fn passed_on(rings: &[Arc<Ring>], begun_ns: u64) -> Vec<(u64, u64)> {
         let (mut all, now_ns) = (Vec::new(), Cell::new(begun_ns));
         // The ends of the rings are known 100 ns later.
-        let mut pass = Pass::begin(rings.to_vec(), || now_ns.replace(begun_ns + 100));
+        let mut pass = Pass::begin(|| rings.to_vec(), || now_ns.replace(begun_ns + 100));
         let result = pass.write(|thread, record| {
             if record.kind != Kind::Block {
                 all.push((record.ns, thread));
@@ -218,6 +219,20 @@ mod tests {
         });
         result.unwrap();
         all
+    }
+
+    /// Symptom: a parent began in a ring that was not listed yet, and its child in one that was: the
+    /// child became a request of its own.
+    #[test]
+    fn the_rings_are_listed_after_the_pass_has_begun() {
+        let now_ns = Cell::new(40);
+        let mut listed_ns = 0;
+        let rings = || {
+            listed_ns = now_ns.get();
+            Vec::new()
+        };
+        let pass = Pass::begin(rings, || now_ns.replace(now_ns.get() + 1));
+        assert_eq!((pass.begun_ns, listed_ns), (40, 41));
     }
 
     #[test]
@@ -283,7 +298,7 @@ mod tests {
         rings[0].end_thread();
         let is_done = |begun_ns| {
             let now_ns = Cell::new(begun_ns);
-            let mut pass = Pass::begin(rings.to_vec(), || now_ns.replace(begun_ns + 100));
+            let mut pass = Pass::begin(|| rings.to_vec(), || now_ns.replace(begun_ns + 100));
             pass.write(|_, _| Ok(())).unwrap();
             pass.ended_rings().count() == 1
         };

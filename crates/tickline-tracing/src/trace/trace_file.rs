@@ -448,7 +448,7 @@ impl<W: Write> Writer<'_, W> {
                 tickline::now_ordered_ns()
             }
         };
-        let mut pass = Pass::begin(recorder.rings().unwrap_or_default(), now_ns);
+        let mut pass = Pass::begin(|| recorder.rings().unwrap_or_default(), now_ns);
         for ring in pass.new_rings() {
             trace.write_name(ring.get(ControlWord::Number), &ring.name())?;
         }
