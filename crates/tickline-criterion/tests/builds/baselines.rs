@@ -69,7 +69,8 @@ pub(crate) fn a_baseline_is_updated_only_by_a_run_that_passes(programs: &Program
     let file = |run: &str, name: &str| programs.json(&format!("work/spin/{run}/{name}.json"));
     let before = ["pairs", "sample"].map(|name| file("main", name));
     let (code, err) = update(programs, "--max-regression=10%");
-    assert_eq!(code, Some(1), "{err}");
+    // 3 if other programs take the CPU, so that it can't be told.
+    assert!(matches!(code, Some(1 | 3)), "{code:?}: {err}");
     assert!(err.contains("the baseline main stays as it was"), "{err}");
     assert_eq!(["pairs", "sample"].map(|name| file("main", name)), before);
     let (code, err) = update(programs, "--max-regression=5000%");

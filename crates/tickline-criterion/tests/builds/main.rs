@@ -413,7 +413,12 @@ fn each_process_of_a_pair_runs_a_copy_that_is_removed(programs: &Programs) {
     let (copies, originals): (Vec<&str>, Vec<&str>) = ran
         .into_iter()
         .partition(|program| program.contains(".copy-"));
-    assert_eq!((copies.len(), originals.len()), (2, 1), "{log}");
+    let processes: BTreeSet<&str> = log
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(originals.len(), 1, "{log}");
+    assert_eq!(copies.len(), processes.len() - 1, "{log}");
     let left: Vec<&str> = copies
         .into_iter()
         .filter(|copy| Path::new(copy).exists())
