@@ -48,7 +48,10 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
+use tickline_core::reference::Reference;
+
 use crate::error::Error;
+use crate::sys::reference::OsClock;
 use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
 
@@ -119,21 +122,37 @@ impl SleepingThread {
         drop(blocked);
         // From its beginning on, the thread keeps a library that contains this code loaded. Before,
         // the caller does.
-        if begun.0.wait(BEGIN_WITHIN) != WakeCause::Stopped && thread.has_ended() {
-            let error = io::Error::other("the system has ended it before it began");
-            return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
-        }
-        Ok(Self {
+        let started = Self {
             sleep,
             begun,
             thread: Some(thread),
             process: sys::process_token(),
-        })
+        };
+        started.await_begin();
+        if !started.has_begun() && started.thread.as_ref().is_none_or(Thread::has_ended) {
+            let error = io::Error::other("the system has ended it before it began");
+            return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
+        }
+        Ok(started)
     }
 
     /// Whether this process made the thread: not in a forked child.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == sys::process_token()
+    }
+
+    /// Waits until the thread has begun, for [`BEGIN_WITHIN`] at most. A signal ends a wait of the
+    /// futex, not this one.
+    fn await_begin(&self) {
+        let start_ns = OsClock.monotonic_ns();
+        let mut left = BEGIN_WITHIN;
+        while !left.is_zero() && self.begun.0.wait(left) != WakeCause::Stopped {
+            let spent_ns = OsClock
+                .monotonic_ns()
+                .saturating_sub(start_ns)
+                .unsigned_abs();
+            left = BEGIN_WITHIN.saturating_sub(Duration::from_nanos(spent_ns));
+        }
     }
 
     fn has_begun(&self) -> bool {
@@ -250,5 +269,20 @@ mod tests {
         thread.expect("a thread").detach();
         let_go.send(()).ok();
         assert_eq!(has_ended.recv(), Ok(true));
+    }
+
+    /// Symptom: in a program with a timer's signal each 10 ms, a start sometimes returned a thread
+    /// that did not run yet.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_start_waits_for_its_thread_in_spite_of_signals() {
+        let begin_late = |_: &StoppableSleep, begun: &Begun| {
+            std::thread::sleep(Duration::from_millis(50));
+            begun.announce();
+        };
+        let start = || SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), begin_late);
+        let mut thread = sys::interrupted(start).expect("a thread");
+        assert!(thread.has_begun());
+        thread.end();
     }
 }
