@@ -122,14 +122,15 @@ impl SleepingThread {
         drop(blocked);
         // From its beginning on, the thread keeps a library that contains this code loaded. Before,
         // the caller does.
-        let started = Self {
+        let mut started = Self {
             sleep,
             begun,
             thread: Some(thread),
             process: sys::process_token(),
         };
         started.await_begin();
-        if !started.has_begun() && started.thread.as_ref().is_none_or(Thread::has_ended) {
+        if started.has_never_begun() {
+            started.abandon();
             let error = io::Error::other("the system has ended it before it began");
             return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
         }
@@ -161,7 +162,8 @@ impl SleepingThread {
 
     /// Whether the thread has ended before it began. From then on its futex tells.
     pub(crate) fn has_never_begun(&self) -> bool {
-        !self.has_begun() && self.thread.as_ref().is_none_or(Thread::has_ended)
+        // In this order: a thread that does its work announces that it has begun before it ends.
+        self.thread.as_ref().is_some_and(Thread::has_ended) && !self.has_begun()
     }
 
     /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is

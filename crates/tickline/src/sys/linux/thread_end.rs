@@ -32,7 +32,7 @@
 //! | an age, after which the lock is taken over | a stopped thread may go on, and write to memory that is another's by then |
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::LockToken;
@@ -92,7 +92,12 @@ fn id_of(thread: libc::pthread_t) -> Option<u32> {
 
 /// Whether this thread of the process, which was neither joined nor detached, has ended.
 pub(super) fn thread_has_ended(thread: libc::pthread_t) -> bool {
-    id_of(thread).is_none_or(|id| is_here(id) == Some(false))
+    let has_ended = id_of(thread).is_none_or(|id| is_here(id) == Some(false));
+    // ORDERING: Acquire, pairs with the locks that the kernel took after the thread's last store.
+    // Weaker would let the caller's next load miss that store. No test sees a weaker one: Miri has
+    // no such thread.
+    fence(Ordering::Acquire);
+    has_ended
 }
 
 /// Whether the thread with this id has ended. It took a lock with this process's fork token.
