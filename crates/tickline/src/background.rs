@@ -160,10 +160,13 @@ impl SleepingThread {
         self.begun.0.is_stopped()
     }
 
-    /// Whether the thread has ended before it began. From then on its futex tells.
+    /// Whether the thread has ended before it began. Once it has begun, its futex tells. `false` in
+    /// a forked child, whose libc does not know the thread.
     pub(crate) fn has_never_begun(&self) -> bool {
         // In this order: a thread that does its work announces that it has begun before it ends.
-        self.thread.as_ref().is_some_and(Thread::has_ended) && !self.has_begun()
+        self.is_of_this_process()
+            && self.thread.as_ref().is_some_and(Thread::has_ended)
+            && !self.has_begun()
     }
 
     /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is
@@ -286,5 +289,44 @@ mod tests {
         let mut thread = sys::interrupted(start).expect("a thread");
         assert!(thread.has_begun());
         thread.end();
+    }
+
+    /// A thread that announces that it has begun when `is_let_go` has a message, or after 30 s. Its
+    /// start does not wait as long. It sends whether it got the message, and was told to end.
+    fn a_late_thread(
+        is_let_go: mpsc::Receiver<()>,
+        told_to_end: mpsc::Sender<bool>,
+    ) -> BackgroundThread {
+        let work = move |sleep: &StoppableSleep, begun: &Begun| {
+            let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
+            begun.announce();
+            told_to_end.send(was_let_go && sleep.is_stopped()).ok();
+        };
+        let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), work);
+        BackgroundThread {
+            thread: thread.expect("a thread"),
+            futex: Arc::new(RobustFutex::new()),
+        }
+    }
+
+    /// libc must not be asked about a thread that this process does not have.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_forked_child_does_not_ask_whether_its_parents_thread_has_begun() {
+        let (let_go, is_let_go) = mpsc::channel();
+        let (told_to_end, _) = mpsc::channel();
+        let thread = a_late_thread(is_let_go, told_to_end);
+        // SAFETY: the child reads memory, asks the kernel, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let says_ended = thread.thread.has_never_begun();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(says_ended.into()) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above; `status` is valid for a write.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        let_go.send(()).ok();
     }
 }
