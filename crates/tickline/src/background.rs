@@ -243,11 +243,15 @@ impl BackgroundThread {
     pub fn is_running(&self) -> bool {
         self.thread.is_of_this_process() && self.thread.has_begun() && !self.futex.owner_died()
     }
+
+    fn was_killed(&self) -> bool {
+        self.futex.owner_died() || self.thread.has_never_begun()
+    }
 }
 
 impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        if self.futex.owner_died() {
+        if self.was_killed() {
             self.thread.abandon();
         } else {
             self.thread.end();
@@ -328,5 +332,34 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
         let_go.send(()).ok();
+    }
+
+    /// With musl a join would wait for ever.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_thread_that_is_killed_late_but_before_it_begins_is_not_joined() {
+        let (kill, is_killed) = mpsc::channel::<()>();
+        let die = move |_: &StoppableSleep, _: &Begun| {
+            is_killed.recv().ok();
+            // SAFETY: ends this thread as if it were killed; it holds nothing.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        };
+        let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), die);
+        let thread = BackgroundThread {
+            thread: thread.expect("a thread"),
+            futex: Arc::new(RobustFutex::new()),
+        };
+        let sleep = Arc::clone(&thread.thread.sleep);
+        drop(kill);
+        let killed = std::time::Instant::now();
+        while !thread.thread.has_never_begun() {
+            assert!(killed.elapsed().as_secs() < 60, "its end is not seen");
+            std::thread::yield_now();
+        }
+        drop(thread);
+        assert!(
+            !sleep.is_stopped(),
+            "there is no thread to wake and to join"
+        );
     }
 }
