@@ -229,7 +229,8 @@ impl BackgroundThread {
 
     /// Ends the thread as a drop does, but does not wait for its end.
     pub fn detach(mut self) {
-        if self.is_running()
+        if self.thread.is_of_this_process()
+            && !self.was_killed()
             && let Some(thread) = self.thread.thread.take()
         {
             thread.detach();
@@ -361,5 +362,15 @@ mod tests {
             !sleep.is_stopped(),
             "there is no thread to wake and to join"
         );
+    }
+
+    /// Symptom: `detach` waited until the thread had ended.
+    #[test]
+    fn a_thread_that_is_detached_before_it_begins_is_told_to_end_and_not_waited_for() {
+        let (let_go, is_let_go) = mpsc::channel();
+        let (told_to_end, was_told_to_end) = mpsc::channel();
+        a_late_thread(is_let_go, told_to_end).detach();
+        let_go.send(()).ok();
+        assert_eq!(was_told_to_end.recv(), Ok(true));
     }
 }
