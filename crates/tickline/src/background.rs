@@ -48,7 +48,10 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
+use tickline_core::reference::Reference;
+
 use crate::error::Error;
+use crate::sys::reference::OsClock;
 use crate::sys::{self, RobustFutex, SignalsBlocked, Thread};
 pub use crate::sys::{StoppableSleep, WakeCause};
 
@@ -119,16 +122,19 @@ impl SleepingThread {
         drop(blocked);
         // From its beginning on, the thread keeps a library that contains this code loaded. Before,
         // the caller does.
-        if begun.0.wait(BEGIN_WITHIN) != WakeCause::Stopped && thread.has_ended() {
-            let error = io::Error::other("the system has ended it before it began");
-            return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
-        }
-        Ok(Self {
+        let mut started = Self {
             sleep,
             begun,
             thread: Some(thread),
             process: sys::process_token(),
-        })
+        };
+        started.await_begin();
+        if started.has_never_begun() {
+            started.abandon();
+            let error = io::Error::other("the system has ended it before it began");
+            return Err(Error::thread(name.unwrap_or(CLOCK_THREAD), error));
+        }
+        Ok(started)
     }
 
     /// Whether this process made the thread: not in a forked child.
@@ -136,13 +142,31 @@ impl SleepingThread {
         self.process == sys::process_token()
     }
 
+    /// Waits until the thread has begun, for [`BEGIN_WITHIN`] at most. A signal ends a wait of the
+    /// futex, not this one.
+    fn await_begin(&self) {
+        let start_ns = OsClock.monotonic_ns();
+        let mut left = BEGIN_WITHIN;
+        while !left.is_zero() && self.begun.0.wait(left) != WakeCause::Stopped {
+            let spent_ns = OsClock
+                .monotonic_ns()
+                .saturating_sub(start_ns)
+                .unsigned_abs();
+            left = BEGIN_WITHIN.saturating_sub(Duration::from_nanos(spent_ns));
+        }
+    }
+
     fn has_begun(&self) -> bool {
         self.begun.0.is_stopped()
     }
 
-    /// Whether the thread has ended before it began. From then on its futex tells.
+    /// Whether the thread has ended before it began. Once it has begun, its futex tells. `false` in
+    /// a forked child, whose libc does not know the thread.
     pub(crate) fn has_never_begun(&self) -> bool {
-        !self.has_begun() && self.thread.as_ref().is_none_or(Thread::has_ended)
+        // In this order: a thread that does its work announces that it has begun before it ends.
+        self.is_of_this_process()
+            && self.thread.as_ref().is_some_and(Thread::has_ended)
+            && !self.has_begun()
     }
 
     /// Ends the thread, and waits for its end, if this process has it. A thread that was killed is
@@ -205,7 +229,8 @@ impl BackgroundThread {
 
     /// Ends the thread as a drop does, but does not wait for its end.
     pub fn detach(mut self) {
-        if self.is_running()
+        if self.thread.is_of_this_process()
+            && !self.was_killed()
             && let Some(thread) = self.thread.thread.take()
         {
             thread.detach();
@@ -219,11 +244,15 @@ impl BackgroundThread {
     pub fn is_running(&self) -> bool {
         self.thread.is_of_this_process() && self.thread.has_begun() && !self.futex.owner_died()
     }
+
+    fn was_killed(&self) -> bool {
+        self.futex.owner_died() || self.thread.has_never_begun()
+    }
 }
 
 impl Drop for BackgroundThread {
     fn drop(&mut self) {
-        if self.futex.owner_died() {
+        if self.was_killed() {
             self.thread.abandon();
         } else {
             self.thread.end();
@@ -250,5 +279,98 @@ mod tests {
         thread.expect("a thread").detach();
         let_go.send(()).ok();
         assert_eq!(has_ended.recv(), Ok(true));
+    }
+
+    /// Symptom: in a program with a timer's signal each 10 ms, a start sometimes returned a thread
+    /// that did not run yet.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_start_waits_for_its_thread_in_spite_of_signals() {
+        let begin_late = |_: &StoppableSleep, begun: &Begun| {
+            std::thread::sleep(Duration::from_millis(50));
+            begun.announce();
+        };
+        let start = || SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), begin_late);
+        let mut thread = sys::interrupted(start).expect("a thread");
+        assert!(thread.has_begun());
+        thread.end();
+    }
+
+    /// A thread that announces that it has begun when `is_let_go` has a message, or after 30 s. Its
+    /// start does not wait as long. It sends whether it got the message, and was told to end.
+    fn a_late_thread(
+        is_let_go: mpsc::Receiver<()>,
+        told_to_end: mpsc::Sender<bool>,
+    ) -> BackgroundThread {
+        let work = move |sleep: &StoppableSleep, begun: &Begun| {
+            let was_let_go = is_let_go.recv_timeout(Duration::from_secs(30)).is_ok();
+            begun.announce();
+            told_to_end.send(was_let_go && sleep.is_stopped()).ok();
+        };
+        let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), work);
+        BackgroundThread {
+            thread: thread.expect("a thread"),
+            futex: Arc::new(RobustFutex::new()),
+        }
+    }
+
+    /// libc must not be asked about a thread that this process does not have.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_forked_child_does_not_ask_whether_its_parents_thread_has_begun() {
+        let (let_go, is_let_go) = mpsc::channel();
+        let (told_to_end, _) = mpsc::channel();
+        let thread = a_late_thread(is_let_go, told_to_end);
+        // SAFETY: the child reads memory, asks the kernel, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let says_ended = thread.thread.has_never_begun();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(says_ended.into()) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above; `status` is valid for a write.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        let_go.send(()).ok();
+    }
+
+    /// With musl a join would wait for ever.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_thread_that_is_killed_late_but_before_it_begins_is_not_joined() {
+        let (kill, is_killed) = mpsc::channel::<()>();
+        let die = move |_: &StoppableSleep, _: &Begun| {
+            is_killed.recv().ok();
+            // SAFETY: ends this thread as if it were killed; it holds nothing.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        };
+        let thread = SleepingThread::start(None, 256 << 10, StoppableSleep::plain(), die);
+        let thread = BackgroundThread {
+            thread: thread.expect("a thread"),
+            futex: Arc::new(RobustFutex::new()),
+        };
+        let sleep = Arc::clone(&thread.thread.sleep);
+        drop(kill);
+        let killed = std::time::Instant::now();
+        while !thread.thread.has_never_begun() {
+            assert!(killed.elapsed().as_secs() < 60, "its end is not seen");
+            std::thread::yield_now();
+        }
+        drop(thread);
+        assert!(
+            !sleep.is_stopped(),
+            "there is no thread to wake and to join"
+        );
+    }
+
+    /// Symptom: `detach` waited until the thread had ended.
+    #[test]
+    fn a_thread_that_is_detached_before_it_begins_is_told_to_end_and_not_waited_for() {
+        let (let_go, is_let_go) = mpsc::channel();
+        let (told_to_end, was_told_to_end) = mpsc::channel();
+        a_late_thread(is_let_go, told_to_end).detach();
+        let_go.send(()).ok();
+        assert_eq!(was_told_to_end.recv(), Ok(true));
     }
 }

@@ -30,6 +30,8 @@ use linux as system;
 #[cfg(any(not(target_os = "linux"), miri))]
 use other as system;
 
+#[cfg(all(test, target_os = "linux", not(miri)))]
+pub(crate) use linux::interrupted;
 pub use system::StoppableSleep;
 pub(crate) use system::{
     CpuMask, PreserveErrno, Releases, RobustFutex, SignalsBlocked, Thread, clocksource,

@@ -92,6 +92,9 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 }
 
 fn run(engine: &Engine, id: u64, sleep: &StoppableSleep, begun: &Begun, settings: Settings) {
+    if !engine.registration.has_id(id) {
+        return begun.announce(); // and ends: the futex may be another thread's by now
+    }
     let _marked = (engine.probes() == Probes::Full).then(|| engine.registration.futex.hold());
     engine.registration.begin(id);
     begun.announce();
@@ -253,5 +256,46 @@ mod tests {
         if !reviews.comparison_thread.is_running() {
             assert_eq!(wait_ns, Some(engine.interval_ns()));
         }
+    }
+
+    /// The starter of the late thread was killed, and the next one has registered another thread.
+    ///
+    /// Symptom: nobody noticed that this thread was killed.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn a_late_thread_does_not_release_its_successors_futex() {
+        use std::sync::{Arc, mpsc};
+
+        let engine = Arc::new(Engine::new(Driver::Reader));
+        let successors = Arc::clone(&engine);
+        engine.registration.register(2, engine.now_ordered_ns());
+        let (held, is_held) = mpsc::channel();
+        let (kill, is_killed) = mpsc::channel::<()>();
+        let successor = move || {
+            let guard = successors.registration.futex.hold();
+            held.send(guard.is_some()).ok();
+            is_killed.recv().ok();
+            // SAFETY: ends this thread as if it were killed; it holds nothing that others need.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        };
+        let thread = sys::Thread::spawn(None, successor).expect("a thread");
+        if is_held.recv() != Ok(true) {
+            return eprintln!("SKIPPED: no robust lists here");
+        }
+        let late = Arc::clone(&engine);
+        let late = SleepingThread::start(
+            None,
+            STACK_BYTES,
+            StoppableSleep::plain(),
+            move |sleep, begun| run(&late, 1, sleep, begun, Settings::DEFAULT),
+        );
+        late.expect("a thread").end();
+        drop(kill);
+        let killed = std::time::Instant::now();
+        while !thread.has_ended() {
+            assert!(killed.elapsed().as_secs() < 60, "its end is not seen");
+            std::thread::yield_now();
+        }
+        assert!(engine.registration.futex.owner_died());
     }
 }

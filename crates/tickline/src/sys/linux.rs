@@ -5,6 +5,8 @@ mod clocksource;
 mod environment;
 mod file;
 mod fork;
+#[cfg(test)]
+mod interrupted;
 mod process;
 mod releases;
 mod robust_futex;
@@ -17,6 +19,8 @@ pub(crate) use clocksource::{clocksource, is_accepted};
 pub(crate) use environment::variable_at_start;
 pub(crate) use file::map_beginning;
 pub(crate) use fork::{disable_fork_token, lock_token, process_number, process_token};
+#[cfg(test)]
+pub(crate) use interrupted::interrupted;
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use releases::Releases;
 pub(crate) use robust_futex::RobustFutex;

@@ -14,7 +14,7 @@ use tickline::background::BackgroundThread;
 use tickline::{Clock, ClockState, CounterComparison, Driver, ErrorKind, Event, Probes, Reason};
 
 use crate::common::fork::{CANNOT, code_of_fork};
-use crate::common::procfs::status_field;
+use crate::common::procfs::{status_field, timers};
 use crate::common::{handle, right_if_possible, skip, until_fast};
 
 in_processes! { in_child_of_a_kernel:
@@ -25,6 +25,7 @@ in_processes! { in_child_of_a_kernel:
     a_start_that_is_killed_leaves_the_clock_to_readers,
     a_thread_that_is_killed_before_it_begins_leaves_the_clock_to_readers,
     a_background_thread_that_is_killed_before_it_begins_is_an_error,
+    a_thread_that_is_killed_before_it_begins_leaves_no_descriptor,
     a_comparison_whose_thread_is_killed_is_impossible,
     a_lock_that_stays_held_is_in_the_status_and_costs_no_wake_ups,
     a_child_that_is_forked_in_an_iteration_of_another_thread_takes_the_lock_over,
@@ -329,6 +330,16 @@ fn a_background_thread_that_is_killed_before_it_begins_is_an_error() {
     });
     let Some(started) = started else { return };
     assert_eq!(started.unwrap_err().kind(), ErrorKind::ThreadNotStarted);
+}
+
+/// Symptom: each such start left a timer descriptor open.
+fn a_thread_that_is_killed_before_it_begins_leaves_no_descriptor() {
+    let started = with_threads_killed_before_they_begin(|| {
+        BackgroundThread::start(c"sleeper", 256 << 10, |_| ())
+    });
+    if started.is_some() {
+        assert_eq!(timers().len(), 0);
+    }
 }
 
 /// The comparison's thread inherits the filter from the clock's thread.

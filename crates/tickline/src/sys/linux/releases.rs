@@ -55,6 +55,7 @@ impl Releases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::interrupted;
 
     #[test]
     fn a_wait_without_a_release_says_how_long_it_was() {
@@ -68,32 +69,8 @@ mod tests {
     /// waited for ever.
     #[test]
     fn a_wait_that_a_signal_ends_says_how_long_it_was() {
-        extern "C" fn ignore(_: libc::c_int) {}
         let releases = Releases::new();
-        // SAFETY: sigaction is plain data.
-        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = ignore as *const () as usize;
-        // SAFETY: the handler does nothing; no other test uses the signal.
-        unsafe { libc::sigaction(libc::SIGURG, &raw const action, core::ptr::null_mut()) };
-        // By its number: a `pthread_t` is a pointer on musl, which no other thread may have.
-        let process = std::process::id();
-        // SAFETY: the call has no precondition.
-        let waiter = unsafe { libc::syscall(libc::SYS_gettid) };
-        let waited = std::thread::scope(|scope| {
-            let (end, ends) = std::sync::mpsc::channel::<()>();
-            scope.spawn(move || {
-                while ends
-                    .recv_timeout(Duration::from_millis(1))
-                    .is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Timeout)
-                {
-                    // SAFETY: the thread waits for this one at the end of the scope.
-                    unsafe { libc::syscall(libc::SYS_tgkill, process, waiter, libc::SIGURG) };
-                }
-            });
-            let waited = releases.wait(releases.count());
-            drop(end);
-            waited
-        });
+        let waited = interrupted(|| releases.wait(releases.count()));
         assert!(waited.is_some_and(|time| !time.is_zero()), "{waited:?}");
     }
 

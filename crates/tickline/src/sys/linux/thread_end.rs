@@ -32,7 +32,7 @@
 //! | an age, after which the lock is taken over | a stopped thread may go on, and write to memory that is another's by then |
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 
 use tickline_core::reference::Reference;
 use tickline_core::try_lock::LockToken;
@@ -90,9 +90,19 @@ fn id_of(thread: libc::pthread_t) -> Option<u32> {
     u32::try_from(!(clock >> 3)).ok()
 }
 
-/// Whether this thread of the process, which was neither joined nor detached, has ended.
+/// Whether this thread of the process, which was neither joined nor detached, has ended. `false` in
+/// a process that only shares the memory: it does not find the thread. Without a fork token this is not
+/// asked: each process then has a process token of its own, which the thread's owner compares.
 pub(super) fn thread_has_ended(thread: libc::pthread_t) -> bool {
-    id_of(thread).is_none_or(|id| is_here(id) == Some(false))
+    if process_id_in(process_token()).is_some_and(|process| is_here(process) != Some(true)) {
+        return false;
+    }
+    let has_ended = id_of(thread).is_none_or(|id| is_here(id) == Some(false));
+    // ORDERING: Acquire, pairs with the locks that the kernel took after the thread's last store.
+    // Weaker would let the caller's next load miss that store. No test sees a weaker one: Miri has
+    // no such thread.
+    fence(Ordering::Acquire);
+    has_ended
 }
 
 /// Whether the thread with this id has ended. It took a lock with this process's fork token.
@@ -170,6 +180,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::sys::Thread;
 
     #[test]
     fn a_thread_has_ended_once_it_was_joined_and_not_before() {
@@ -194,6 +205,36 @@ mod tests {
         }
         let first = process_id_in(process_token()).unwrap();
         assert!(!has_ended(first), "the first thread of this process waits");
+    }
+
+    /// Symptom: a process in this memory (`CLONE_VM`) took each thread of the other for ended.
+    #[test]
+    fn a_process_in_the_same_memory_does_not_say_that_the_others_thread_has_ended() {
+        extern "C" fn ask(thread: *mut libc::c_void) -> libc::c_int {
+            // SAFETY: the first process waits for this one before it joins the thread.
+            unsafe { &*thread.cast::<Thread>() }.has_ended().into()
+        }
+        if process_id_in(process_token()).is_none() {
+            return eprintln!("SKIPPED: no fork token");
+        }
+        let (end, ends) = mpsc::channel::<()>();
+        let thread = Thread::spawn(None, move || _ = ends.recv()).expect("a thread");
+        let argument = (&raw const thread).cast_mut().cast();
+        let mut stack = vec![0_u128; 4_096];
+        let top = stack.as_mut_ptr_range().end.cast();
+        let flags = libc::CLONE_VM | libc::SIGCHLD;
+        // SAFETY: the stack is the new process's own. It runs a function that uses no thread-local
+        // data except for errno, while this thread waits; its argument outlives it.
+        let process = unsafe { libc::clone(ask, top, flags, argument) };
+        let mut status = 0;
+        // SAFETY: `status` is valid for a write.
+        let waited = unsafe { libc::waitpid(process, &raw mut status, 0) };
+        drop(end);
+        thread.join();
+        if process < 0 {
+            return eprintln!("SKIPPED: no clone(CLONE_VM)");
+        }
+        assert_eq!((waited, status), (process, 0));
     }
 
     #[test]
