@@ -9,6 +9,7 @@ use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
 mod clock_bound;
+mod daemon_socket;
 mod kernel;
 mod phc;
 pub mod ptp4l;

@@ -12,6 +12,9 @@
 //! little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is not asked: tickline
 //! reads the PHC itself, and so needs the right to open `/dev/ptpN`.
 //!
+//! The socket counts if it and its folder are root's, or this process's user's, and no other user may
+//! replace it.
+//!
 //! UTC is then within the sum of these of the local clock, minus TAI - UTC for a PHC:
 //!
 //! | part | bounds | assumes |
@@ -32,9 +35,10 @@ use std::time::Duration;
 
 use tickline_core::reference::Reference;
 
+use super::daemon_socket::user_of;
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
 use crate::UtcUnknown;
-use crate::sys::{ClockDevice, ManagementSocket};
+use crate::sys::{self, ClockDevice, ManagementSocket};
 
 /// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those of
 /// root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in `config.c`).
@@ -143,8 +147,10 @@ impl PtpStatus {
     }
 
     fn ask_at(path: &Path, timeout: Duration) -> Option<Self> {
+        let path = path.canonicalize().ok()?;
+        user_of(&path, may_be_ptp4l).ok()?;
         let questions = Questions {
-            socket: ManagementSocket::connect(path, timeout)?,
+            socket: ManagementSocket::connect(&path, timeout)?,
         };
         let (header, status) = questions.time_status()?;
         questions.data_sets(header, status)
@@ -282,6 +288,11 @@ impl PtpStatus {
         }
         Some(())
     }
+}
+
+/// Whether this user can be ptp4l's: root, or that of this process, who could change it anyway.
+fn may_be_ptp4l(user: u32) -> bool {
+    user == 0 || Some(user) == sys::user()
 }
 
 /// A big-endian number of 16 bits.

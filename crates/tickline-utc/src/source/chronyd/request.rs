@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{LONGEST_REPLY_BYTES, TRACKING, TRACKING_BYTES, Tracking, ask_by};
+use crate::source::daemon_socket::{NotAsked, user_of};
 use crate::sys;
 
 /// chronyd's folder and the socket in it (`DEFAULT_COMMAND_SOCKET`; chrony.conf(5),
@@ -31,9 +32,6 @@ const USERS: [&str; 2] = ["chrony", "_chrony"];
 
 /// The kernel's lists of UDP sockets.
 const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
-
-/// The bit of a folder's permissions by which every user may write it.
-const OTHERS_WRITE: u32 = 0o002;
 
 tickline_core::named! {
     /// How chronyd was asked.
@@ -156,33 +154,12 @@ impl Asker {
     }
 }
 
-/// Why chronyd was not asked by its socket.
-enum NotAsked {
-    /// Another user may answer there.
-    Stranger {
-        user: Option<u32>,
-    },
-    Failed(ErrorKind),
-}
-
 /// Asks by the socket, if nobody else can answer there.
 fn ask_socket(folder: &Path, timeout: Duration) -> Result<Result<Answer, NoAnswer>, NotAsked> {
-    let failed = |error: std::io::Error| NotAsked::Failed(error.kind());
-    let (folders_user, permissions) = sys::owner(folder).map_err(failed)?;
-    let (user, _) = sys::owner(&folder.join(SOCKET)).map_err(failed)?;
-    if permissions & OTHERS_WRITE != 0 {
-        return Err(NotAsked::Stranger { user: None });
-    }
-    if let Some(stranger) = [folders_user, user]
-        .into_iter()
-        .find(|user| !may_be_chronyd(*user))
-    {
-        let user = Some(stranger);
-        return Err(NotAsked::Stranger { user });
-    }
+    let user = user_of(&folder.join(SOCKET), may_be_chronyd)?;
     let mut reply = [0; LONGEST_REPLY_BYTES];
-    let length =
-        sys::ask_by_socket(folder, SOCKET, &padded(), timeout, &mut reply).map_err(failed)?;
+    let length = sys::ask_by_socket(folder, SOCKET, &padded(), timeout, &mut reply)
+        .map_err(|error| NotAsked::Failed(error.kind()))?;
     Ok(match length {
         None => Err(NoAnswer::Silent),
         Some(length) => answer(

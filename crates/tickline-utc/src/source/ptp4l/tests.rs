@@ -369,6 +369,8 @@ fn a_leap_second_that_the_grandmaster_announces_is_in_the_report() {
 /// A fake ptp4l at a Unix socket.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod fake {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixDatagram;
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -385,8 +387,15 @@ mod fake {
 
     /// Asks a daemon that answers each question by these messages.
     fn ask(answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync) -> Option<PtpStatus> {
+        ask_at(path(), answers)
+    }
+
+    /// Asks such a daemon at this path.
+    fn ask_at(
+        path: PathBuf,
+        answers: impl Fn(Header, u16) -> Vec<Vec<u8>> + Sync,
+    ) -> Option<PtpStatus> {
         const END: &[u8] = b"end";
-        let path = path();
         let daemon = UnixDatagram::bind(&path).unwrap();
         let status = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -430,6 +439,19 @@ mod fake {
     #[test]
     fn its_state_is_what_it_answers() {
         assert_eq!(ask(in_domain(DOMAIN_0, GOOD)), Some(GOOD));
+    }
+
+    /// Symptom: any user could be ptp4l where `/run` may be written by all.
+    #[test]
+    fn in_a_folder_where_every_user_may_replace_the_socket_nobody_is_asked() {
+        let folder = path();
+        std::fs::create_dir(&folder).unwrap();
+        for (permissions, expected) in [(0o755, Some(GOOD)), (0o777, None), (0o1777, Some(GOOD))] {
+            std::fs::set_permissions(&folder, Permissions::from_mode(permissions)).unwrap();
+            let found = ask_at(folder.join("ptp4l"), in_domain(DOMAIN_0, GOOD));
+            assert_eq!(found, expected, "{permissions:o}");
+        }
+        std::fs::remove_dir(&folder).unwrap();
     }
 
     #[test]
