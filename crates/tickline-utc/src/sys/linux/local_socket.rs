@@ -15,6 +15,26 @@ pub(crate) fn owner(path: &Path) -> io::Result<(u32, u32)> {
     Ok((metadata.uid(), metadata.mode()))
 }
 
+/// The most messages that are taken from the queue of a new socket. It holds 11, unless
+/// `net.unix.max_dgram_qlen` is larger.
+const MAX_EARLY_MESSAGES: u32 = 1_024;
+
+/// Connects a socket that has an address to the daemon's at `path`. From then on it receives from the
+/// daemon alone. Others may have sent to it before (`/proc/net/unix` lists each address), and the queue
+/// keeps that. It is emptied here: the daemon has not been asked yet, so nothing in it is an answer.
+pub(super) fn connect(socket: &UnixDatagram, path: &Path) -> io::Result<()> {
+    socket.connect(path)?;
+    socket.set_nonblocking(true)?;
+    let is_empty = (0..MAX_EARLY_MESSAGES).any(|_| {
+        let early = socket.recv(&mut [0]);
+        early.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    });
+    if !is_empty {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    socket.set_nonblocking(false)
+}
+
 /// A socket with a path, which is removed with it.
 struct PathSocket {
     socket: UnixDatagram,
@@ -77,8 +97,7 @@ pub(crate) fn ask(
     buffer: &mut [u8],
 ) -> io::Result<Option<usize>> {
     let client = PathSocket::bind(folder)?;
-    // From then on the socket receives from the daemon alone. Before, nobody else may send to it.
-    client.socket.connect(folder.join(name))?;
+    connect(&client.socket, &folder.join(name))?;
     client.let_others_send()?;
     client.socket.set_read_timeout(Some(timeout))?;
     client.socket.set_write_timeout(Some(timeout))?;
@@ -87,4 +106,23 @@ pub(crate) fn ask(
         .send(request)
         .and_then(|_| client.socket.recv(buffer));
     Ok(answer.ok())
+}
+
+/// Symptom: any user could answer in ptp4l's place, by a message that came before `connect`.
+#[test]
+fn what_came_before_the_daemon_was_asked_is_no_answer() {
+    let path = |name| std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
+    let [daemon, client] = ["daemon", "client"].map(|name| UnixDatagram::bind(path(name)).unwrap());
+    let intruder = UnixDatagram::unbound().unwrap();
+    for message in [[7], [8]] {
+        intruder.send_to(&message, path("client")).unwrap();
+    }
+    connect(&client, &path("daemon")).unwrap();
+    daemon.send_to(&[1], path("client")).unwrap();
+    let mut message = [0];
+    client.recv(&mut message).unwrap();
+    assert_eq!(message, [1]);
+    for name in ["daemon", "client"] {
+        fs::remove_file(path(name)).unwrap();
+    }
 }
