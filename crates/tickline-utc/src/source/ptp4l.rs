@@ -10,7 +10,7 @@
 //! shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which. It says
 //! when the last Sync came by that clock (`ingress_time`), so the clock that shows this time now, or a
 //! little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is not asked: tickline
-//! reads the PHC itself, and so needs the right to open `/dev/ptpN`.
+//! reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
 //!
 //! The socket counts if it and its folder are root's, or this process's user's, and no other user may
 //! replace it.
@@ -28,7 +28,8 @@
 //!
 //! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no claim
 //! of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show the time
-//! of the last Sync (`phc2sys -a`, ts2phc); or with `free_running`, which leaves the port uncalibrated.
+//! of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read, because that may
+//! be one of them; or with `free_running`, which leaves the port uncalibrated.
 
 use std::path::Path;
 use std::time::Duration;
@@ -437,12 +438,13 @@ impl LocalClock {
 /// steering of the OS clock.
 pub(super) fn ask(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
     let status = PtpStatus::ask(REPLY_TIMEOUT)?;
-    let clocks = local_clocks(os, &status);
+    let clocks = local_clocks(os, &status).unwrap_or_default();
     Some(report(&status, &clocks, steered_ppb))
 }
 
-/// `CLOCK_REALTIME`, and the hardware clocks that this user may read.
-fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Vec<LocalClock> {
+/// `CLOCK_REALTIME`, and the hardware clocks. `None` unless each of them can be read: the one that cannot
+/// may be the one that ptp4l steers, and `CLOCK_REALTIME` may show the same time (`phc2sys -O 0`).
+fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalClock>> {
     let realtime = LocalClock {
         ns: os.unix_ns(),
         offset_ns: [0, 0],
@@ -460,8 +462,8 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Vec<LocalClock> {
             error_ns,
         })
     };
-    let devices = phc::devices().into_iter().filter_map(by_device);
-    devices.chain([realtime]).collect()
+    let devices = phc::devices()?.into_iter().map(by_device);
+    devices.chain([Some(realtime)]).collect()
 }
 
 /// A time of the device between two of `CLOCK_REALTIME`, ns: the narrowest of some.
