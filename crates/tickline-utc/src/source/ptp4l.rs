@@ -23,7 +23,8 @@
 //! | the last offset from the master | what the servo had still to remove | |
 //! | the mean path delay | the asymmetry of the path: neither direction takes less than no time | the last Sync took no more than twice the mean; transparent clocks correct what they add; no larger `delayAsymmetry` is configured |
 //! | the last two once more for each boundary clock in between | that clock's own error, of which ptp4l knows nothing | it is no worse than the last part of the path |
-//! | 500 ppm of the time since the last Sync | the drift of the local clock, which the servo steers meanwhile | |
+//! | 500 ppm of the time since the last Sync | the drift of the local clock | |
+//! | 4 times the last offset for each second since the last Sync | what the servo adds to the clock's rate to remove the offset (`pi.c`) | the PI servo with its default constants, and no more than 128 Syncs a second |
 //! | reading the clocks, and the error that the PHC's driver states | | |
 //!
 //! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no claim
@@ -97,6 +98,11 @@ const SYNC_UNCERTAIN: u8 = 1 << 6;
 
 /// The longest time since the last Sync, ns. The longest usual interval is 2 s (`logSyncInterval`).
 const MAX_AGE_NS: i64 = 4_000_000_000;
+
+/// The largest gain of ptp4l's servo: the part of an offset that it removes in a second. The default PI
+/// servo has kp + ki, 0.7 * interval^-0.3 + 0.3 * interval^0.4 with hardware time stamps (`pi.c` of
+/// linuxptp): 1 with a Sync each second, 1.4 with 8, and 3.0 with 128, which is the most of G.8275.2.
+const SERVO_GAIN_PER_S: i128 = 4;
 
 /// The error of a figure that was cut to ns, and of one that was scaled, ns.
 const ROUNDED_NS: i64 = 2;
@@ -475,6 +481,16 @@ fn narrowest(device: &ClockDevice, os: &impl Reference) -> Option<[i64; 3]> {
         .min_by_key(|[before_ns, _, after_ns]| after_ns.saturating_sub(*before_ns).unsigned_abs())
 }
 
+/// How far the local clock may have moved from UTC in the time since the last Sync, ns. The servo turns
+/// the last offset into a frequency, and only the clock's largest adjustment limits it.
+fn growth_ns(offset_ns: i64, age_ns: i64) -> i64 {
+    // BOUND: 2^63 * 2^3, and 2^19, times 2^63 at most.
+    let servo_ppb = i128::from(offset_ns).abs() * SERVO_GAIN_PER_S;
+    let rate_ppb = servo_ppb + i128::from(MAX_FREQUENCY_PPB);
+    let growth_ns = rate_ppb * i128::from(age_ns) / 1_000_000_000 + 1;
+    i64::try_from(growth_ns).unwrap_or(i64::MAX)
+}
+
 /// The report of ptp4l, if one of these clocks is the one that it steers.
 fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer {
     let bound_ns = status.bound_ns().ok_or(UtcUnknown::Unsynchronised)?;
@@ -487,8 +503,7 @@ fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer
     };
     let [least_ns, greatest_ns] = clock.offset_ns;
     let width_ns = greatest_ns.saturating_sub(least_ns);
-    // BOUND: 4 s times 500,000 fits.
-    let growth_ns = age_ns * MAX_FREQUENCY_PPB / 1_000_000_000 + 1;
+    let growth_ns = growth_ns(status.offset_ns, age_ns);
     let bound_ns = bound_ns
         .saturating_add(growth_ns)
         .saturating_add(clock.error_ns);

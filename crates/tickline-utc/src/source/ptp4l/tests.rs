@@ -316,13 +316,34 @@ fn realtime(ns: i64) -> LocalClock {
 #[test]
 fn utc_is_the_local_clock_with_the_bound_and_the_growth_since_the_last_sync() {
     let report = report(&GOOD, &[phc(SECOND_NS), realtime(0)], 20_000).unwrap();
-    // 500 ppm of a second, and the error that the driver states.
-    let bound_ns = GOOD.bound_ns().unwrap() + 500_000 + 1 + 50;
+    // 500 ppm of a second, the servo's part, and the error that the driver states.
+    let bound_ns = GOOD.bound_ns().unwrap() + 500_000 + 4 * 300 + 1 + 50;
     assert_eq!(report.offset_ns, [9_000 - bound_ns, 11_000 + bound_ns]);
     assert_eq!(report.id.origin, Origin::Ptp4l);
     assert_eq!(report.id.number, INGRESS_NS.cast_unsigned());
     assert_eq!(report.rates_ppb, unknown_rates_ppb(20_000));
     assert!(!report.leap_second_today);
+}
+
+/// Symptom: 8 Syncs a second, of which the last has an offset of 1.2 ms, and then none for 4 s. The PI
+/// servo moved the clock by 1.44 * 1.2 ms in each second, and UTC was 3 ms outside the interval.
+#[test]
+fn the_servo_moves_the_clock_by_the_last_offset_in_each_second() {
+    let status = PtpStatus {
+        offset_ns: 1_200_000,
+        ..GOOD
+    };
+    let [least_ns, _] = report(&status, &[phc(4 * SECOND_NS)], 0).unwrap().offset_ns;
+    let moved_ns = 1_200_000 * 144 / 100 * 4 - 1_200_000;
+    let drift_ns = 500_000 * 4;
+    assert!(least_ns <= 9_000 - moved_ns - drift_ns, "{least_ns}");
+}
+
+#[test]
+fn the_largest_offset_makes_no_small_growth() {
+    for offset_ns in [i64::MIN, i64::MAX] {
+        assert_eq!(growth_ns(offset_ns, MAX_AGE_NS), i64::MAX);
+    }
 }
 
 /// With software time stamps ptp4l steers the OS clock itself.
