@@ -99,6 +99,13 @@ const SYNC_UNCERTAIN: u8 = 1 << 6;
 /// The longest time since the last Sync, ns. The longest usual interval is 2 s (`logSyncInterval`).
 const MAX_AGE_NS: i64 = 4_000_000_000;
 
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// The longest time before a leap second in which a grandmaster announces it, ns (IEEE 1588-2019, 9.4).
+/// An announcement at another time of the day is one of the day before: the grandmaster may take two
+/// intervals of Announce messages to withdraw it, and to change its offset of UTC.
+const ANNOUNCED_NS: i64 = DAY_NS / 2;
+
 /// The largest gain of ptp4l's servo: the part of an offset that it removes in a second. The default PI
 /// servo has kp + ki, 0.7 * interval^-0.3 + 0.3 * interval^0.4 with hardware time stamps (`pi.c` of
 /// linuxptp): 1 with a Sync each second, 1.4 with 8, and 3.0 with 128, which is the most of G.8275.2.
@@ -426,6 +433,8 @@ fn parse(message: &[u8], id: u16) -> Option<(Header, u16, &[u8])> {
 pub(super) struct LocalClock {
     /// Its time, ns.
     ns: i64,
+    /// The time of UTC, if the clock is right, ns.
+    utc_ns: i64,
     /// UTC minus `CLOCK_REALTIME`, if the clock is right: the least and the greatest value, ns.
     offset_ns: [i64; 2],
     /// The error that its driver states, ns.
@@ -451,8 +460,10 @@ pub(super) fn ask(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
 /// `CLOCK_REALTIME`, and the hardware clocks. `None` unless each of them can be read: the one that cannot
 /// may be the one that ptp4l steers, and `CLOCK_REALTIME` may show the same time (`phc2sys -O 0`).
 fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalClock>> {
+    let realtime_ns = os.unix_ns();
     let realtime = LocalClock {
-        ns: os.unix_ns(),
+        ns: realtime_ns,
+        utc_ns: realtime_ns,
         offset_ns: [0, 0],
         error_ns: 0,
     };
@@ -461,6 +472,7 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalCloc
         let utc_ns = ns.checked_sub(i64::from(status.utc_offset_s) * 1_000_000_000)?;
         Some(LocalClock {
             ns,
+            utc_ns,
             offset_ns: [
                 utc_ns.checked_sub(latest_ns)?,
                 utc_ns.checked_sub(earliest_ns)?,
@@ -501,6 +513,9 @@ fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer
     let (Some((clock, age_ns)), None) = (stamping.next(), stamping.next()) else {
         return Err(UtcUnknown::Unsynchronised);
     };
+    if status.leap_second_today() && clock.utc_ns.rem_euclid(DAY_NS) < DAY_NS - ANNOUNCED_NS {
+        return Err(UtcUnknown::LeapSecond);
+    }
     let [least_ns, greatest_ns] = clock.offset_ns;
     let width_ns = greatest_ns.saturating_sub(least_ns);
     let growth_ns = growth_ns(status.offset_ns, age_ns);

@@ -299,6 +299,7 @@ fn figures_at_the_ends_of_their_range_make_no_small_bound() {
 fn phc(age_ns: i64) -> LocalClock {
     LocalClock {
         ns: INGRESS_NS + age_ns,
+        utc_ns: INGRESS_NS + age_ns - 37 * SECOND_NS,
         offset_ns: [9_000, 11_000],
         error_ns: 50,
     }
@@ -308,6 +309,7 @@ fn phc(age_ns: i64) -> LocalClock {
 fn realtime(ns: i64) -> LocalClock {
     LocalClock {
         ns,
+        utc_ns: ns,
         offset_ns: [0, 0],
         error_ns: 0,
     }
@@ -375,15 +377,44 @@ fn several_clocks_that_show_the_time_of_the_last_sync_make_no_claim() {
     assert_eq!(answer, Err(UtcUnknown::Unsynchronised));
 }
 
-#[test]
-fn a_leap_second_that_the_grandmaster_announces_is_in_the_report() {
-    for flag in [LEAP_59, LEAP_61] {
+/// The report at this time after a midnight of UTC, while the grandmaster announces a leap second.
+fn report_of_leap(since_midnight_ns: i64) -> Vec<Answer> {
+    let clock = LocalClock {
+        utc_ns: 20_000 * DAY_NS + since_midnight_ns,
+        ..phc(0)
+    };
+    let report_of = |flag| {
         let status = PtpStatus {
             time_flags: GOOD.time_flags | flag,
             ..GOOD
         };
-        let report = report(&status, &[phc(0)], 0).unwrap();
-        assert!(report.leap_second_today);
+        report(&status, &[clock], 0)
+    };
+    [LEAP_59, LEAP_61].map(report_of).to_vec()
+}
+
+#[test]
+fn a_leap_second_that_the_grandmaster_announces_is_in_the_report() {
+    for since_midnight_ns in [-1, -DAY_NS / 2] {
+        for report in report_of_leap(since_midnight_ns) {
+            assert!(report.unwrap().leap_second_today, "{since_midnight_ns} ns");
+        }
+    }
+}
+
+/// Symptom: the grandmaster's offset of UTC may be the old one for two intervals of its announcements,
+/// and the claims after the midnight were wrong by a second, also those of a program that had just
+/// started.
+#[test]
+fn an_announcement_that_stands_after_midnight_makes_no_claim() {
+    for since_midnight_ns in [0, 2 * SECOND_NS, 60 * SECOND_NS, DAY_NS / 2 - 1] {
+        for report in report_of_leap(since_midnight_ns) {
+            assert_eq!(
+                report,
+                Err(UtcUnknown::LeapSecond),
+                "{since_midnight_ns} ns"
+            );
+        }
     }
 }
 
