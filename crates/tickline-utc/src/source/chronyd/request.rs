@@ -150,6 +150,10 @@ impl Asker {
         if by_port.is_ok() && (is_asked || is_left_out) {
             self.unanswered = (self.unanswered + 1) % Self::TRIED_AGAIN;
         }
+        if by_port.is_err() && is_left_out {
+            // The socket is all that is left.
+            self.unanswered = 0;
+        }
         match by_port {
             Err(NoAnswer::Silent) => Err(by_socket),
             by_port => by_port,

@@ -176,6 +176,28 @@ fn a_socket_that_never_answers_is_left_out_and_tried_again() {
     );
 }
 
+/// Symptom: three slow answers, then a port that is closed for good, and nobody was asked any more.
+#[test]
+fn a_socket_that_is_left_out_is_tried_again_if_the_port_does_not_answer() {
+    let folder = Folder::new("left-out");
+    let served = answer_at(folder.socket(), vec![reply(7)]);
+    let mut asker = Asker {
+        unanswered: Asker::MOST_UNANSWERED,
+        ..Asker::default()
+    };
+    let place = Place {
+        folder: &folder.0,
+        port: closed_port(),
+    };
+    let channels = [SHORT, PATIENCE].map(|timeout| asker.ask_at(&place, timeout).ok());
+    let channels = channels.map(|answer| Some(answer?.channel));
+    // A daemon that nobody asks waits for ever.
+    if channels[1].is_some() {
+        served.join().unwrap();
+    }
+    assert_eq!(channels, [None, Some(Channel::Socket)]);
+}
+
 /// A datagram waits in the daemon's queue until the daemon reads it, and the queue is full.
 #[test]
 fn a_daemon_that_stands_still_is_silent() {
