@@ -136,6 +136,7 @@
 
 mod claim;
 mod claim_maker;
+mod deadline;
 mod history;
 mod latch;
 #[cfg(any(doc, doctest))]

@@ -40,6 +40,7 @@ use tickline_core::reference::Reference;
 use super::daemon_socket::user_of;
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
 use crate::UtcUnknown;
+use crate::deadline::Deadline;
 use crate::sys::{self, ClockDevice, ManagementSocket};
 
 /// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those of
@@ -114,7 +115,7 @@ const SERVO_GAIN_PER_S: i128 = 4;
 /// The error of a figure that was cut to ns, and of one that was scaled, ns.
 const ROUNDED_NS: i64 = 2;
 
-/// The longest wait for a message. On the same machine it comes at once, or never.
+/// The longest wait for the answers. On the same machine they come at once, or never.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The state of ptp4l: what it follows, and how well.
@@ -152,19 +153,20 @@ pub struct PtpStatus {
 
 impl PtpStatus {
     /// The state of this machine's ptp4l, if it runs, and this user may ask it. Waits for `timeout` at
-    /// most for each of two answers.
+    /// most.
     #[must_use]
     pub fn ask(timeout: Duration) -> Option<Self> {
+        let deadline = Deadline::after(timeout);
         SOCKETS
             .iter()
-            .find_map(|path| Self::ask_at(Path::new(path), timeout))
+            .find_map(|path| Self::ask_at(Path::new(path), deadline))
     }
 
-    fn ask_at(path: &Path, timeout: Duration) -> Option<Self> {
+    fn ask_at(path: &Path, deadline: Deadline) -> Option<Self> {
         let path = path.canonicalize().ok()?;
         user_of(&path, may_be_ptp4l).ok()?;
         let questions = Questions {
-            socket: ManagementSocket::connect(&path, timeout)?,
+            socket: ManagementSocket::connect(&path, deadline)?,
         };
         let (header, status) = questions.time_status()?;
         questions.data_sets(header, status)
@@ -353,7 +355,7 @@ impl Questions {
     }
 
     /// Asks for the data sets, and for the state of each port. `None` unless each has come. Without a
-    /// port that follows a master, this waits for one until the timeout.
+    /// port that follows a master, this waits for one until the deadline.
     fn data_sets(&self, header: Header, mut status: PtpStatus) -> Option<PtpStatus> {
         for id in DATA_SETS {
             self.send(header, id)?;

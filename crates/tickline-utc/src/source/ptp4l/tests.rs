@@ -469,7 +469,7 @@ mod fake {
                     }
                 }
             });
-            let status = PtpStatus::ask_at(&path, Duration::from_millis(100));
+            let status = PtpStatus::ask_at(&path, Deadline::after(Duration::from_millis(500)));
             let end = UnixDatagram::unbound().unwrap();
             end.send_to(END, &path).unwrap();
             status
@@ -564,6 +564,24 @@ mod fake {
         assert_eq!(ask(|_, _| Vec::new()), None);
     }
 
+    /// Symptom: each message was waited for anew, so a peer that sent one in each interval held up the
+    /// thread for seconds.
+    #[test]
+    fn messages_that_drip_do_not_move_the_deadline() {
+        let last = Header {
+            domain: 44,
+            transport: 1,
+        };
+        let found = ask(|header, id| {
+            if header == last {
+                return vec![answer(header, id, &data_of(&GOOD, id))];
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            vec![vec![0xFF; 60]]
+        });
+        assert_eq!(found, None);
+    }
+
     #[test]
     fn a_flood_of_other_messages_ends() {
         assert_eq!(ask(|_, _| vec![vec![0xFF; 1_500]; MAX_MESSAGES]), None);
@@ -622,7 +640,8 @@ mod fake {
 
     #[test]
     fn without_a_socket_there_is_no_daemon() {
-        assert_eq!(PtpStatus::ask_at(&path(), REPLY_TIMEOUT), None);
+        let deadline = Deadline::after(REPLY_TIMEOUT);
+        assert_eq!(PtpStatus::ask_at(&path(), deadline), None);
     }
 
     /// Another process of this machine can't answer in its place.
@@ -630,7 +649,7 @@ mod fake {
     fn only_the_daemon_can_answer() {
         let path = path();
         let daemon = UnixDatagram::bind(&path).unwrap();
-        let socket = ManagementSocket::connect(&path, REPLY_TIMEOUT).unwrap();
+        let socket = ManagementSocket::connect(&path, Deadline::after(REPLY_TIMEOUT)).unwrap();
         socket.send(&request(DOMAIN_0, TIME_STATUS_NP)).unwrap();
         let (_, asker) = daemon.recv_from(&mut [0; 64]).unwrap();
         let intruder = UnixDatagram::unbound().unwrap();
