@@ -15,7 +15,9 @@ impl Deadline {
         Self(Instant::now() + timeout.min(Self::LONGEST))
     }
 
-    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left.
+    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A signal
+    /// handler of the program ends a call with a timeout, even with `SA_RESTART` (signal(7)), so the
+    /// call is then made again.
     ///
     /// # Errors
     ///
@@ -25,11 +27,30 @@ impl Deadline {
         set_timeout: impl Fn(Option<Duration>) -> io::Result<()>,
         mut call: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
-        let left = self.0.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+        loop {
+            let left = self.0.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            set_timeout(Some(left))?;
+            match call() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
         }
-        set_timeout(Some(left))?;
-        call()
     }
+}
+
+#[test]
+fn signals_do_not_move_the_deadline() {
+    let deadline = Deadline::after(Duration::from_millis(5));
+    let interrupted = || -> io::Result<()> { Err(io::ErrorKind::Interrupted.into()) };
+    let ended = deadline.wait(|_| Ok(()), interrupted);
+    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn the_longest_timeout_has_an_end() {
+    let deadline = Deadline::after(Duration::MAX);
+    assert_eq!(deadline.wait(|_| Ok(()), || Ok(7)).unwrap(), 7);
 }

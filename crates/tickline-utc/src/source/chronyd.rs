@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use super::{MeasurementId, Origin, Report};
 use crate::UtcUnknown;
+use crate::deadline::Deadline;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
 use crate::sys::{KernelClock, tick_adjustment_ppb};
@@ -76,10 +77,12 @@ fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> O
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-    socket.set_read_timeout(Some(timeout)).ok()?;
     socket.send(request).ok()?;
     let mut reply = [0; LONGEST_REPLY_BYTES];
-    let (length, sender) = socket.recv_from(&mut reply).ok()?;
+    let set_timeout = |timeout| socket.set_read_timeout(timeout);
+    let (length, sender) = Deadline::after(timeout)
+        .wait(set_timeout, || socket.recv_from(&mut reply))
+        .ok()?;
     // A datagram that came before `connect` may be from anyone.
     let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let reply = reply.get(..length).filter(|_| is_the_daemons)?;

@@ -9,6 +9,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::deadline::Deadline;
+
 /// The user and the permissions of a file.
 pub(crate) fn owner(path: &Path) -> io::Result<(u32, u32)> {
     let metadata = fs::symlink_metadata(path)?;
@@ -99,13 +101,16 @@ pub(crate) fn ask(
     let client = PathSocket::bind(folder)?;
     connect(&client.socket, &folder.join(name))?;
     client.let_others_send()?;
-    client.socket.set_read_timeout(Some(timeout))?;
-    client.socket.set_write_timeout(Some(timeout))?;
-    let answer = client
-        .socket
-        .send(request)
-        .and_then(|_| client.socket.recv(buffer));
-    Ok(answer.ok())
+    let (deadline, socket) = (Deadline::after(timeout), &client.socket);
+    let sent = deadline.wait(
+        |timeout| socket.set_write_timeout(timeout),
+        || socket.send(request),
+    );
+    if sent.is_err() {
+        return Ok(None);
+    }
+    let set_timeout = |timeout| socket.set_read_timeout(timeout);
+    Ok(deadline.wait(set_timeout, || socket.recv(buffer)).ok())
 }
 
 /// Symptom: any user could answer in ptp4l's place, by a message that came before `connect`.
