@@ -64,14 +64,19 @@ impl PathSocket {
     }
 
     /// Lets every user send to this socket who may enter its folder: the daemon has dropped the
-    /// rights of root. The path may be replaced by a link to another file meanwhile, so the
-    /// permissions are set of the file that was opened, if that is a socket.
+    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile, so
+    /// the permissions are set of the file that was opened, if that is a socket of this user with one
+    /// name: a hard link gives a socket a second one.
     fn let_others_send(&self) -> io::Result<()> {
         let file: File = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
             .open(&self.path)?;
-        if !file.metadata()?.file_type().is_socket() {
+        let metadata = file.metadata()?;
+        let is_own = metadata.file_type().is_socket()
+            && metadata.nlink() == 1
+            && Some(metadata.uid()) == super::user();
+        if !is_own {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -129,5 +134,25 @@ fn what_came_before_the_daemon_was_asked_is_no_answer() {
     assert_eq!(message, [1]);
     for name in ["daemon", "client"] {
         fs::remove_file(path(name)).unwrap();
+    }
+}
+
+/// Symptom: chronyd's user could have root make any socket of root writable, by a hard link to it.
+#[test]
+fn only_a_new_socket_of_this_user_is_opened_to_others() {
+    let folder = std::env::temp_dir();
+    let own = PathSocket::bind(&folder).unwrap();
+    own.let_others_send().unwrap();
+    let linked = PathSocket::bind(&folder).unwrap();
+    let link = folder.join(format!("tickline-link-{}", std::process::id()));
+    fs::hard_link(&linked.path, &link).unwrap();
+    let opened = linked.let_others_send();
+    fs::remove_file(link).unwrap();
+    assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    let anothers = PathSocket::bind(&folder).unwrap();
+    // Only root may give a file away.
+    if std::os::unix::fs::chown(&anothers.path, Some(65_534), None).is_ok() {
+        let opened = anothers.let_others_send();
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }
