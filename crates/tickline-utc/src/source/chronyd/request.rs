@@ -2,7 +2,8 @@
 //! whether the one who answers can be chronyd.
 //!
 //! chronyd has its socket in a folder that only root and its own user may write
-//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. At the UDP port anybody
+//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. In a folder that every user
+//! may write, the sticky bit does the same for a socket that is there. At the UDP port anybody
 //! answers who may bind it: in a container that is any user, because container engines set
 //! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
 //! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket at that port, whatever its
@@ -46,7 +47,7 @@ tickline_core::named! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Channel {
-        /// By its Unix socket, in a folder that only root and chronyd's user may write.
+        /// By its Unix socket, where only root and chronyd's user may have one.
         Socket => "socket": "chronyd's Unix socket",
         /// At its UDP port of this machine.
         Udp => "udp": "chronyd's UDP port",
@@ -78,7 +79,7 @@ pub enum NoAnswer {
     Stranger {
         /// Where.
         channel: Channel,
-        /// Whose it is; `None` if every user may write the folder, or nobody has the port any more.
+        /// Whose it is; `None` if every user may replace the socket, or nobody has the port any more.
         user: Option<u32>,
     },
 }
