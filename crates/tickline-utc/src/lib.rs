@@ -44,7 +44,7 @@
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, the error bound that a PHC states, and, until chronyd has shown that it steers the kernel's clock, the difference between its rate and the kernel's |
-//! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`] has the assumptions) | reading the hardware clock, the error that its driver states, and a drift of 500 ppm since the last Sync |
+//! | [`Ptp4l`](UtcSource::Ptp4l) | the grandmaster's accuracy, the last offset from the master and the mean path delay, which bounds the asymmetry of the path ([`ptp4l`] has the assumptions) | reading the hardware clock, the error that its driver states, and, since the last Sync, a drift of 500 ppm and what the servo may add to it |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
@@ -136,6 +136,7 @@
 
 mod claim;
 mod claim_maker;
+mod deadline;
 mod history;
 mod latch;
 #[cfg(any(doc, doctest))]

@@ -92,7 +92,7 @@ struct Polls {
 }
 
 impl Polls {
-    /// Asks the sources, and publishes the claim. Waits at most 80 ms for each of [`REQUESTS`].
+    /// Asks the sources, and publishes the claim. Waits at most 60 ms for each of [`REQUESTS`].
     /// Returns the time until the next request.
     fn poll(&mut self, shared: &Shared, sleep: &StoppableSleep) -> Duration {
         self.without_rate = if self.claim_maker.is_rate_known() {

@@ -9,6 +9,7 @@ use crate::{UtcSource, UtcUnknown};
 
 pub mod chronyd;
 mod clock_bound;
+mod daemon_socket;
 mod kernel;
 mod phc;
 pub mod ptp4l;
@@ -86,7 +87,7 @@ const SLEW_PARTS: i64 = 8;
 
 /// Asks the sources, of which two remember what they said. `slopes` is the counter's rate, if it is known.
 /// `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the steering and the
-/// monotonic time. Waits for chronyd for at most 40 ms, and for ptp4l for 40 ms. `None` if meanwhile
+/// monotonic time. Waits for chronyd for at most 40 ms, and for ptp4l for 20 ms. `None` if meanwhile
 /// the clock was set, its steering changed, or the machine was suspended; or if there is no moment.
 pub(crate) fn ask(
     (chronyd, kernel): (&mut ChronydSource, &mut KernelSource),

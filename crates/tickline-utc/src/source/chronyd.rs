@@ -22,8 +22,8 @@
 //! chronyd is asked by its Unix socket (`/run/chrony/chronyd.sock`) where this user may use it: root,
 //! usually. Its folder belongs to root or to chronyd's user, and nobody else can answer there. Other
 //! users ask at UDP port 323 of this machine, where anybody answers who may bind that port. tickline
-//! then takes an answer only if the kernel lists the port for root, chronyd's user (`chrony`,
-//! `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If the kernel does not say,
+//! then takes an answer only if the kernel lists the port, at whatever address, for no other user than
+//! root, chronyd's user (`chrony`, `_chrony`), or the user of this process ([`NoAnswer::Stranger`]). If the kernel does not say,
 //! [`Answer::user`] is `None`, and the answer counts. So an answer by UDP proves that the one who
 //! answers has the rights of these users, not that it is chronyd: a container's root, for example,
 //! can answer what it likes. In a container without the host's users the port of the host's root
@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use super::{MeasurementId, Origin, Report};
 use crate::UtcUnknown;
+use crate::deadline::Deadline;
 use crate::moment::Moment;
 use crate::rate::WANDER_PPB;
 use crate::sys::{KernelClock, tick_adjustment_ppb};
@@ -45,9 +46,9 @@ use rates::Steering;
 use request::Asker;
 pub use request::{Answer, Channel, NoAnswer, ask};
 
-/// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
-/// A request must be as long as its reply.
-const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
+/// The head of a request: version 6, a request, REQ_TRACKING, the first attempt. A sequence number
+/// follows. A request must be as long as its reply.
+const TRACKING: [u8; 8] = [6, 1, 0, 0, 0, 33, 0, 0];
 const TRACKING_BYTES: usize = 104;
 
 /// The precision of the reply's numbers, bits: a coefficient has at least 23 significant bits.
@@ -76,10 +77,12 @@ fn ask_by(socket: &UdpSocket, port: u16, request: &[u8], timeout: Duration) -> O
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-    socket.set_read_timeout(Some(timeout)).ok()?;
     socket.send(request).ok()?;
     let mut reply = [0; LONGEST_REPLY_BYTES];
-    let (length, sender) = socket.recv_from(&mut reply).ok()?;
+    let set_timeout = |timeout| socket.set_read_timeout(timeout);
+    let (length, sender) = Deadline::after(timeout)
+        .wait(set_timeout, || socket.recv_from(&mut reply))
+        .ok()?;
     // A datagram that came before `connect` may be from anyone.
     let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let reply = reply.get(..length).filter(|_| is_the_daemons)?;
@@ -117,16 +120,16 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// The state in a reply: a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at byte
-    /// 28.
-    pub fn parse(reply: &[u8; TRACKING_BYTES]) -> Option<Self> {
+    /// The state in a reply to the request with this sequence number: a `CMD_Reply` with
+    /// `RPY_Tracking`, big-endian. The data begin at byte 28.
+    pub fn parse(reply: &[u8; TRACKING_BYTES], sequence: [u8; 4]) -> Option<Self> {
         let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
         let word = |at: usize| {
             u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]])
         };
         let ns = |at: usize| scaled(word(at), 1_000_000_000);
         let ppb = |at: usize| scaled(word(at), 1_000);
-        let (is_success, is_mine) = ((half(6), half(8)) == (5, 0), reply[16..20] == TRACKING[8..]);
+        let (is_success, is_mine) = ((half(6), half(8)) == (5, 0), reply[16..20] == sequence);
         (reply.starts_with(&[6, 2]) && is_success && is_mine).then(|| Self {
             reference: word(28).to_be_bytes(),
             is_clock: half(48) == 0,

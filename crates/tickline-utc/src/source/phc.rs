@@ -1,6 +1,6 @@
-//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic Network Adapter states its own in sysfs
-//! (`phc_error_bound`, in `Documentation/networking/device_drivers/ethernet/amazon/ena.rst` of
-//! Linux).
+//! The hardware clocks (PHC) of this machine, and the error bounds that they state: the Elastic Network
+//! Adapter states its own in sysfs (`phc_error_bound`, in
+//! `Documentation/networking/device_drivers/ethernet/amazon/ena.rst` of Linux).
 
 use std::fs::DirEntry;
 use std::io::ErrorKind;
@@ -15,19 +15,28 @@ pub(super) fn error_bound_ns() -> i64 {
     largest_ns(Path::new("/sys/class"))
 }
 
-/// The clocks that this user may read, each with the error bound that it states, ns; 0 if it states
-/// none.
-pub(super) fn devices() -> Vec<(ClockDevice, i64)> {
-    let clocks = std::fs::read_dir("/sys/class/ptp");
+/// The clocks, each with the error bound that it states, ns; 0 if it states none. `None` unless this
+/// user may read all of them: who has seen some of the clocks does not know whether another one shows
+/// the same time.
+pub(super) fn devices() -> Option<Vec<(ClockDevice, i64)>> {
+    devices_of(Path::new("/sys/class"), Path::new("/dev"))
+}
+
+fn devices_of(classes: &Path, folder: &Path) -> Option<Vec<(ClockDevice, i64)>> {
     let device = |clock: DirEntry| {
-        let device = ClockDevice::open(&Path::new("/dev").join(clock.file_name()))?;
+        let device = ClockDevice::open(&folder.join(clock.file_name()))?;
         Some((device, stated_ns(&clock)))
     };
-    clocks
-        .into_iter()
-        .flatten()
-        .filter_map(|clock| device(clock.ok()?))
-        .collect()
+    match std::fs::read_dir(classes.join("ptp")) {
+        Ok(clocks) => clocks.map(|clock| device(clock.ok()?)).collect(),
+        Err(error) => is_without_clocks(&error, classes).then(Vec::new),
+    }
+}
+
+/// Whether the kernel has no such clock, because its class has no folder. If sysfs is not mounted, it
+/// may have some.
+fn is_without_clocks(error: &std::io::Error, classes: &Path) -> bool {
+    error.kind() == ErrorKind::NotFound && classes.exists()
 }
 
 /// The bound that a clock states, ns; 0 if it states none.
@@ -40,8 +49,7 @@ fn stated_ns(clock: &DirEntry) -> i64 {
 fn largest_ns(classes: &Path) -> i64 {
     let clocks = match std::fs::read_dir(classes.join("ptp")) {
         Ok(clocks) => clocks,
-        // The kernel has no such clock. If sysfs is not mounted, the bound is unknown.
-        Err(error) if error.kind() == ErrorKind::NotFound && classes.exists() => return 0,
+        Err(error) if is_without_clocks(&error, classes) => return 0,
         Err(_) => return i64::MAX,
     };
     clocks
@@ -89,4 +97,26 @@ fn clocks_that_cannot_be_listed_may_have_any_bound() {
     }
     assert_eq!(largest_ns(&classes), 17);
     std::fs::remove_dir_all(&classes).unwrap();
+}
+
+/// Symptom: without the right to open `/dev/ptp0` the OS clock, which showed TAI, was the only clock that
+/// showed the time of the last Sync, and UTC was wrong by 37 s.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))]
+fn a_clock_that_cannot_be_opened_makes_the_clocks_unknown() {
+    let root = std::env::temp_dir().join(format!("tickline-devices-{}", std::process::id()));
+    let (classes, folder) = (root.join("class"), root.join("dev"));
+    let clocks = || devices_of(&classes, &folder).map(|clocks| clocks.len());
+    assert_eq!(clocks(), None, "no sysfs");
+    std::fs::create_dir_all(&classes).unwrap();
+    assert_eq!(clocks(), Some(0), "no such clock");
+    for clock in ["ptp0", "ptp1"] {
+        std::fs::create_dir_all(classes.join("ptp").join(clock)).unwrap();
+    }
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("ptp0"), "").unwrap();
+    assert_eq!(clocks(), None, "one of two");
+    std::fs::write(folder.join("ptp1"), "").unwrap();
+    assert_eq!(clocks(), Some(2));
+    std::fs::remove_dir_all(&root).unwrap();
 }

@@ -10,7 +10,10 @@
 //! shows TAI, or with software time stamps `CLOCK_REALTIME`. The daemon does not say which. It says
 //! when the last Sync came by that clock (`ingress_time`), so the clock that shows this time now, or a
 //! little more, is the one. phc2sys, which steers `CLOCK_REALTIME` to the PHC, is not asked: tickline
-//! reads the PHC itself, and so needs the right to open `/dev/ptpN`.
+//! reads the PHC itself, and so needs the right to open each `/dev/ptpN`.
+//!
+//! The socket counts if it and its folder are root's, or this process's user's, and no other user may
+//! replace it.
 //!
 //! UTC is then within the sum of these of the local clock, minus TAI - UTC for a PHC:
 //!
@@ -20,21 +23,25 @@
 //! | the last offset from the master | what the servo had still to remove | |
 //! | the mean path delay | the asymmetry of the path: neither direction takes less than no time | the last Sync took no more than twice the mean; transparent clocks correct what they add; no larger `delayAsymmetry` is configured |
 //! | the last two once more for each boundary clock in between | that clock's own error, of which ptp4l knows nothing | it is no worse than the last part of the path |
-//! | 500 ppm of the time since the last Sync | the drift of the local clock, which the servo steers meanwhile | |
+//! | 500 ppm of the time since the last Sync | the drift of the local clock | |
+//! | 4 times the last offset for each second since the last Sync | what the servo adds to the clock's rate to remove the offset (`pi.c`) | the PI servo with its default constants, and no more than 128 Syncs a second |
 //! | reading the clocks, and the error that the PHC's driver states | | |
 //!
 //! It covers one ptp4l with the end-to-end delay mechanism, in one of [`DOMAINS`]. It makes no claim
 //! of peer delays (802.1AS), of which ptp4l knows the last link alone; if several clocks show the time
-//! of the last Sync (`phc2sys -a`, ts2phc); or with `free_running`, which leaves the port uncalibrated.
+//! of the last Sync (`phc2sys -a`, ts2phc); if one of the hardware clocks can't be read, because that may
+//! be one of them; or with `free_running`, which leaves the port uncalibrated.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tickline_core::reference::Reference;
 
+use super::daemon_socket::user_of;
 use super::{Answer, MAX_FREQUENCY_PPB, MeasurementId, Origin, Report, phc, unknown_rates_ppb};
 use crate::UtcUnknown;
-use crate::sys::{ClockDevice, ManagementSocket};
+use crate::deadline::Deadline;
+use crate::sys::{self, ClockDevice, ManagementSocket};
 
 /// The sockets of ptp4l: those for reading alone (since linuxptp 4.0, for every user), then those of
 /// root; the folder is that of versions after 4.4 (`uds_ro_address` and `uds_address` in `config.c`).
@@ -93,10 +100,22 @@ const SYNC_UNCERTAIN: u8 = 1 << 6;
 /// The longest time since the last Sync, ns. The longest usual interval is 2 s (`logSyncInterval`).
 const MAX_AGE_NS: i64 = 4_000_000_000;
 
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// The longest time before a leap second in which a grandmaster announces it, ns (IEEE 1588-2019, 9.4).
+/// An announcement at another time of the day is one of the day before: the grandmaster may take two
+/// intervals of Announce messages to withdraw it, and to change its offset of UTC.
+const ANNOUNCED_NS: i64 = DAY_NS / 2;
+
+/// The largest gain of ptp4l's servo: the part of an offset that it removes in a second. The default PI
+/// servo has kp + ki, 0.7 * interval^-0.3 + 0.3 * interval^0.4 with hardware time stamps (`pi.c` of
+/// linuxptp): 1 with a Sync each second, 1.4 with 8, and 3.0 with 128, which is the most of G.8275.2.
+const SERVO_GAIN_PER_S: i128 = 4;
+
 /// The error of a figure that was cut to ns, and of one that was scaled, ns.
 const ROUNDED_NS: i64 = 2;
 
-/// The longest wait for a message. On the same machine it comes at once, or never.
+/// The longest wait for the answers. On the same machine they come at once, or never.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The state of ptp4l: what it follows, and how well.
@@ -134,17 +153,20 @@ pub struct PtpStatus {
 
 impl PtpStatus {
     /// The state of this machine's ptp4l, if it runs, and this user may ask it. Waits for `timeout` at
-    /// most for each of two answers.
+    /// most.
     #[must_use]
     pub fn ask(timeout: Duration) -> Option<Self> {
+        let deadline = Deadline::after(timeout);
         SOCKETS
             .iter()
-            .find_map(|path| Self::ask_at(Path::new(path), timeout))
+            .find_map(|path| Self::ask_at(Path::new(path), deadline))
     }
 
-    fn ask_at(path: &Path, timeout: Duration) -> Option<Self> {
+    fn ask_at(path: &Path, deadline: Deadline) -> Option<Self> {
+        let path = path.canonicalize().ok()?;
+        user_of(&path, may_be_ptp4l).ok()?;
         let questions = Questions {
-            socket: ManagementSocket::connect(path, timeout)?,
+            socket: ManagementSocket::connect(&path, deadline)?,
         };
         let (header, status) = questions.time_status()?;
         questions.data_sets(header, status)
@@ -284,6 +306,11 @@ impl PtpStatus {
     }
 }
 
+/// Whether this user can be ptp4l's: root, or that of this process, who could change it anyway.
+fn may_be_ptp4l(user: u32) -> bool {
+    user == 0 || Some(user) == sys::user()
+}
+
 /// A big-endian number of 16 bits.
 fn half(data: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*data.get(at..)?.first_chunk()?))
@@ -328,7 +355,7 @@ impl Questions {
     }
 
     /// Asks for the data sets, and for the state of each port. `None` unless each has come. Without a
-    /// port that follows a master, this waits for one until the timeout.
+    /// port that follows a master, this waits for one until the deadline.
     fn data_sets(&self, header: Header, mut status: PtpStatus) -> Option<PtpStatus> {
         for id in DATA_SETS {
             self.send(header, id)?;
@@ -408,6 +435,8 @@ fn parse(message: &[u8], id: u16) -> Option<(Header, u16, &[u8])> {
 pub(super) struct LocalClock {
     /// Its time, ns.
     ns: i64,
+    /// The time of UTC, if the clock is right, ns.
+    utc_ns: i64,
     /// UTC minus `CLOCK_REALTIME`, if the clock is right: the least and the greatest value, ns.
     offset_ns: [i64; 2],
     /// The error that its driver states, ns.
@@ -426,14 +455,17 @@ impl LocalClock {
 /// steering of the OS clock.
 pub(super) fn ask(os: &impl Reference, steered_ppb: i64) -> Option<Answer> {
     let status = PtpStatus::ask(REPLY_TIMEOUT)?;
-    let clocks = local_clocks(os, &status);
+    let clocks = local_clocks(os, &status).unwrap_or_default();
     Some(report(&status, &clocks, steered_ppb))
 }
 
-/// `CLOCK_REALTIME`, and the hardware clocks that this user may read.
-fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Vec<LocalClock> {
+/// `CLOCK_REALTIME`, and the hardware clocks. `None` unless each of them can be read: the one that cannot
+/// may be the one that ptp4l steers, and `CLOCK_REALTIME` may show the same time (`phc2sys -O 0`).
+fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Option<Vec<LocalClock>> {
+    let realtime_ns = os.unix_ns();
     let realtime = LocalClock {
-        ns: os.unix_ns(),
+        ns: realtime_ns,
+        utc_ns: realtime_ns,
         offset_ns: [0, 0],
         error_ns: 0,
     };
@@ -442,6 +474,7 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Vec<LocalClock> {
         let utc_ns = ns.checked_sub(i64::from(status.utc_offset_s) * 1_000_000_000)?;
         Some(LocalClock {
             ns,
+            utc_ns,
             offset_ns: [
                 utc_ns.checked_sub(latest_ns)?,
                 utc_ns.checked_sub(earliest_ns)?,
@@ -449,8 +482,8 @@ fn local_clocks(os: &impl Reference, status: &PtpStatus) -> Vec<LocalClock> {
             error_ns,
         })
     };
-    let devices = phc::devices().into_iter().filter_map(by_device);
-    devices.chain([realtime]).collect()
+    let devices = phc::devices()?.into_iter().map(by_device);
+    devices.chain([Some(realtime)]).collect()
 }
 
 /// A time of the device between two of `CLOCK_REALTIME`, ns: the narrowest of some.
@@ -460,6 +493,16 @@ fn narrowest(device: &ClockDevice, os: &impl Reference) -> Option<[i64; 3]> {
     (0..TRIES)
         .filter_map(|_| read())
         .min_by_key(|[before_ns, _, after_ns]| after_ns.saturating_sub(*before_ns).unsigned_abs())
+}
+
+/// How far the local clock may have moved from UTC in the time since the last Sync, ns. The servo turns
+/// the last offset into a frequency, and only the clock's largest adjustment limits it.
+fn growth_ns(offset_ns: i64, age_ns: i64) -> i64 {
+    // BOUND: 2^63 * 2^3, and 2^19, times 2^63 at most.
+    let servo_ppb = i128::from(offset_ns).abs() * SERVO_GAIN_PER_S;
+    let rate_ppb = servo_ppb + i128::from(MAX_FREQUENCY_PPB);
+    let growth_ns = rate_ppb * i128::from(age_ns) / 1_000_000_000 + 1;
+    i64::try_from(growth_ns).unwrap_or(i64::MAX)
 }
 
 /// The report of ptp4l, if one of these clocks is the one that it steers.
@@ -472,10 +515,12 @@ fn report(status: &PtpStatus, clocks: &[LocalClock], steered_ppb: i64) -> Answer
     let (Some((clock, age_ns)), None) = (stamping.next(), stamping.next()) else {
         return Err(UtcUnknown::Unsynchronised);
     };
+    if status.leap_second_today() && clock.utc_ns.rem_euclid(DAY_NS) < DAY_NS - ANNOUNCED_NS {
+        return Err(UtcUnknown::LeapSecond);
+    }
     let [least_ns, greatest_ns] = clock.offset_ns;
     let width_ns = greatest_ns.saturating_sub(least_ns);
-    // BOUND: 4 s times 500,000 fits.
-    let growth_ns = age_ns * MAX_FREQUENCY_PPB / 1_000_000_000 + 1;
+    let growth_ns = growth_ns(status.offset_ns, age_ns);
     let bound_ns = bound_ns
         .saturating_add(growth_ns)
         .saturating_add(clock.error_ns);

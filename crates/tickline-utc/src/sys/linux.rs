@@ -173,3 +173,86 @@ fn a_file_without_a_clock_has_no_time() {
     assert_eq!(device.now_ns(), None);
     assert!(ClockDevice::open(Path::new("/dev/ptp-missing")).is_none());
 }
+
+/// Calls `ask` while a signal ends this thread's system calls each millisecond.
+#[cfg(test)]
+fn under_signals<T>(ask: impl FnOnce() -> T) -> T {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    extern "C" fn handler(_: libc::c_int) {}
+    // SAFETY: plain data, of which all zeros is a valid value.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler does nothing, and lives as long as the program.
+    let result = unsafe { libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut()) };
+    assert_eq!(result, 0);
+    // SAFETY: the call has no requirements.
+    let this_thread = unsafe { libc::pthread_self() };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // ORDERING: Relaxed, a flag on its own.
+            while !is_over.load(Ordering::Relaxed) {
+                // SAFETY: the thread waits for this scope, so it lives.
+                unsafe { libc::pthread_kill(this_thread, libc::SIGUSR2) };
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let answer = ask();
+        // ORDERING: Relaxed, as above.
+        is_over.store(true, Ordering::Relaxed);
+        answer
+    })
+}
+
+/// Symptom: a program with an interval timer got no answers, because its handler ended each wait.
+#[test]
+fn a_signal_loses_no_answer() {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::os::unix::net::UnixDatagram;
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::deadline::Deadline;
+    use crate::source::chronyd::ask_daemon;
+
+    /// Long enough for many signals, and for every machine.
+    const LATE: Duration = Duration::from_millis(50);
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let served = thread::spawn(move || {
+        let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
+        thread::sleep(LATE);
+        server.send_to(&[7; 4], from).unwrap();
+    });
+    let answer = under_signals(|| ask_daemon(port, &[1], PATIENCE));
+    assert_eq!(answer, Some([7; 4]));
+    served.join().unwrap();
+
+    let folder = std::env::temp_dir();
+    let name = format!("tickline-signals-{}", std::process::id());
+    let path = folder.join(&name);
+    let daemon = UnixDatagram::bind(&path).unwrap();
+    let served = thread::spawn(move || {
+        for _ in 0..2 {
+            let (_, from) = daemon.recv_from(&mut [0; 8]).unwrap();
+            thread::sleep(LATE);
+            daemon.send_to_addr(&[7], &from).unwrap();
+        }
+    });
+    let mut reply = [0; 4];
+    let answer = under_signals(|| ask_by_socket(&folder, &name, &[1], PATIENCE, &mut reply));
+    assert_eq!((answer.unwrap(), reply[0]), (Some(1), 7));
+    let answer = under_signals(|| {
+        let socket = ManagementSocket::connect(&path, Deadline::after(PATIENCE)).unwrap();
+        socket.send(&[1]).unwrap();
+        socket.receive()
+    });
+    assert_eq!(answer, Some(vec![7]));
+    served.join().unwrap();
+    std::fs::remove_file(&path).unwrap();
+}

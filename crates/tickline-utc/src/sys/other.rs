@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::sys::KernelClock;
 
 /// Unknown.
@@ -54,7 +55,7 @@ impl ClockDevice {
 pub(crate) enum ManagementSocket {}
 
 impl ManagementSocket {
-    pub(crate) fn connect(_: &Path, _: Duration) -> Option<Self> {
+    pub(crate) fn connect(_: &Path, _: Deadline) -> Option<Self> {
         None
     }
 

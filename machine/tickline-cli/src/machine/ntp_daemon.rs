@@ -181,7 +181,7 @@ mod tests {
             let tracking = reply
                 .try_into()
                 .ok()
-                .and_then(|reply| Tracking::parse(&reply));
+                .and_then(|reply| Tracking::parse(&reply, *b"tick"));
             let daemon = tracking.map(|tracking| of_chronyd(&tracking, now_s));
             assert_eq!(json!(daemon), case["chronyd"], "{}", case["about"]);
         }
@@ -194,7 +194,7 @@ mod tests {
         reply[7] = 5;
         reply[16..20].copy_from_slice(b"tick");
         for (channel, code) in [(Channel::Socket, "socket"), (Channel::Udp, "udp")] {
-            let tracking = Tracking::parse(&reply).unwrap();
+            let tracking = Tracking::parse(&reply, *b"tick").unwrap();
             let answer = Answer {
                 tracking,
                 channel,

@@ -6,7 +6,7 @@ use tickline_utc::ptp4l::PtpStatus;
 
 use super::Ptp4l;
 
-/// The longest wait for each of two answers. On the same machine an answer comes at once, or never.
+/// The longest wait for its answers. On the same machine they come at once, or never.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn read() -> Option<Ptp4l> {

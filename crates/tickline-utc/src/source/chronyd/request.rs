@@ -2,20 +2,25 @@
 //! whether the one who answers can be chronyd.
 //!
 //! chronyd has its socket in a folder that only root and its own user may write
-//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. At the UDP port anybody
+//! (`CAM_OpenUnixSocket` in `cmdmon.c`), so nobody else can answer there. In a folder that every user
+//! may write, the sticky bit does the same for a socket that is there. At the UDP port anybody
 //! answers who may bind it: in a container that is any user, because container engines set
 //! `net.ipv4.ip_unprivileged_port_start` to 0. The kernel lists the users of the sockets at a port
-//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket that may have sent it is
-//! root's, chronyd's user's, or this process's user's. Who is root in the container, or shares the
+//! (`/proc/net/udp`, proc_net_tcp(5)). An answer counts only if each socket at that port, whatever its
+//! address, is root's, chronyd's user's, or this process's user's. And it must repeat the request's
+//! random number. Who is root in the container, or shares the
 //! host's network and is root there, can still be chronyd; and a socket that was closed before the
 //! list was read is not in it.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
 use super::{LONGEST_REPLY_BYTES, TRACKING, TRACKING_BYTES, Tracking, ask_by};
+use crate::source::daemon_socket::{NotAsked, user_of};
 use crate::sys;
 
 /// chronyd's folder and the socket in it (`DEFAULT_COMMAND_SOCKET`; chrony.conf(5),
@@ -32,9 +37,6 @@ const USERS: [&str; 2] = ["chrony", "_chrony"];
 /// The kernel's lists of UDP sockets.
 const LISTS: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
 
-/// The bit of a folder's permissions by which every user may write it.
-const OTHERS_WRITE: u32 = 0o002;
-
 tickline_core::named! {
     /// How chronyd was asked.
     ///
@@ -45,7 +47,7 @@ tickline_core::named! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Channel {
-        /// By its Unix socket, in a folder that only root and chronyd's user may write.
+        /// By its Unix socket, where only root and chronyd's user may have one.
         Socket => "socket": "chronyd's Unix socket",
         /// At its UDP port of this machine.
         Udp => "udp": "chronyd's UDP port",
@@ -77,7 +79,7 @@ pub enum NoAnswer {
     Stranger {
         /// Where.
         channel: Channel,
-        /// Whose it is; `None` if every user may write the folder, or nobody has the port any more.
+        /// Whose it is; `None` if every user may replace the socket, or nobody has the port any more.
         user: Option<u32>,
     },
 }
@@ -149,6 +151,10 @@ impl Asker {
         if by_port.is_ok() && (is_asked || is_left_out) {
             self.unanswered = (self.unanswered + 1) % Self::TRIED_AGAIN;
         }
+        if by_port.is_err() && is_left_out {
+            // The socket is all that is left.
+            self.unanswered = 0;
+        }
         match by_port {
             Err(NoAnswer::Silent) => Err(by_socket),
             by_port => by_port,
@@ -156,38 +162,19 @@ impl Asker {
     }
 }
 
-/// Why chronyd was not asked by its socket.
-enum NotAsked {
-    /// Another user may answer there.
-    Stranger {
-        user: Option<u32>,
-    },
-    Failed(ErrorKind),
-}
-
 /// Asks by the socket, if nobody else can answer there.
 fn ask_socket(folder: &Path, timeout: Duration) -> Result<Result<Answer, NoAnswer>, NotAsked> {
-    let failed = |error: std::io::Error| NotAsked::Failed(error.kind());
-    let (folders_user, permissions) = sys::owner(folder).map_err(failed)?;
-    let (user, _) = sys::owner(&folder.join(SOCKET)).map_err(failed)?;
-    if permissions & OTHERS_WRITE != 0 {
-        return Err(NotAsked::Stranger { user: None });
-    }
-    if let Some(stranger) = [folders_user, user]
-        .into_iter()
-        .find(|user| !may_be_chronyd(*user))
-    {
-        let user = Some(stranger);
-        return Err(NotAsked::Stranger { user });
-    }
+    let user = user_of(&folder.join(SOCKET), may_be_chronyd)?;
+    let sequence = sequence();
     let mut reply = [0; LONGEST_REPLY_BYTES];
-    let length =
-        sys::ask_by_socket(folder, SOCKET, &padded(), timeout, &mut reply).map_err(failed)?;
+    let length = sys::ask_by_socket(folder, SOCKET, &padded(sequence), timeout, &mut reply)
+        .map_err(|error| NotAsked::Failed(error.kind()))?;
     Ok(match length {
         None => Err(NoAnswer::Silent),
         Some(length) => answer(
             Channel::Socket,
             reply.get(..length).and_then(|reply| reply.try_into().ok()),
+            sequence,
             Some(user),
         ),
     })
@@ -195,13 +182,14 @@ fn ask_socket(folder: &Path, timeout: Duration) -> Result<Result<Answer, NoAnswe
 
 /// Asks at the port.
 fn ask_port(port: u16, timeout: Duration) -> Result<Answer, NoAnswer> {
+    let sequence = sequence();
     let reply = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .ok()
-        .and_then(|socket| ask_by(&socket, port, &padded(), timeout))
+        .and_then(|socket| ask_by(&socket, port, &padded(sequence), timeout))
         .ok_or(NoAnswer::Silent)?;
     let lists = LISTS.map(|list| std::fs::read_to_string(list).ok());
     let user = user_of_port(users_of_port(&lists, port), may_be_chronyd)?;
-    answer(Channel::Udp, reply.try_into().ok(), user)
+    answer(Channel::Udp, reply.try_into().ok(), sequence, user)
 }
 
 /// The user who answers at a port with sockets of these users; `None` if the kernel does not say.
@@ -226,10 +214,11 @@ fn user_of_port(
 fn answer(
     channel: Channel,
     reply: Option<[u8; TRACKING_BYTES]>,
+    sequence: [u8; 4],
     user: Option<u32>,
 ) -> Result<Answer, NoAnswer> {
     let tracking = reply
-        .and_then(|reply| Tracking::parse(&reply))
+        .and_then(|reply| Tracking::parse(&reply, sequence))
         .ok_or(NoAnswer::Unreadable(channel))?;
     Ok(Answer {
         tracking,
@@ -238,10 +227,18 @@ fn answer(
     })
 }
 
+/// A sequence number that nobody can guess, so that nobody answers who has not got the request.
+fn sequence() -> [u8; 4] {
+    let number = RandomState::new().build_hasher().finish();
+    let [.., first, second, third, fourth] = number.to_ne_bytes();
+    [first, second, third, fourth]
+}
+
 /// The request, as long as its reply.
-fn padded() -> [u8; TRACKING_BYTES] {
+fn padded(sequence: [u8; 4]) -> [u8; TRACKING_BYTES] {
     let mut request = [0; TRACKING_BYTES];
     request[..TRACKING.len()].copy_from_slice(&TRACKING);
+    request[TRACKING.len()..][..sequence.len()].copy_from_slice(&sequence);
     request
 }
 
@@ -265,23 +262,16 @@ fn chronyds_users(users: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The users of the sockets that receive what is sent to this port of 127.0.0.1, by the kernel's
-/// lists of UDP sockets by IPv4 and IPv6; `None` if the first can't be read.
+/// The users of the sockets with this local port, by the kernel's lists of UDP sockets by IPv4 and IPv6;
+/// `None` if the first can't be read. A socket with another address counts, too: it can send from
+/// 127.0.0.1 all the same (`IP_PKTINFO`, ip(7)).
 fn users_of_port(lists: &[Option<String>; 2], port: u16) -> Option<Vec<u32>> {
     let [by_ipv4, by_ipv6] = lists;
-    // An address is in words of 32 bits, each as the processor stores it.
-    let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
-    let this_machine = word([127, 0, 0, 1]);
-    let any = word([0; 4]);
-    let mapped = format!("{any}{any}{}{this_machine}", word([0, 0, 0xff, 0xff]));
-    let addresses = [this_machine, any.clone(), any.repeat(4), mapped]
-        .map(|address| format!("{address}:{port:04X}"));
+    let end = format!(":{port:04X}");
     let user = |line: &str| {
         let mut fields = line.split_whitespace();
-        let address = fields.nth(1)?;
-        let is_there = addresses.iter().any(|there| there == address);
+        fields.nth(1)?.ends_with(&end).then_some(())?;
         // After the remote address, the state, the queues, the timer and the retransmissions.
-        is_there.then_some(())?;
         fields.nth(5)?.parse().ok()
     };
     let users = by_ipv4.as_ref()?.lines().filter_map(user);

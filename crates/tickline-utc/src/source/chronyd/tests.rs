@@ -15,6 +15,9 @@ use crate::source::kernel::USUAL;
 /// Replies of chronyd 4.3, and variants of them. The program's tests link to this file.
 const REPLIES: &str = include_str!("tests/ntp_replies.json");
 
+/// The sequence number in the replies.
+const SEQUENCE: [u8; 4] = *b"tick";
+
 /// The head of a reply.
 const HEAD: [u8; 20] = [
     6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k',
@@ -73,7 +76,7 @@ fn the_time_of_the_last_update_has_64_bits() {
     let mut reply = [0; TRACKING_BYTES];
     reply[..HEAD.len()].copy_from_slice(&HEAD);
     reply[56..64].copy_from_slice(&0x1_0000_0002_u64.to_be_bytes());
-    let tracking = Tracking::parse(&reply).unwrap();
+    let tracking = Tracking::parse(&reply, SEQUENCE).unwrap();
     assert_eq!(tracking.updated_s, 0x1_0000_0002);
 }
 
@@ -82,7 +85,7 @@ fn the_time_of_the_last_update_has_64_bits() {
 fn a_frequency_adds_its_rounding_to_the_drift() {
     let mut reply = [0; TRACKING_BYTES];
     reply[..HEAD.len()].copy_from_slice(&HEAD);
-    let mut tracking = Tracking::parse(&reply).unwrap();
+    let mut tracking = Tracking::parse(&reply, SEQUENCE).unwrap();
     tracking.reference = [192, 0, 2, 1];
     tracking.frequency_ppb = 2 << PLACES;
     let drift_ppb = WANDER_PPB + TICK_PPB + 2 + 3;
@@ -94,8 +97,12 @@ fn a_frequency_adds_its_rounding_to_the_drift() {
 fn replies_are_read() {
     let offset_ns = |reply: Vec<u8>| {
         Some(
-            report(&Tracking::parse(&reply.try_into().ok()?)?, 1_000, [0; 2])
-                .map(|report| report.offset_ns),
+            report(
+                &Tracking::parse(&reply.try_into().ok()?, SEQUENCE)?,
+                1_000,
+                [0; 2],
+            )
+            .map(|report| report.offset_ns),
         )
     };
     // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, without a
@@ -163,7 +170,7 @@ proptest! {
         reply[..HEAD.len()].copy_from_slice(&HEAD);
         reply[54..56].copy_from_slice(&[0, leap_status]);
         let mut chronyd = ChronydSource::default();
-        let tracking = Tracking::parse(&reply);
+        let tracking = Tracking::parse(&reply, SEQUENCE);
         for clock in [None, Some(&USUAL)] {
             let moments = [&moment(0), &moment(1)];
             let report = tracking.as_ref().map(|tracking| chronyd.report(tracking, i64::MAX, clock, moments));

@@ -9,10 +9,32 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::deadline::Deadline;
+
 /// The user and the permissions of a file.
 pub(crate) fn owner(path: &Path) -> io::Result<(u32, u32)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.uid(), metadata.mode()))
+}
+
+/// The most messages that are taken from the queue of a new socket. It holds 11, unless
+/// `net.unix.max_dgram_qlen` is larger.
+const MAX_EARLY_MESSAGES: u32 = 1_024;
+
+/// Connects a socket that has an address to the daemon's at `path`. From then on it receives from the
+/// daemon alone. Others may have sent to it before (`/proc/net/unix` lists each address), and the queue
+/// keeps that. It is emptied here: the daemon has not been asked yet, so nothing in it is an answer.
+pub(super) fn connect(socket: &UnixDatagram, path: &Path) -> io::Result<()> {
+    socket.connect(path)?;
+    socket.set_nonblocking(true)?;
+    let is_empty = (0..MAX_EARLY_MESSAGES).any(|_| {
+        let early = socket.recv(&mut [0]);
+        early.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    });
+    if !is_empty {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    socket.set_nonblocking(false)
 }
 
 /// A socket with a path, which is removed with it.
@@ -42,14 +64,19 @@ impl PathSocket {
     }
 
     /// Lets every user send to this socket who may enter its folder: the daemon has dropped the
-    /// rights of root. The path may be replaced by a link to another file meanwhile, so the
-    /// permissions are set of the file that was opened, if that is a socket.
+    /// rights of root. The folder's owner may replace the path by a link to another file meanwhile, so
+    /// the permissions are set of the file that was opened, if that is a socket of this user with one
+    /// name: a hard link gives a socket a second one.
     fn let_others_send(&self) -> io::Result<()> {
         let file: File = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
             .open(&self.path)?;
-        if !file.metadata()?.file_type().is_socket() {
+        let metadata = file.metadata()?;
+        let is_own = metadata.file_type().is_socket()
+            && metadata.nlink() == 1
+            && Some(metadata.uid()) == super::user();
+        if !is_own {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -77,14 +104,55 @@ pub(crate) fn ask(
     buffer: &mut [u8],
 ) -> io::Result<Option<usize>> {
     let client = PathSocket::bind(folder)?;
-    // From then on the socket receives from the daemon alone. Before, nobody else may send to it.
-    client.socket.connect(folder.join(name))?;
+    connect(&client.socket, &folder.join(name))?;
     client.let_others_send()?;
-    client.socket.set_read_timeout(Some(timeout))?;
-    client.socket.set_write_timeout(Some(timeout))?;
-    let answer = client
-        .socket
-        .send(request)
-        .and_then(|_| client.socket.recv(buffer));
-    Ok(answer.ok())
+    let (deadline, socket) = (Deadline::after(timeout), &client.socket);
+    let sent = deadline.wait(
+        |timeout| socket.set_write_timeout(timeout),
+        || socket.send(request),
+    );
+    if sent.is_err() {
+        return Ok(None);
+    }
+    let set_timeout = |timeout| socket.set_read_timeout(timeout);
+    Ok(deadline.wait(set_timeout, || socket.recv(buffer)).ok())
+}
+
+/// Symptom: any user could answer in ptp4l's place, by a message that came before `connect`.
+#[test]
+fn what_came_before_the_daemon_was_asked_is_no_answer() {
+    let path = |name| std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
+    let [daemon, client] = ["daemon", "client"].map(|name| UnixDatagram::bind(path(name)).unwrap());
+    let intruder = UnixDatagram::unbound().unwrap();
+    for message in [[7], [8]] {
+        intruder.send_to(&message, path("client")).unwrap();
+    }
+    connect(&client, &path("daemon")).unwrap();
+    daemon.send_to(&[1], path("client")).unwrap();
+    let mut message = [0];
+    client.recv(&mut message).unwrap();
+    assert_eq!(message, [1]);
+    for name in ["daemon", "client"] {
+        fs::remove_file(path(name)).unwrap();
+    }
+}
+
+/// Symptom: chronyd's user could have root make any socket of root writable, by a hard link to it.
+#[test]
+fn only_a_new_socket_of_this_user_is_opened_to_others() {
+    let folder = std::env::temp_dir();
+    let own = PathSocket::bind(&folder).unwrap();
+    own.let_others_send().unwrap();
+    let linked = PathSocket::bind(&folder).unwrap();
+    let link = folder.join(format!("tickline-link-{}", std::process::id()));
+    fs::hard_link(&linked.path, &link).unwrap();
+    let opened = linked.let_others_send();
+    fs::remove_file(link).unwrap();
+    assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    let anothers = PathSocket::bind(&folder).unwrap();
+    // Only root may give a file away.
+    if std::os::unix::fs::chown(&anothers.path, Some(65_534), None).is_ok() {
+        let opened = anothers.let_others_send();
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 }

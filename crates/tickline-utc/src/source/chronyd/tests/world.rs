@@ -300,7 +300,7 @@ impl World {
         self.pass(late_ns);
         let after = self.moment();
         let by_chronyd = reply.map(|reply| {
-            let tracking = Tracking::parse(&reply).unwrap();
+            let tracking = Tracking::parse(&reply, SEQUENCE).unwrap();
             if self.is_reply_believed {
                 return report(&tracking, 0, [-tracking.frequency_ppb; 2]);
             }

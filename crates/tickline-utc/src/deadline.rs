@@ -1,0 +1,56 @@
+//! The end of the time for which a daemon's answer is waited for.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The end of the calls that ask a daemon.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    /// The longest wait. Longer ones are cut, so that the end is a time that there is.
+    const LONGEST: Duration = Duration::from_secs(86_400);
+
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Self(Instant::now() + timeout.min(Self::LONGEST))
+    }
+
+    /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A signal
+    /// handler of the program ends a call with a timeout, even with `SA_RESTART` (signal(7)), so the
+    /// call is then made again.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails, or no time is left.
+    pub(crate) fn wait<T>(
+        self,
+        set_timeout: impl Fn(Option<Duration>) -> io::Result<()>,
+        mut call: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            let left = self.0.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            set_timeout(Some(left))?;
+            match call() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+#[test]
+fn signals_do_not_move_the_deadline() {
+    let deadline = Deadline::after(Duration::from_millis(5));
+    let interrupted = || -> io::Result<()> { Err(io::ErrorKind::Interrupted.into()) };
+    let ended = deadline.wait(|_| Ok(()), interrupted);
+    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn the_longest_timeout_has_an_end() {
+    let deadline = Deadline::after(Duration::MAX);
+    assert_eq!(deadline.wait(|_| Ok(()), || Ok(7)).unwrap(), 7);
+}
