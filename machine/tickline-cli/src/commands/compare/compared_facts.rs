@@ -85,13 +85,17 @@ impl Fact {
         }
     }
 
-    /// Whether the fact of another document is the same, within the tolerance.
+    /// Whether the fact of another document is the same, within the tolerance. A figure below 0 has
+    /// none, and equals itself alone.
     pub(super) fn equals(&self, other: &Self) -> bool {
+        if self.value == other.value {
+            return true;
+        }
         match (self.value.figure(), other.value.figure()) {
             (Some(first), Some(second)) => {
                 first.max(second) <= first.min(second) * (1.0 + self.tolerance)
             }
-            _ => self.value == other.value,
+            _ => false,
         }
     }
 }

@@ -239,16 +239,18 @@ fn health(facts: &[Fact]) -> String {
 fn shared_values<'a>(known: impl Iterator<Item = &'a Fact>) -> Vec<(Fact, usize)> {
     let mut left: Vec<&Fact> = known.collect();
     let mut shared = Vec::new();
-    while let Some(first) = left.first() {
-        let mut most = (*first, 0);
-        for fact in &left {
+    while !left.is_empty() {
+        let (mut place, mut most) = (0, 0);
+        for (index, fact) in left.iter().enumerate() {
             let machines = left.iter().filter(|other| fact.equals(other)).count();
-            if machines > most.1 {
-                most = (fact, machines);
+            if machines > most {
+                (place, most) = (index, machines);
             }
         }
-        left.retain(|fact| !most.0.equals(fact));
-        shared.push((most.0.clone(), most.1));
+        // It leaves by its place, so that each round has fewer, whatever the figures are.
+        let fact = left.remove(place);
+        left.retain(|other| !fact.equals(other));
+        shared.push((fact.clone(), most));
     }
     shared
 }
@@ -598,6 +600,34 @@ mod tests {
         assert_eq!(found.different, []);
         let found = compared(&[good(), machine("tsc", 49.0), good()]);
         assert_eq!(found.different.len(), 1);
+    }
+
+    /// Symptom: the program did not end, and took all memory. A cost below 0 was not equal to
+    /// itself, so the machine that has it was counted without end.
+    #[test]
+    fn a_cost_below_0_that_a_document_states_is_a_difference_of_its_machine() {
+        let found = compared(&[good(), good(), machine("tsc", -1.0)]);
+        let [group] = &found.different[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(group.files, ["fleet/m2.json"]);
+        difference(group, "cost of clock_gettime MONOTONIC");
+    }
+
+    #[test]
+    fn a_figure_equals_itself_within_each_tolerance() {
+        for cost_ns in [
+            0.0,
+            -1.0,
+            f64::MAX,
+            f64::MIN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ] {
+            let found = compared(&[machine("tsc", cost_ns), machine("tsc", cost_ns)]);
+            assert_eq!(found.different, [], "{cost_ns}");
+            assert_eq!((found.split, found.own), (vec![], vec![]), "{cost_ns}");
+        }
     }
 
     #[test]
