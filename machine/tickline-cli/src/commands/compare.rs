@@ -3,6 +3,7 @@
 
 mod compared_facts;
 pub(crate) mod fleet;
+mod shared_values;
 
 use std::io;
 use std::path::{Path, PathBuf};

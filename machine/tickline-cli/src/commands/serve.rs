@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use tickline_page::lease::LeasePhase;
-use tickline_page::page_file::{self, PageError};
+use tickline_page::page_file::{self, AttachedFile, PageError};
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
@@ -25,6 +25,7 @@ use crate::machine::page;
 use crate::output::{self, JsonOutput};
 use crate::words::plain_path;
 
+use metrics::PageState;
 use status::PageReport;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
@@ -83,13 +84,23 @@ fn show_status(args: &args::Serve) -> io::Result<Exit> {
         .map(|path| output.find_second("--openmetrics", path)?.tried())
         .transpose()?;
     let page = args.page.clone().map_or_else(page::find, Ok);
-    let report = page.and_then(|page| PageReport::read(&page));
+    let attached = page.and_then(|page| {
+        let attached = AttachedFile::open(&page).map_err(page_error)?;
+        Ok((page, attached))
+    });
+    let is_found = attached.is_ok();
+    let report = attached.and_then(|(page, attached)| PageReport::read(&page, &attached));
     let mut shown = match &report {
         Ok(report) => report.text(),
         Err(_) => String::new(),
     };
     if let Some(destination) = figures {
-        let figures = metrics::text(report.as_ref().ok(), Timestamp::now());
+        let state = match &report {
+            Ok(report) => PageState::Known(report),
+            Err(_) if is_found => PageState::Unknown,
+            Err(_) => PageState::NoPage,
+        };
+        let figures = metrics::text(state, Timestamp::now());
         if !destination.is_stdout() {
             destination.save(figures.as_bytes())?;
         } else if report.is_ok() {

@@ -2,6 +2,7 @@
 //! the kernel's NTP state, and by the state that an NTP daemon reports.
 
 use clap::ValueEnum;
+use tickline_utc::UtcUnknown;
 use tickline_utc::kernel::UNSET_ERROR_US;
 
 use super::clock_rate::{self, clock_rate_wrong};
@@ -106,7 +107,7 @@ pub(super) fn time_off(facts: &Document) -> Option<Finding> {
 /// How a known offset is removed: first the daemon's own way, or else by a step. Servers in doubt may
 /// be as wrong as the offset is large.
 fn removal_of_offset(first: &str, facts: &Document) -> Fix {
-    if clock_rate::blames_server(facts) || utc_unproven(facts).is_some() {
+    if clock_rate::blames_server(facts) || server_unproven(facts).is_some() {
         return Fix::from(format!(
             "let the clock not be stepped before the servers are known to be right: {}",
             daemons::servers(facts)
@@ -152,8 +153,8 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
             ),
         );
     }
-    // tickline's clock has a source of UTC other than the kernel.
-    if facts.clock.utc_error_ns.is_some() {
+    // tickline's clock has a source of UTC other than the kernel, or had it before a disruption.
+    if facts.clock.utc_error_ns.is_some() || facts.refusal().is_some() {
         return None;
     }
     let seen_error = format!("adjtimex: maxerror is {error}, the kernel's limit");
@@ -357,6 +358,32 @@ pub(super) fn utc_unproven(facts: &Document) -> Option<Finding> {
     if facts.lone_daemon().is_some() {
         return None;
     }
+    server_unproven(facts).or_else(|| claim_refused(facts))
+}
+
+/// tickline's clock refuses what is stated.
+fn claim_refused(facts: &Document) -> Option<Finding> {
+    let refusal = facts.refusal()?;
+    let fix = if refusal == UtcUnknown::LeapSecond {
+        "wait until the leap second is over, and the NTP daemon has measured"
+    } else {
+        "wait until the NTP daemon has measured"
+    };
+    Some(
+        Finding::unsure(
+            Code::UtcUnproven,
+            format!("{refusal}, so what is claimed about UTC proves nothing"),
+        )
+        .seen(format!("tickline's clock: utc_unknown {}", refusal.code()))
+        .fix(format!("{fix}: {}", daemons::look(facts))),
+    )
+}
+
+/// The servers follow no reference clock, or the stated error is an offset.
+fn server_unproven(facts: &Document) -> Option<Finding> {
+    if facts.lone_daemon().is_some() {
+        return None;
+    }
     if let Some(daemon) = &facts.machine.ntp_daemon
         && let Some(stratum) = daemon.stratum
         && (LOCAL_STRATUM..16).contains(&stratum)
@@ -522,7 +549,10 @@ impl Explained for Code {
                 text: "A server without a reference clock may serve its own time (`local` in chrony.conf, \
                ntpd's local clock), from stratum 10 on. The daemons that follow it agree with each \
                other, and are as far from UTC as that server. ptpd states its last offset from the \
-               master as its maximum error, which leaves out the network and the master's own error.",
+               master as its maximum error, which leaves out the network and the master's own error. \
+               After a suspend, a move of a guest or a step of the clock, a daemon goes on to state \
+               its old error until it has measured, and near a leap second no error says by which \
+               count of seconds. tickline's clock then states no error.",
                 more: &[Commands(&["chronyc sources -v", "ntpq -p"])],
             },
         }

@@ -1,6 +1,7 @@
 //! What is known about Unix time's offset from UTC: by the claim of tickline's clock, by the
 //! kernel's NTP state, and by the state that an NTP daemon reports.
 
+use tickline_utc::UtcUnknown;
 use tickline_utc::kernel::{UNSET_ERROR_US, offset_as_error_us};
 
 use super::Document;
@@ -33,8 +34,9 @@ pub(crate) struct UtcBound {
 
 impl Document {
     /// The bound of tickline's clock. If that clock has none, as in most recorded facts, it is the
-    /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if the
-    /// daemon that answers follows no other clock, and only the kernel claims something.
+    /// daemon's claim, by the kernel or by the daemon's answer. `None` without a claim, or if
+    /// tickline's clock refuses what is claimed, or if the daemon that answers follows no other
+    /// clock, and only the kernel claims something.
     ///
     /// Under systemd-timesyncd there is no claim: the kernel only assumes an error of 500 ppm of
     /// the time since the last update. Rules and health treat the assumption as a claim, because it
@@ -53,7 +55,7 @@ impl Document {
                 is_kernels,
             });
         }
-        if is_lone {
+        if is_lone || self.refusal().is_some() {
             return None;
         }
         let daemon = self.machine.ntp_daemon.as_ref();
@@ -77,6 +79,16 @@ impl Document {
             by: "the kernel assumes".to_owned(),
             is_kernels: true,
         })
+    }
+
+    /// Why tickline's clock takes no source's word, although one may claim a bound: the claim is older
+    /// than a disruption, or does not hold near a leap second. For any other reason of
+    /// `utc_unknown`, nobody has claimed anything to that clock.
+    pub(crate) fn refusal(&self) -> Option<UtcUnknown> {
+        let why = self.clock.utc_unknown.as_deref()?;
+        [UtcUnknown::Disrupted, UtcUnknown::LeapSecond]
+            .into_iter()
+            .find(|refusal| refusal.code() == why)
     }
 
     /// The kernel's NTP state, if a daemon has set its maximum error. The kernel starts with its

@@ -236,6 +236,36 @@ fn the_figures_of_a_missing_page_are_written_before_the_program_fails() {
     assert!(crate::common::text(&output.stdout).contains("\ntickline_page_found 0\n"));
 }
 
+/// Symptom: `tickline_page_found 0`, and an alert that the page serves nothing, where only the list
+/// of processes could not be read.
+#[cfg(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
+))]
+#[test]
+fn a_page_whose_state_cannot_be_read_was_found() {
+    use crate::common::{filter, server, text};
+
+    let (_folder, page) = server::folder();
+    drop(tickline_page::page_file::LockedPageFile::create(&page).unwrap());
+    let mut command = tickline(&["serve", "status", "--openmetrics", "-", "--page"]);
+    command.arg(&page);
+    let no_list = filter::filter(
+        &serde_json::json!({ "errno": 1 }),
+        &serde_json::json!([{ "syscall": "getdents64" }]),
+    );
+    filter::put_under(&mut command, no_list.unwrap());
+    let output = command.output().expect("the program");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let figures = text(&output.stdout);
+    assert!(figures.contains("\ntickline_page_found 1\n"), "{figures}");
+    assert!(!figures.contains("\ntickline_page_serving "), "{figures}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn the_figures_of_a_page_are_for_the_action_status() {

@@ -34,6 +34,11 @@ impl FactValue {
         }
     }
 
+    /// The value as the key of a map: different values have different keys.
+    pub(super) fn key(&self) -> String {
+        format!("{self:?}")
+    }
+
     /// The value in a table.
     pub(super) fn cell(&self) -> String {
         match self {
@@ -85,13 +90,22 @@ impl Fact {
         }
     }
 
-    /// Whether the fact of another document is the same, within the tolerance.
+    /// Whether two figures that differ may count as equal.
+    pub(super) fn has_tolerance(&self) -> bool {
+        self.tolerance > 0.0
+    }
+
+    /// Whether the fact of another document is the same, within the tolerance. A figure below 0 has
+    /// none, and equals itself alone.
     pub(super) fn equals(&self, other: &Self) -> bool {
+        if self.value == other.value {
+            return true;
+        }
         match (self.value.figure(), other.value.figure()) {
-            (Some(first), Some(second)) => {
+            (Some(first), Some(second)) if self.has_tolerance() => {
                 first.max(second) <= first.min(second) * (1.0 + self.tolerance)
             }
-            _ => self.value == other.value,
+            _ => false,
         }
     }
 }

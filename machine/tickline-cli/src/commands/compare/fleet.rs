@@ -11,6 +11,7 @@ use anstyle::Style;
 use serde::Serialize;
 
 use super::compared_facts::{Fact, FactValue, not_found};
+use super::shared_values::shared_values;
 use super::{Side, side};
 use crate::exit::Exit;
 use crate::input;
@@ -232,25 +233,6 @@ fn names(machines: &[Vec<Fact>], is_wanted: impl Fn(&Fact) -> bool) -> Vec<Fact>
 fn health(facts: &[Fact]) -> String {
     let health = facts.iter().find(|fact| fact.name == HEALTH);
     health.map_or_else(String::new, |fact| fact.value.cell())
-}
-
-/// The values and the number of machines that share each, the most frequent first. Of figures, a
-/// value is that with the most others within its tolerance.
-fn shared_values<'a>(known: impl Iterator<Item = &'a Fact>) -> Vec<(Fact, usize)> {
-    let mut left: Vec<&Fact> = known.collect();
-    let mut shared = Vec::new();
-    while let Some(first) = left.first() {
-        let mut most = (*first, 0);
-        for fact in &left {
-            let machines = left.iter().filter(|other| fact.equals(other)).count();
-            if machines > most.1 {
-                most = (fact, machines);
-            }
-        }
-        left.retain(|fact| !most.0.equals(fact));
-        shared.push((most.0.clone(), most.1));
-    }
-    shared
 }
 
 /// Puts machines with the same differences together. Figures are the same if they differ from the
@@ -598,6 +580,48 @@ mod tests {
         assert_eq!(found.different, []);
         let found = compared(&[good(), machine("tsc", 49.0), good()]);
         assert_eq!(found.different.len(), 1);
+    }
+
+    /// Symptom: the program did not end, and took all memory. A cost below 0 was not equal to
+    /// itself, so the machine that has it was counted without end.
+    #[test]
+    fn a_cost_below_0_that_a_document_states_is_a_difference_of_its_machine() {
+        let found = compared(&[good(), good(), machine("tsc", -1.0)]);
+        let [group] = &found.different[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(group.files, ["fleet/m2.json"]);
+        difference(group, "cost of clock_gettime MONOTONIC");
+    }
+
+    #[test]
+    fn a_figure_equals_itself_within_each_tolerance() {
+        for cost_ns in [
+            0.0,
+            -1.0,
+            f64::MAX,
+            f64::MIN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ] {
+            let found = compared(&[machine("tsc", cost_ns), machine("tsc", cost_ns)]);
+            assert_eq!(found.different, [], "{cost_ns}");
+            assert_eq!((found.split, found.own), (vec![], vec![]), "{cost_ns}");
+        }
+    }
+
+    /// Symptom: the time grew with the third power of the machines, and 2,000 took minutes. Each
+    /// kernel command line names a disk of its own.
+    #[test]
+    fn two_thousand_machines_with_a_value_of_their_own_each_are_compared() {
+        let with_disk = |number: u32| {
+            let mut document = good();
+            document.machine.kernel_command_line = Some(format!("root=UUID={number}"));
+            document
+        };
+        let found = compared(&(0..2_000).map(with_disk).collect::<Vec<_>>());
+        assert_eq!((found.different, found.split), (vec![], vec![]));
+        assert_eq!(found.own, ["kernel command line"]);
     }
 
     #[test]

@@ -16,9 +16,24 @@ const PHASES: [LeasePhase; 5] = [
     LeasePhase::Doubted,
 ];
 
-/// The gauges that have samples, and the end marker. `report` is `None` if there is no page that
-/// this user may read.
-pub(super) fn text(report: Option<&PageReport>, taken_at: Timestamp) -> String {
+/// What is known of the page.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PageState<'a> {
+    /// There is no page that this user may read.
+    NoPage,
+    /// There is one, and its state could not be read.
+    Unknown,
+    /// Its state.
+    Known(&'a PageReport),
+}
+
+/// The gauges that have samples, and the end marker.
+pub(super) fn text(state: PageState<'_>, taken_at: Timestamp) -> String {
+    let (is_found, is_serving, report) = match state {
+        PageState::NoPage => (false, Some(false), None),
+        PageState::Unknown => (true, None, None),
+        PageState::Known(report) => (true, Some(report.serving), Some(report)),
+    };
     let span = |name, help, ns: fn(&PageReport) -> Option<i64>| {
         Gauge::figure(name, help, report.and_then(ns).map(seconds))
     };
@@ -26,12 +41,12 @@ pub(super) fn text(report: Option<&PageReport>, taken_at: Timestamp) -> String {
         Gauge::yes_or_no(
             "tickline_page_found",
             "Whether there is a page that this user may read.",
-            Some(report.is_some()),
+            Some(is_found),
         ),
         Gauge::yes_or_no(
             "tickline_page_serving",
             "Whether programs get the time from the page.",
-            Some(report.is_some_and(|report| report.serving)),
+            is_serving,
         ),
         Gauge::yes_or_no(
             "tickline_page_switched_off",
@@ -127,14 +142,14 @@ mod tests {
     /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]
     fn the_figures_of_a_page_are_the_stored_ones() {
-        let shown = text(Some(&report()), Timestamp::UNIX_EPOCH);
+        let shown = text(PageState::Known(&report()), Timestamp::UNIX_EPOCH);
         let stored = include_str!("../../../tests/data/openmetrics_page_expected.txt");
         assert_eq!(shown, stored);
     }
 
     #[test]
     fn without_a_page_the_figures_say_so() {
-        let shown = text(None, Timestamp::UNIX_EPOCH);
+        let shown = text(PageState::NoPage, Timestamp::UNIX_EPOCH);
         assert!(shown.contains("\ntickline_page_found 0\n"), "{shown}");
         assert!(shown.contains("\ntickline_page_serving 0\n"), "{shown}");
         assert!(!shown.contains("phase"), "{shown}");
@@ -144,7 +159,7 @@ mod tests {
     fn an_unknown_server_is_not_written() {
         let mut unknown = report();
         unknown.server_unknown = Some("no right".to_owned());
-        let shown = text(Some(&unknown), Timestamp::UNIX_EPOCH);
+        let shown = text(PageState::Known(&unknown), Timestamp::UNIX_EPOCH);
         assert!(!shown.contains("tickline_page_server"), "{shown}");
     }
 }

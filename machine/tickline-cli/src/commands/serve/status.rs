@@ -42,8 +42,8 @@ pub(super) struct PageReport {
 }
 
 impl PageReport {
-    pub(super) fn read(page: &Path) -> io::Result<Self> {
-        let attached = AttachedFile::open(page).map_err(super::page_error)?;
+    /// The state of the page at this path, which is open.
+    pub(super) fn read(page: &Path, attached: &AttachedFile) -> io::Result<Self> {
         let none = || io::Error::other("there is no counter that this process may read");
         if machine::may_read_counter() == Some(false) {
             return Err(none());

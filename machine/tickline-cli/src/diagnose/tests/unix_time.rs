@@ -1,5 +1,7 @@
 //! Unix time: whether it is off, or stated too roughly. `ntp_daemons.rs` has its daemons.
 
+use tickline_utc::UtcUnknown;
+
 use super::super::unix_time::Code;
 use super::given::{Given, assert_each_found, good_machine};
 use crate::document::Severity;
@@ -43,6 +45,11 @@ impl Given {
             facts.clock.utc_source = Some(source.to_owned());
             facts.clock.utc_error_ns = Some(error_ns);
         })
+    }
+
+    /// tickline's clock has no claim, for this reason.
+    fn clock_refuses(self, why: UtcUnknown) -> Self {
+        self.with(|facts| facts.clock.utc_unknown = Some(why.code().to_owned()))
     }
 
     /// The answer of a daemon.
@@ -120,6 +127,50 @@ fn the_claim_of_ticklines_clock_comes_before_the_kernels_error() {
         .maximum_error_us(9_812_000)
         .clock_claims("chronyd", 130_000);
     assert_eq!(machine.codes(), [""; 0]);
+}
+
+/// Symptom: the level was OK after a live migration, by a claim that is older than the migration.
+#[test]
+fn a_claim_does_not_count_if_ticklines_clock_refuses_it() {
+    let machine = good_machine().maximum_error_us(20_100);
+    assert_eq!(machine.clone().codes(), [""; 0]);
+    let disrupted = machine.clone().clock_refuses(UtcUnknown::Disrupted);
+    let sentence = disrupted.clone().sentence();
+    assert!(
+        sentence.starts_with("FAST, NOT KNOWN RIGHT: "),
+        "{sentence}"
+    );
+    disrupted
+        .only("utc_unproven")
+        .says("the clock was disrupted")
+        .shows("utc_unknown disrupted")
+        .fix_has("wait until the NTP daemon has measured");
+    let near_a_leap_second = machine.clock_refuses(UtcUnknown::LeapSecond);
+    near_a_leap_second
+        .only("utc_unproven")
+        .says("a leap second is near")
+        .fix_has("wait until the leap second is over");
+}
+
+/// clock-bound says so, and neither chronyd nor the kernel says anything.
+#[test]
+fn a_disrupted_source_is_not_taken_for_a_missing_daemon() {
+    let machine = good_machine()
+        .never_steered()
+        .clock_refuses(UtcUnknown::Disrupted);
+    machine.only("utc_unproven");
+}
+
+/// A disruption says nothing about the servers.
+#[test]
+fn a_known_offset_after_a_disruption_may_be_removed_by_a_step() {
+    let machine = good_machine().clock_refuses(UtcUnknown::Disrupted);
+    let findings = machine.ntp(|ntp| ntp.offset_ns = 480_000_000).findings();
+    assert_eq!(findings[0].code, "time_off");
+    assert!(
+        findings[0].fix.text().contains("let it step the clock"),
+        "{findings:?}"
+    );
 }
 
 /// The kernel's error grows to 16 s, and not further.

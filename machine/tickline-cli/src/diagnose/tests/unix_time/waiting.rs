@@ -60,3 +60,32 @@ fn a_wait_does_not_last_until_a_slew_or_a_leap_second_is_over() {
         });
     assert_eq!(machine.max_error_ms(250).why_not_near_utc(), None);
 }
+
+/// Symptom: OK after a live migration. clock-bound said that the clock was disrupted, and the bound
+/// that chronyd states, which had not noticed, was taken in its place.
+#[test]
+fn a_wait_goes_on_while_the_clock_is_disrupted_or_a_leap_second_is_near() {
+    let machine = good_machine()
+        .ntp(|ntp| ntp.maximum_error_us = 20_100)
+        .max_error_ms(250);
+    assert_eq!(machine.why_not_near_utc(), None);
+    assert_waits(
+        machine.clone().clock_refuses(UtcUnknown::Disrupted),
+        "the clock was disrupted",
+    );
+    assert_waits(
+        machine.clock_refuses(UtcUnknown::LeapSecond),
+        "a leap second is near",
+    );
+}
+
+/// The other reasons tell of the source of tickline's clock alone.
+#[test]
+fn a_wait_ends_by_the_kernels_claim_if_ticklines_clock_has_no_source() {
+    let machine = good_machine()
+        .ntp(|ntp| ntp.maximum_error_us = 20_100)
+        .max_error_ms(250);
+    for why in [UtcUnknown::NoSource, UtcUnknown::Expired] {
+        assert_eq!(machine.clone().clock_refuses(why).why_not_near_utc(), None);
+    }
+}
