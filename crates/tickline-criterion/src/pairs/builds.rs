@@ -330,7 +330,7 @@ impl Process {
         static NOT_COPIED: Once = Once::new();
         let copy = ProgramCopy::new(program).inspect_err(|error| {
             let folder = program.parent().unwrap_or(program).display();
-            let text = format_args!(
+            let text = format!(
                 "{folder} takes no copy of the program: {error}. Each build keeps its pages of \
                  memory, so equal builds may differ by 1 %"
             );
