@@ -188,15 +188,15 @@ fn under_signals<T>(ask: impl FnOnce() -> T) -> T {
     // SAFETY: the handler does nothing, and lives as long as the program.
     let result = unsafe { libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut()) };
     assert_eq!(result, 0);
-    // SAFETY: the call has no requirements.
-    let this_thread = unsafe { libc::pthread_self() };
+    // SAFETY: the calls have no requirements.
+    let (process, this_thread) = unsafe { (libc::getpid(), libc::gettid()) };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // ORDERING: Relaxed, a flag on its own.
             while !is_over.load(Ordering::Relaxed) {
-                // SAFETY: the thread waits for this scope, so it lives.
-                unsafe { libc::pthread_kill(this_thread, libc::SIGUSR2) };
+                // SAFETY: the call takes no pointer. The thread waits for this scope, so it lives.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, this_thread, libc::SIGUSR2) };
                 std::thread::sleep(Duration::from_millis(1));
             }
         });

@@ -247,7 +247,7 @@ proptest! {
 }
 
 /// What is read of a file with these bytes.
-#[cfg(not(miri))]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn read_of(name: &str, bytes: &[u8]) -> Option<Segment> {
     let file = format!("tickline-clock-bound-{name}-{}", std::process::id());
     let path = std::env::temp_dir().join(file);
@@ -257,14 +257,14 @@ fn read_of(name: &str, bytes: &[u8]) -> Option<Segment> {
     read
 }
 
-#[cfg(not(miri))]
+#[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_file_of_the_daemon_is_read_whole() {
     let written = segment(0x0303, SYNCHRONISED, true);
     assert_eq!(read_of("whole", &written.0), Some(written));
 }
 
-#[cfg(not(miri))]
+#[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn the_end_of_a_shorter_layout_reads_as_zeros() {
     let mut written = segment(2, SYNCHRONISED, true);
@@ -272,7 +272,7 @@ fn the_end_of_a_shorter_layout_reads_as_zeros() {
     assert_eq!(read_of("short", &written.0[..80]), Some(written));
 }
 
-#[cfg(not(miri))]
+#[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_segment_that_the_daemon_is_writing_is_not_read() {
     let mut written = segment(0x0303, SYNCHRONISED, true);

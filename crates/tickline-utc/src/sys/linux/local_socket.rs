@@ -1,10 +1,12 @@
 //! A request to a daemon at a Unix socket of datagrams, which answers only to a socket with a path of
 //! its own.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::ffi::CString;
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -68,10 +70,16 @@ impl PathSocket {
     /// the permissions are set of the file that was opened, if that is a socket of this user with one
     /// name: a hard link gives a socket a second one.
     fn let_others_send(&self) -> io::Result<()> {
-        let file: File = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
-            .open(&self.path)?;
+        let name = CString::new(self.path.as_os_str().as_bytes())?;
+        // std's `OpenOptions` drops O_PATH with musl, where it is a part of O_ACCMODE.
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: the path is a C string.
+        let descriptor = unsafe { libc::open(name.as_ptr(), flags) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nothing else closes it.
+        let file = unsafe { File::from_raw_fd(descriptor) };
         let metadata = file.metadata()?;
         let is_own = metadata.file_type().is_socket()
             && metadata.nlink() == 1
