@@ -242,18 +242,17 @@
 //!   none in common, or the program is none of this crate's version, nothing is measured, and the exit
 //!   code is 2.
 //!
-//! Six routines, three of which allocate, of 0.15 to 6 us, in runs with `--measurement-time 0.2`;
-//! AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v669, rustc 1.95.0, 2026-11-27, while
-//! compilers and tests of other programs ran (a load of 20). `cargo xtask verdicts` measures these
-//! rows and more:
+//! Six routines, three of which allocate, of 0.15 to 6 us, in runs with `--measurement-time 0.1`;
+//! AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v669, rustc 1.95.0, 2026-11-27, without
+//! other load. `cargo xtask verdicts` measures these rows:
 //!
 //! | | found different | |
 //! |---|---|---|
-//! | a byte-identical copy of the build | 0 of 72 | without address randomisation (`setarch -R`): 0 of 24 |
-//! | a build with an unrelated function | 12 of 36: 2 to 2.6 % in two routines that allocate | equal builds, each linked in 6 orders: 0 of 18 |
-//! | a build with 3 % more work | 69 of 72 | |
-//! | a build with 10 % more work | 72 of 72 | |
-//! | [`compare`] of two closures of equal text, eight pairs | 0 of 96 | largest estimate: 0.84 % |
+//! | a byte-identical copy of the build | 0 of 60 | with two busy loops on each CPU: 0 of 60 |
+//! | a build with an unrelated function | 68 of 150, 25 of them by 2 % or more | both builds linked in 8 orders: 0 of 150 |
+//! | a build with 3 % more work | 136 of 150 | |
+//! | a build with 10 % more work | 143 of 150: the others' intervals were wide | |
+//! | [`compare`] of two closures of equal text, eight pairs | 0 of 200 | largest estimate: 0.61 % |
 //!
 //! Other harnesses on the same six routines, each by its own rule, without other load, 10 runs for each
 //! cell. The driver in [`benches/peers`](https://github.com/tickline/tickline/blob/main/benches/README.md)
