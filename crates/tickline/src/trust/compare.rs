@@ -73,11 +73,7 @@ fn comparison_lock() -> Option<LockGuard<'static, ()>> {
 /// handler may judge the gates.
 #[inline(never)]
 pub(crate) fn result() -> Option<CounterComparison> {
-    locked_result().map(|result| {
-        result
-            .filter(LastResult::is_of_this_host)
-            .map_or(CounterComparison::Pending, |last| last.comparison)
-    })
+    locked_result().map(|result| LastResult::on_this_host(*result))
 }
 
 /// The result; `Pending` also while another thread has the lock.
@@ -106,6 +102,12 @@ impl LastResult {
     /// Whether it is of the host on which the machine runs now: another host's counters may differ.
     fn is_of_this_host(&self) -> bool {
         self.marker == NO_DISRUPTION_MARKER || self.marker == OsClock.disruption_marker()
+    }
+
+    /// The comparison, if it is of this host.
+    fn on_this_host(last: Option<Self>) -> CounterComparison {
+        last.filter(Self::is_of_this_host)
+            .map_or(CounterComparison::Pending, |last| last.comparison)
     }
 
     /// The result after another comparison.

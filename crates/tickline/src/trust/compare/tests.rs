@@ -226,9 +226,10 @@ fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
 fn a_result_from_before_a_move_counts_no_more() {
     let good = CounterComparison::Synchronised { cpus: 2 };
     let now = OsClock.disruption_marker();
-    assert!(LastResult::after(None, good, now, 0).is_of_this_host());
-    let earlier = LastResult::after(None, good, now.wrapping_add(1), 0);
-    assert!(!earlier.is_of_this_host());
+    let result_of =
+        |marker| LastResult::on_this_host(Some(LastResult::after(None, good, marker, 0)));
+    assert_eq!(result_of(now), good);
+    assert_eq!(result_of(now.wrapping_add(1)), CounterComparison::Pending);
 }
 
 #[test]
