@@ -42,6 +42,20 @@ fn a_moved_machine_is_disrupted_for_an_interval() {
     assert_eq!(clock.event_count(Event::Disruption), 1, "counted once");
 }
 
+/// Symptom: the clock stayed disrupted until the counter was back where the move had been.
+#[test]
+fn a_counter_that_is_reset_after_a_move_does_not_keep_the_clock_disrupted() {
+    let (machine, clock, mut control) = watched_clock();
+    machine.disruption_marker.set(8);
+    _ = clock.iterate(&mut control);
+    machine.reset_counter();
+    for _ in 0..200 {
+        let iteration = clock.iterate(&mut control);
+        machine.pass(iteration.next_in_ns);
+    }
+    assert!(!clock.figures().is_disrupted);
+}
+
 /// Another host's counter has another rate, so the samples of both say nothing together.
 #[test]
 fn no_bounds_rest_on_samples_from_before_a_move() {
