@@ -17,11 +17,21 @@ struct HeldRecord {
     thread: u64,
     record: Record<'static>,
     payload: Range<usize>,
+    /// How many passes have refused it twice.
+    refused_passes: u8,
 }
+
+/// After so many passes a refused record is dropped. A beginning comes at latest in the second pass
+/// after its end was taken; if there is none then, the span has ended with its parent.
+const PASSES: u8 = 3;
 
 impl Held {
     #[cold]
     pub(crate) fn add(&mut self, thread: u64, record: &Record<'_>) {
+        self.push(thread, record, 0);
+    }
+
+    fn push(&mut self, thread: u64, record: &Record<'_>, refused_passes: u8) {
         let start = self.payloads.len();
         self.payloads.extend_from_slice(record.payload);
         let payload = start..self.payloads.len();
@@ -33,11 +43,12 @@ impl Held {
             thread,
             record,
             payload,
+            refused_passes,
         });
     }
 
     /// Passes the records to `write`, in order of time. Tries those that `write` refuses again
-    /// after all others, and keeps those that it refuses twice.
+    /// after all others, and keeps those that it refuses twice, for at most [`PASSES`] calls.
     pub(crate) fn take<E>(
         &mut self,
         mut write: impl FnMut(u64, &Record<'_>, Attempt) -> Result<bool, E>,
@@ -57,8 +68,9 @@ impl Held {
         }
         for held in refused {
             let record = record_of(held);
-            if !write(held.thread, &record, Attempt::Last)? {
-                kept.add(held.thread, &record);
+            let passes = held.refused_passes + 1;
+            if !write(held.thread, &record, Attempt::Last)? && passes < PASSES {
+                kept.push(held.thread, &record, passes);
             }
         }
         *self = kept;
@@ -116,5 +128,15 @@ mod tests {
         let mut held = held([(1, 10), (2, 10), (3, 20)]);
         assert_eq!(written(&mut held, |id, _| id == 1), [2, 3]);
         assert_eq!(written(&mut held, |_, _| false), [1]);
+    }
+
+    /// Symptom: the end of a span that had ended with its parent stayed for ever.
+    #[test]
+    fn a_record_that_is_always_refused_is_dropped() {
+        let mut held = held([(1, 10), (2, 10), (3, 20)]);
+        for _ in 0..PASSES {
+            assert!(written(&mut held, |_, _| true).is_empty());
+        }
+        assert!(held.records.is_empty() && held.payloads.is_empty());
     }
 }
