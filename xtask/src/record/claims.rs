@@ -97,7 +97,7 @@ fn quanta_drifts_as_far_as_the_readme_says() {
     const WATCHED_S: u64 = 30;
     let said_us = figure(
         README,
-        "it drifts (up to ",
+        "so it drifts: up to ",
         &format!(" us in {WATCHED_S} s"),
     );
     let Stored { present, older } = stored().unwrap();
