@@ -188,8 +188,10 @@ fn under_signals<T>(ask: impl FnOnce() -> T) -> T {
     // SAFETY: the handler does nothing, and lives as long as the program.
     let result = unsafe { libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut()) };
     assert_eq!(result, 0);
-    // SAFETY: the calls have no requirements.
-    let (process, this_thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    // SAFETY: the call has no requirements.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: as above.
+    let this_thread = unsafe { libc::gettid() };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
