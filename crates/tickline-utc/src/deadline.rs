@@ -1,18 +1,27 @@
 //! The end of the time for which a daemon's answer is waited for.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The end of the calls that ask a daemon.
+use tickline::{OsClock, Reference as _};
+
+/// The end of the calls that ask a daemon, ns of the OS clock. A process may be denied the counter,
+/// and std's clocks would then end it by SIGSEGV.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline(Instant);
+pub(crate) struct Deadline {
+    end_ns: i64,
+}
 
 impl Deadline {
     /// The longest wait. Longer ones are cut, so that the end is a time that there is.
     const LONGEST: Duration = Duration::from_secs(86_400);
 
     pub(crate) fn after(timeout: Duration) -> Self {
-        Self(Instant::now() + timeout.min(Self::LONGEST))
+        let timeout_ns = timeout.min(Self::LONGEST).as_nanos();
+        let timeout_ns = i64::try_from(timeout_ns).unwrap_or(i64::MAX);
+        Self {
+            end_ns: OsClock.monotonic_ns().saturating_add(timeout_ns),
+        }
     }
 
     /// Makes a call of a socket, whose timeout `set_timeout` sets to the time that is left. A signal
@@ -28,11 +37,12 @@ impl Deadline {
         mut call: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
-            let left = self.0.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left_ns = self.end_ns.saturating_sub(OsClock.monotonic_ns());
+            let left_ns = u64::try_from(left_ns).unwrap_or(0);
+            if left_ns == 0 {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            set_timeout(Some(left))?;
+            set_timeout(Some(Duration::from_nanos(left_ns)))?;
             match call() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,

@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use tickline::{OsClock, Reference as _};
 use tickline_utc::chronyd::{self, Answer, LOCAL, NoAnswer, Tracking, ask_daemon};
 
 use super::{IgnoredAnswer, Leap, NtpDaemon};
@@ -23,9 +24,11 @@ const TIMESYNCD_FILE: &str = "/run/systemd/timesync/synchronized";
 
 /// The daemon that answers, and an answer in chronyd's place that does not count.
 pub(super) fn read() -> (Option<NtpDaemon>, Option<IgnoredAnswer>) {
-    let Some(now_s) = unix_s(SystemTime::now()) else {
+    // Not by std's clock: it ends a process that may not read the counter.
+    let Ok(now_ns) = u64::try_from(OsClock.unix_ns()) else {
         return (None, None);
     };
+    let now_s = now_ns / 1_000_000_000;
     let ntpd = || {
         ntp_reply(
             &ask_daemon::<CLIENT_BYTES>(123, &CLIENT, REPLY_TIMEOUT)?,

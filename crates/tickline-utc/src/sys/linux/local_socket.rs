@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+use tickline::{OsClock, Reference as _};
 
 use crate::deadline::Deadline;
 
@@ -49,14 +51,9 @@ impl PathSocket {
     /// A socket in `folder`. Its name is new: another process with this number, of another PID
     /// namespace, may use the folder, too.
     fn bind(folder: &Path) -> io::Result<Self> {
-        let since_1970 = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        let name = format!(
-            "tickline.{}.{}.sock",
-            std::process::id(),
-            since_1970.as_nanos()
-        );
+        // Not by std's clock: it ends a process that may not read the counter.
+        let since_1970_ns = OsClock.unix_ns();
+        let name = format!("tickline.{}.{since_1970_ns}.sock", std::process::id());
         let path = folder.join(name);
         let socket = UnixDatagram::bind(&path)?;
         let mut bound = Self { socket, path };

@@ -1,0 +1,36 @@
+//! A process that may not read the counter. It has a program of its own: a process chooses its way to
+//! the OS clock at its first reading, and no other test may have read it before.
+#![cfg(all(target_os = "linux", not(miri)))]
+
+#[path = "../../tickline/tests/common/fork.rs"]
+mod fork;
+
+use std::time::Duration;
+
+use tickline::{Clock, Driver};
+use tickline_utc::{Utc, UtcUnknown};
+
+/// Symptom: std's clock, by which the thread waited for chronyd's answer, ended the process by
+/// SIGSEGV.
+#[test]
+fn a_process_without_the_right_to_the_counter_may_ask() {
+    let code = fork::code_of_fork(|| {
+        // SAFETY: the call takes numbers. From here on no code may ask std or libc for the time.
+        if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
+            return fork::CANNOT;
+        }
+        let clock = Clock::builder().driver(Driver::Manual).start();
+        let clock = clock.expect("a clock without a thread");
+        let utc = Utc::start(&clock).expect("a thread");
+        // The kernel answers everywhere, unless a filter forbids the question.
+        let has_answered = (0..2_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            utc.now() != Err(UtcUnknown::NoSource)
+        });
+        if has_answered { 0 } else { fork::CANNOT }
+    });
+    match code {
+        fork::CANNOT => eprintln!("SKIPPED: the counter cannot be denied, or no source answers"),
+        code => assert_eq!(code, 0, "of the child"),
+    }
+}
