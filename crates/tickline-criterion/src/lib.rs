@@ -271,20 +271,14 @@
 //!
 //! # For CI
 //!
-//! With [`run`] in `main`, the exit code tells a script what was found:
+//! With [`run`] in `main`, the exit code tells a script what was found: 0 if each benchmark passes, 1
+//! if one is slower, 2 if nothing could be compared, 3 if it can't be told. [`run`] has the conditions.
 //!
 //! ```sh
 //! cargo bench --bench NAME -- --against /tmp/main --max-regression 3% --max-noise 2% --verdicts verdicts.json
 //! ```
 //!
-//! | exit code | when |
-//! |---|---|
-//! | 0 | each benchmark passes |
-//! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline; or only benchmarks of `bench_function`, which this crate does not compare |
-//! | 3 | none is slower, but one can't be told: the estimate is above `--max-regression` and the interval is not; or half of the interval's width is above `--max-noise`; or its comparison failed |
-//!
-//! So a slowdown that passes is at most the sum of both limits, with 95 % confidence. With none of
+//! A slowdown that passes is at most the sum of both limits, with 95 % confidence. With none of
 //! the limits, a difference alone does not change the exit code. [`Verdicts`] has the format of
 //! `--verdicts FILE`. Until there are verdicts, the file has none, and the exit code 2.
 //!

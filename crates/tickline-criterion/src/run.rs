@@ -49,10 +49,10 @@ use crate::results::verdict::{self, Verdicts};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each comparison passes; there is none, and no option that judges one |
-/// | 1 | a benchmark is slower by more than `--max-regression` |
+/// | 0 | each comparison passes; or there is none, and no option that needs one |
+/// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
 /// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline, a limit or `--update-on-pass` without a benchmark of [`BenchPairs`](crate::BenchPairs) or [`compare`](crate::compare()); the reason is printed |
-/// | 3 | none is slower, but the noise is above `--max-noise`, or the interval has the limit in it |
+/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`; or its comparison failed |
 #[must_use = "the exit code is for main"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {

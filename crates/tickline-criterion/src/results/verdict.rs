@@ -1,11 +1,5 @@
 //! The verdicts of a program's comparisons, and its exit code: `--max-regression`, `--max-noise`.
-//!
-//! | exit code | when |
-//! |---|---|
-//! | 0 | each benchmark passes |
-//! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline, no benchmark that this crate compares |
-//! | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not, the interval's half-width is above `--max-noise`, or its comparison failed |
+//! [`run`](crate::run()) lists the exit codes.
 
 use std::fmt;
 use std::path::PathBuf;
