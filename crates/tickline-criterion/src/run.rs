@@ -18,8 +18,8 @@ use crate::results::files;
 use crate::results::verdict::{self, Verdicts};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code: what
-/// `criterion_main!` does, and more. [`--against`](crate#a-pull-request-against-main),
-/// [`--max-regression`](crate#for-ci) and the other options need this call in `main`.
+/// `criterion_main!` does, and more. [`--against`](crate::comparisons#a-pull-request-against-main),
+/// [`--max-regression`](crate::comparisons#for-ci) and the other options need this call in `main`.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
