@@ -67,7 +67,7 @@
 //! tickline: 79 of 1000 samples lost the CPU, and this time was subtracted: 711.104 ms of waiting for a CPU (in 79)
 //! ```
 //!
-//! | taken from the thread | known by | subtracted |
+//! | lost time | known by | subtracted |
 //! |---|---|---|
 //! | a wait for a CPU that other programs use | the run delay in `/proc/thread-self/schedstat`, less the CPU time of the process's other threads | yes |
 //! | steal: the hypervisor ran other guests | the thread's CPU clock, if the kernel has `CONFIG_PARAVIRT_TIME_ACCOUNTING`, and the hypervisor reports it | yes |
@@ -271,8 +271,8 @@ pub use backend::builder::CounterTimeBuilder;
 pub use backend::calibration::Calibration;
 pub use backend::error::{Error, ErrorKind};
 pub use backend::incidents::{Incidents, Subtracted};
+pub use backend::lost_time::NotSubtracted;
 pub use backend::readings::{Elapsed, Start};
-pub use backend::taken::NotSubtracted;
 pub use backend::time::CounterTime;
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;

@@ -10,10 +10,10 @@ use crate::backend::builder::CounterTimeBuilder;
 use crate::backend::calibration::{Calibration, Scale};
 use crate::backend::error::Error;
 use crate::backend::incidents::Incidents;
+use crate::backend::lost_time::NotSubtracted;
 use crate::backend::readings::{Elapsed, PairClock, PairReads, Start};
 use crate::backend::session::Session;
 use crate::backend::settings::{Counting, Settings};
-use crate::backend::taken::NotSubtracted;
 use crate::backend::thread_meter::ThreadMeter;
 
 /// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
@@ -145,12 +145,12 @@ impl CounterTime {
         self.shared.meter.as_ref().ok()?.before()
     }
 
-    /// The pair with what the kernel took from it.
+    /// The pair with the time that the thread lost in it.
     #[inline(never)]
     fn elapsed(&self, before: Option<NonZeroU64>, reads: PairReads) -> Elapsed {
         let mut elapsed = Elapsed::from_pair(reads);
         if let Ok(meter) = &self.shared.meter {
-            elapsed.taken = meter.after(before, &reads);
+            elapsed.lost = meter.after(before, &reads);
         }
         elapsed
     }

@@ -264,7 +264,7 @@ impl<const N: usize> Collector<N> {
                 iterations_per_pair,
             },
             wanted,
-            taken: 0,
+            groups_in_slices: 0,
             block,
             slice_ticks: 0,
         }
@@ -288,7 +288,7 @@ pub(crate) struct Sample<'a, const N: usize> {
     /// The requested number of groups that count.
     wanted: u64,
     /// The number of groups in complete slices.
-    taken: u64,
+    groups_in_slices: u64,
     block: Vec<[PairReads; N]>,
     /// The duration of the slice so far.
     slice_ticks: u64,
@@ -337,10 +337,10 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The smallest number of groups that the sample still needs.
     pub(crate) fn least_left(&self) -> u64 {
-        let taken = self.taken + self.collector.slice.count() + count(self.block.len());
+        let groups = self.groups_in_slices + self.collector.slice.count() + count(self.block.len());
         self.wanted
             .saturating_sub(self.pending())
-            .min(self.max_groups().saturating_sub(taken))
+            .min(self.max_groups().saturating_sub(groups))
             .max(1)
     }
 
@@ -353,7 +353,7 @@ impl<const N: usize> Sample<'_, N> {
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
         let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
-            || self.taken + self.collector.slice.count() >= self.max_groups();
+            || self.groups_in_slices + self.collector.slice.count() >= self.max_groups();
         if !is_over {
             return ControlFlow::Continue(());
         }
@@ -361,7 +361,7 @@ impl<const N: usize> Sample<'_, N> {
         // A process that serves takes one slice for each request.
         if self.collector.serving.is_some()
             || self.pending() >= self.wanted
-            || self.taken >= self.max_groups()
+            || self.groups_in_slices >= self.max_groups()
         {
             ControlFlow::Break(())
         } else {
@@ -412,7 +412,7 @@ impl<const N: usize> Sample<'_, N> {
         }
         collected.add(slice, counting);
         slice.clear();
-        self.taken += groups;
+        self.groups_in_slices += groups;
         self.slice_ticks = 0;
         collected.cost_ticks += time.scale().cost_ticks * as_f64(groups);
     }

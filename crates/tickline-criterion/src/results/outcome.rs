@@ -83,7 +83,7 @@ impl<'a> Outcome<'a> {
         let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
             "iterations_per_pair": self.iterations,
-            "pair_cost_taken_off_ns": scale.cost_ticks * scale.ns_per_tick,
+            "pair_cost_subtracted_ns": scale.cost_ticks * scale.ns_per_tick,
             "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
             "pairs": collected.groups,
             "pairs_counted": shown.0.len(),
@@ -194,7 +194,7 @@ mod tests {
             assert_eq!(json["pairs_counted"], 1_000);
             assert_eq!(json["disturbed"]["preempted"], 10);
             assert_eq!(json["disturbed_are"], "excluded");
-            assert_eq!(json["pair_cost_taken_off_ns"], 20.0);
+            assert_eq!(json["pair_cost_subtracted_ns"], 20.0);
             assert_eq!(json["histogram_ns"][0][1], 999);
         }
     }
