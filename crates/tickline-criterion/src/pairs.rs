@@ -20,7 +20,7 @@
 //! | slice | the blocks of 10 ms, or of one sample if the sample is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | a number of iterations for which criterion gets one time |
 //! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
-//! | round | whole visits to one placement, with one median for A and one for B; for a baseline, a sample |
+//! | round | whole visits to one placement, with one median for A and one for B |
 //! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code |
 //! | interleaving | two routines alternate by pairs, or two builds by slices; the driving process requests slices from the serving ones |
 //! | turn | a slice of one build, while the other build waits; "in turns", as printed and stored, means interleaved |

@@ -61,7 +61,7 @@ pub(crate) struct Collected<const N: usize> {
     /// The time that criterion got for each sample, ns.
     pub(crate) returned_ns: Vec<f64>,
     /// The time of one iteration in each sample, ns.
-    pub(crate) rounds_ns: Vec<f64>,
+    pub(crate) sample_times_ns: Vec<f64>,
     /// The number of groups of the present sample that count, and the ticks of their last pairs.
     sample_kept: (u64, u64),
     /// The last pair of each other group of the present sample whose pairs have a duration.
@@ -427,7 +427,7 @@ impl<const N: usize> Sample<'_, N> {
         let ticks = collector.collected.sample_ticks(scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
         let returned = Elapsed::from_ns(each_ns * as_f64(request.iterations));
-        collector.collected.rounds_ns.push(each_ns);
+        collector.collected.sample_times_ns.push(each_ns);
         collector
             .collected
             .returned_ns

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::arguments;
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
-use crate::results::baseline::{Change, MIN_ROUNDS};
+use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::verdict::{ComparedWith, Conclusion, findings};
 
 /// The depth of the search: group, function, parameter, and one spare level.
@@ -123,8 +123,9 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Conclusion, String)> {
     match then {
         Ok((name, then)) => Change::new(name, then, now).ok_or_else(|| {
-            let error =
-                format!("a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode");
+            let error = format!(
+                "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick mode"
+            );
             (Conclusion::CannotTell, error)
         }),
         Err(error) if arguments::allows_missing_baseline() => Err((Conclusion::New, error.clone())),

@@ -93,7 +93,7 @@ impl<'a> Outcome<'a> {
             "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
             "mean_ns": scale.net_ns(shown.0.mean()) / as_f64(self.iterations),
-            "rounds_ns": collected.rounds_ns,
+            "sample_times_ns": collected.sample_times_ns,
             "histogram_ns": self.histogram,
         })
     }

@@ -9,16 +9,16 @@ fn save_main(programs: &Programs, filter: &str) {
     assert!(programs.run(100, filter, &["-smain"]).status.success());
 }
 
-pub(crate) fn a_saved_baseline_has_the_rounds_of_its_run(programs: &Programs) {
+pub(crate) fn a_saved_baseline_has_the_parts_of_its_run(programs: &Programs) {
     save_main(programs, "work");
-    for stem in ["spin/main/pairs.json", "sides/main/comparison.json"] {
-        let rounds = programs.json(&format!("work/{stem}"))["rounds_ns"]
+    for (file, key) in [
+        ("spin/main/pairs.json", "sample_times_ns"),
+        ("sides/main/comparison.json", "rounds_ns"),
+    ] {
+        let parts = programs.json(&format!("work/{file}"))[key]
             .as_array()
             .map(Vec::len);
-        assert!(
-            rounds.is_some_and(|rounds| rounds >= 10),
-            "{stem}: {rounds:?}"
-        );
+        assert!(parts.is_some_and(|parts| parts >= 10), "{file}: {parts:?}");
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn a_list_is_not_judged(programs: &Programs) {
 }
 
 /// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
-pub(crate) fn a_quick_run_has_too_few_rounds_for_a_baseline(programs: &Programs) {
+pub(crate) fn a_quick_run_has_too_few_parts_for_a_baseline(programs: &Programs) {
     save_main(programs, "work/spin");
     let output = programs.run(
         100,

@@ -131,8 +131,8 @@ fn main() -> ExitCode {
             the_option_lets_disturbed_pairs_count,
         ),
         (
-            "a_saved_baseline_has_the_rounds_of_its_run",
-            baselines::a_saved_baseline_has_the_rounds_of_its_run,
+            "a_saved_baseline_has_the_parts_of_its_run",
+            baselines::a_saved_baseline_has_the_parts_of_its_run,
         ),
         (
             "a_run_with_more_work_is_compared_with_its_baseline",
@@ -160,8 +160,8 @@ fn main() -> ExitCode {
         ),
         ("a_list_is_not_judged", baselines::a_list_is_not_judged),
         (
-            "a_quick_run_has_too_few_rounds_for_a_baseline",
-            baselines::a_quick_run_has_too_few_rounds_for_a_baseline,
+            "a_quick_run_has_too_few_parts_for_a_baseline",
+            baselines::a_quick_run_has_too_few_parts_for_a_baseline,
         ),
         (
             "a_baseline_that_cannot_be_written_is_named",

@@ -279,11 +279,11 @@ fn criterion_gets_the_mean_pair_for_all_iterations() {
     let returned = sample.finish();
     assert_eq!(returned.to_ns(&Scale::WALL), 600.0);
     let Collected {
-        rounds_ns,
+        sample_times_ns,
         returned_ns,
         ..
     } = collector.collected;
-    assert_eq!((rounds_ns, returned_ns), (vec![20.0], vec![600.0]));
+    assert_eq!((sample_times_ns, returned_ns), (vec![20.0], vec![600.0]));
 }
 
 #[test]
