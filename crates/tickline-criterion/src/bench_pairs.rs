@@ -218,7 +218,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         }
         Some(benchmark) => {
             let error = "it has no such benchmark";
-            time.settings().messages.not_interleaved(error);
+            time.settings().messages.not_compared(error);
             findings().add_without(
                 benchmark.name,
                 ComparedWith::OtherBuild,
@@ -235,7 +235,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
     let turns = match benchmark.take_turns(&collector.time, budget) {
         Ok(turns) => turns,
         Err(error) => {
-            collector.time.settings().messages.not_interleaved(&error);
+            collector.time.settings().messages.not_compared(&error);
             return other_cannot_tell(benchmark, &error);
         }
     };
@@ -245,7 +245,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         iterations_per_pair: turns.iterations_per_pair,
         disturbances: turns.disturbances,
         sides: if benchmark.layouts() > 1 {
-            Sides::LinkedBuilds
+            Sides::BuildsInLayouts
         } else {
             Sides::Builds
         },

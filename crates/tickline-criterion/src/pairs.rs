@@ -21,9 +21,9 @@
 //! | sample | a number of iterations for which criterion gets one time |
 //! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
 //! | round | whole visits to one placement, with one median for A and one for B |
-//! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code |
-//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving process requests slices from the serving ones |
-//! | turn | a slice of one build, while the other build waits; "in turns", as printed and stored, means interleaved |
+//! | layout | one order in which a build was linked: one place for each of its functions |
+//! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code; with several layouts, all processes of one |
+//! | turn | a slice of one build, or a pair of one routine, while the other waits; the process that drives requests slices from those that serve |
 //! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::backend::noise_loop)) |
 

@@ -7,7 +7,7 @@
 //!    for heap and stack (`placement.rs`), and runs a copy of its program (`program_copy.rs`).
 //! 2. All processes are bound to one CPU (Linux), and only one of them runs at a time: the others
 //!    wait for a line.
-//! 3. The two of a pair alternate by slices of 10 ms or less. A random number decides which comes
+//! 3. The two of a pair take turns by slices of 10 ms or less. A random number decides which comes
 //!    first. The first slice of a process warms up, and does not count.
 //! 4. All processes have pairs of the same number of iterations. The n-th pair of a slice and the
 //!    n-th pair of the other build's slice form a couple.
@@ -37,7 +37,7 @@ use crate::pairs::system_facts::{self, SystemFacts};
 use crate::statistics::couples::Replicate;
 use crate::statistics::signed_rank::MIN_REPLICATES;
 
-const _: () = assert!(arguments::MIN_ORDERS == MIN_REPLICATES);
+const _: () = assert!(arguments::MIN_LAYOUTS == MIN_REPLICATES);
 
 /// The first line of a program that lists its benchmarks, with the version of the turns.
 const GREETING: &str = "turns 3";
@@ -58,7 +58,7 @@ const BENCHMARK_MARK: &str = "tickline-criterion: benchmark";
 /// The builds of `--against`.
 #[derive(Debug)]
 pub(crate) struct Builds {
-    /// The other build, and this one: of each as many programs as orders of linking.
+    /// The other build, and this one: of each a program for each layout.
     programs: [Vec<PathBuf>; 2],
     /// The names of this build's benchmarks of pairs, in order; `None` for one that a filter
     /// excludes.
@@ -128,7 +128,7 @@ impl Benchmark {
         Some(Self { builds, name })
     }
 
-    /// The number of orders in which both builds were linked.
+    /// The number of layouts of both builds.
     pub(crate) fn layouts(&self) -> usize {
         self.builds.programs[1].len()
     }
@@ -146,8 +146,8 @@ impl Benchmark {
         }
         let plan = Plan::of(budget);
         let mut turns = Turns::default();
-        // The processes of one order of linking have one place for their code, so that they are one
-        // replicate together.
+        // The processes of one layout have one place for their code, so that they are one replicate
+        // together.
         let layouts = count(self.layouts());
         let pairs = if layouts > 1 {
             plan.pairs.div_ceil(layouts) * layouts
@@ -213,7 +213,8 @@ impl Plan {
 /// The results of two builds that took turns.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// A replicate for each pair of processes, or for each order of linking: the times of the other build and of this one.
+    /// A replicate for each pair of processes, or for each layout: the times of the other build and
+    /// of this one.
     pub(crate) replicates: Vec<Replicate>,
     /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,

@@ -18,12 +18,12 @@ use crate::pairs::slice::Slice;
 use crate::statistics::couples::{Couple, Replicate};
 use crate::statistics::distribution::{Distribution, quantile};
 
-/// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
+/// The shortest duration of a pair, ns, if two routines or builds run in turns: a pair gets
 /// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution
 /// of 10 ns reads a pair within 0.5 %. The median of a round's hundreds of pairs is more exact.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The smallest number of groups in an interleaved sample. criterion takes 10 samples or more, so a
+/// The smallest number of groups in a sample in turns. criterion takes 10 samples or more, so a
 /// comparison has enough groups even if criterion requests few iterations.
 const MIN_GROUPS: u64 = 8;
 
@@ -191,8 +191,8 @@ impl<const N: usize> Collector<N> {
         Some(request.iterations)
     }
 
-    /// Whether two routines or two builds are interleaved.
-    fn is_interleaved(&self) -> bool {
+    /// Whether two routines or two builds run in turns.
+    fn is_in_turns(&self) -> bool {
         N > 1 || self.serving.is_some()
     }
 
@@ -218,7 +218,7 @@ impl<const N: usize> Collector<N> {
         self.iterations_per_pair.unwrap_or(1)
     }
 
-    /// Chooses the number of iterations in a pair, once: enough for interleaving, and for a pair
+    /// Chooses the number of iterations in a pair, once: enough for turns, and for a pair
     /// whose cost is at most this share of its time. `trial_ticks` takes a pair of a given number
     /// of iterations.
     pub(crate) fn choose_iterations_per_pair(
@@ -229,7 +229,7 @@ impl<const N: usize> Collector<N> {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
-        let min_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
+        let min_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
         let min_ticks = min_ns / self.ns_per_tick;
         let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
         let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
@@ -252,7 +252,7 @@ impl<const N: usize> Collector<N> {
             self.collected = Collected::default();
             self.measuring_since = Instant::now();
         }
-        let min_groups = if self.is_interleaved() { MIN_GROUPS } else { 1 };
+        let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
         let iterations_per_pair = self.iterations_per_pair();
         let wanted = iterations.div_ceil(iterations_per_pair).max(min_groups);
         self.monitor.begin(&self.time);

@@ -1,6 +1,6 @@
 //! The comparison of this run with a stored run: criterion's `--baseline NAME`.
 //!
-//! The two runs were not interleaved. Changes of the machine between them are unknown: its
+//! The two runs took no turns. Changes of the machine between them are unknown: its
 //! frequency, its temperature, other programs, the addresses of memory. Therefore no confidence
 //! interval can be given. Only the scatter within each run is known: the middle nine tenths of its
 //! parts. These are the times of criterion's samples; for a comparison, the differences of its

@@ -1,4 +1,4 @@
-//! Tests of interleaved builds and baselines with whole programs. This program contains the tests
+//! Tests of builds in turns and baselines with whole programs. This program contains the tests
 //! and the benchmark. A copy of it named `work-130` does 130 steps; the copy `work-100` represents
 //! the old build.
 
@@ -58,10 +58,7 @@ fn main() -> ExitCode {
             "both_plots_are_in_criterions_report",
             both_plots_are_in_criterions_report,
         ),
-        (
-            "interleaved_builds_alternate_on_one_cpu",
-            interleaved_builds_alternate_on_one_cpu,
-        ),
+        ("builds_take_turns_on_one_cpu", builds_take_turns_on_one_cpu),
         (
             "each_process_of_a_pair_runs_a_copy_that_is_removed",
             each_process_of_a_pair_runs_a_copy_that_is_removed,
@@ -74,10 +71,7 @@ fn main() -> ExitCode {
             "each_pair_of_processes_is_a_replicate",
             each_pair_of_processes_is_a_replicate,
         ),
-        (
-            "each_order_of_linking_is_a_replicate",
-            each_order_of_linking_is_a_replicate,
-        ),
+        ("each_layout_is_a_replicate", each_layout_is_a_replicate),
         (
             "a_benchmark_that_the_other_build_lacks_is_measured_alone",
             a_benchmark_that_the_other_build_lacks_is_measured_alone,
@@ -377,7 +371,7 @@ fn both_plots_are_in_criterions_report(programs: &Programs) {
     );
 }
 
-fn interleaved_builds_alternate_on_one_cpu(programs: &Programs) {
+fn builds_take_turns_on_one_cpu(programs: &Programs) {
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -388,7 +382,7 @@ fn interleaved_builds_alternate_on_one_cpu(programs: &Programs) {
         .filter_map(|line| line.rsplit_once(' ')?.0.split_once(' '))
         .collect();
     let processes: Vec<&[(&str, &str)]> = lines.chunk_by(|one, other| one.0 == other.0).collect();
-    assert!(processes.len() > 7, "they did not alternate: {log}");
+    assert!(processes.len() > 7, "they took no turns: {log}");
     let moved = lines
         .windows(2)
         .filter(|two| two[0].0 != two[1].0 && two[0].1 != two[1].1)
@@ -448,8 +442,8 @@ fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     assert_eq!(json["replicates_ns"].as_array().map(Vec::len), Some(10));
 }
 
-/// All programs of one order have one place for their code.
-fn each_order_of_linking_is_a_replicate(programs: &Programs) {
+/// All programs of one layout have one place for their code.
+fn each_layout_is_a_replicate(programs: &Programs) {
     let [ours, other] = [300, 100].map(|steps| programs.path(steps));
     let mut command = programs.command(300, "work/spin", &[]);
     for _ in 0..6 {
@@ -459,10 +453,7 @@ fn each_order_of_linking_is_a_replicate(programs: &Programs) {
         command.arg("--layout").arg(&ours);
     }
     let (out, err) = texts(&command.output().expect("a program"));
-    assert!(
-        out.contains("estimate over 6 orders of linking: +"),
-        "{out}\n{err}"
-    );
+    assert!(out.contains("estimate over 6 layouts: +"), "{out}\n{err}");
     assert!(out.contains("this build is slower"), "{out}");
 }
 

@@ -254,7 +254,7 @@ fn a_sample_ends_with_twice_the_groups_that_it_needs() {
 }
 
 #[test]
-fn a_sample_needs_8_groups_or_more_if_two_routines_are_interleaved() {
+fn a_sample_needs_8_groups_or_more_if_two_routines_run_in_turns() {
     let mut collector = collector::<2>(None);
     assert_eq!(
         [1, 9].map(|groups| collector.begin_sample(groups).wanted),
