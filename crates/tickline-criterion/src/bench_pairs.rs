@@ -9,7 +9,7 @@ use crate::arguments::{self, Role};
 use crate::backend::readings::Elapsed;
 use crate::backend::time::CounterTime;
 use crate::pairs::bencher::PairBencher;
-use crate::pairs::builds::{self, Benchmark};
+use crate::pairs::builds::{Benchmark, listing};
 use crate::pairs::collector::Collector;
 use crate::pairs::placement;
 use crate::pairs::serving::Serving;
@@ -89,7 +89,7 @@ pub trait BenchPairs: sealed::Criterion {
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
         let (mut collector, against) = (None, Benchmark::next());
-        builds::mark_benchmark();
+        listing::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
             assert!(
                 arguments::role() != Role::List,
@@ -114,7 +114,7 @@ pub trait BenchPairs: sealed::Criterion {
             }
             returned
         });
-        builds::mark_benchmark();
+        listing::mark_benchmark();
         if let Some(collector) = collector.filter(Collector::has_measured) {
             report(&collector, against);
         }

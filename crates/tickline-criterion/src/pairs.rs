@@ -6,6 +6,7 @@
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs` | takes samples, slice by slice and block by block |
 //! | `builds.rs`, `serving.rs` | take slices of two builds of the benchmark in turns: the process that drives, and those that serve |
+//! | `builds/` | the names of a program's benchmarks; a process that serves, as the driving one sees it |
 //! | `placement.rs` | shifts heap and stack |
 //! | `program_copy.rs` | a copy of a program, which has other pages of memory |
 //! | `monitor.rs`, `system_facts.rs` | read the facts about blocks and slices |

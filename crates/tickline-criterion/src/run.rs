@@ -12,7 +12,7 @@ use criterion::Criterion;
 use crate::arguments::{self, Options, Role};
 use crate::backend::time::CounterTime;
 use crate::message::Messages;
-use crate::pairs::builds::{self, Builds};
+use crate::pairs::builds::{Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::results::files;
 use crate::results::verdict::{self, Verdicts};
@@ -64,7 +64,7 @@ pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
             }
         },
         Role::List => {
-            builds::greet();
+            listing::greet();
             benchmarks();
             ExitCode::SUCCESS
         }

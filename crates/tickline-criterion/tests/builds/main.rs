@@ -527,7 +527,7 @@ fn a_program_without_benchmarks_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
     refused(
         &output,
-        "it is no benchmark program whose main calls tickline_criterion::run",
+        "its main does not call tickline_criterion::run",
     );
 }
 
