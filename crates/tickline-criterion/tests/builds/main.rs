@@ -41,154 +41,70 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 36] = [
-        (
-            "a_build_with_more_work_is_slower",
-            a_build_with_more_work_is_slower,
-        ),
-        (
-            "a_build_with_less_work_is_faster",
-            a_build_with_less_work_is_faster,
-        ),
-        (
-            "builds_of_the_same_work_differ_little",
-            builds_of_the_same_work_differ_little,
-        ),
-        (
-            "both_plots_are_in_criterions_report",
-            both_plots_are_in_criterions_report,
-        ),
-        ("builds_take_turns_on_one_cpu", builds_take_turns_on_one_cpu),
-        (
-            "each_process_of_a_pair_runs_a_copy_that_is_removed",
-            each_process_of_a_pair_runs_a_copy_that_is_removed,
-        ),
-        (
-            "a_folder_that_takes_no_copy_is_named",
-            a_folder_that_takes_no_copy_is_named,
-        ),
-        (
-            "each_pair_of_processes_is_a_replicate",
-            each_pair_of_processes_is_a_replicate,
-        ),
-        ("each_layout_is_a_replicate", each_layout_is_a_replicate),
-        (
-            "a_benchmark_that_the_other_build_lacks_is_measured_alone",
-            a_benchmark_that_the_other_build_lacks_is_measured_alone,
-        ),
-        (
-            "builds_without_a_common_benchmark_are_refused",
-            builds_without_a_common_benchmark_are_refused,
-        ),
-        (
-            "a_build_whose_partner_ends_is_measured_alone",
-            a_build_whose_partner_ends_is_measured_alone,
-        ),
-        (
-            "a_process_that_the_benchmark_starts_takes_no_turn",
-            a_process_that_the_benchmark_starts_takes_no_turn,
-        ),
-        (
-            "a_path_without_a_program_is_refused",
-            a_path_without_a_program_is_refused,
-        ),
-        (
-            "a_program_without_benchmarks_is_refused",
-            a_program_without_benchmarks_is_refused,
-        ),
-        (
-            "a_wrong_argument_ends_with_a_text",
-            a_wrong_argument_ends_with_a_text,
-        ),
-        (
-            "verdicts_may_go_to_a_stream",
-            verdicts::verdicts_may_go_to_a_stream,
-        ),
-        (
-            "after_an_error_the_verdicts_say_so",
-            verdicts::after_an_error_the_verdicts_say_so,
-        ),
-        (
-            "the_exit_code_says_that_a_build_is_slower",
-            verdicts::the_exit_code_says_that_a_build_is_slower,
-        ),
-        (
-            "the_exit_code_says_that_noise_hides_the_result",
-            verdicts::the_exit_code_says_that_noise_hides_the_result,
-        ),
-        (
-            "a_build_without_a_regression_passes",
-            verdicts::a_build_without_a_regression_passes,
-        ),
-        (
-            "the_option_lets_disturbed_pairs_count",
-            the_option_lets_disturbed_pairs_count,
-        ),
-        (
-            "a_saved_baseline_has_the_parts_of_its_run",
-            baselines::a_saved_baseline_has_the_parts_of_its_run,
-        ),
-        (
-            "a_run_with_more_work_is_compared_with_its_baseline",
-            baselines::a_run_with_more_work_is_compared_with_its_baseline,
-        ),
-        (
-            "a_comparison_with_a_baseline_does_not_replace_it",
-            baselines::a_comparison_with_a_baseline_does_not_replace_it,
-        ),
-        (
-            "a_baseline_is_updated_only_by_a_run_that_passes",
-            baselines::a_baseline_is_updated_only_by_a_run_that_passes,
-        ),
-        (
-            "a_run_that_measures_nothing_updates_no_baseline",
-            baselines::a_run_that_measures_nothing_updates_no_baseline,
-        ),
-        (
-            "a_limit_for_benchmarks_that_are_not_compared_is_refused",
-            baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
-        ),
-        (
-            "too_few_couples_for_a_limit_cannot_tell",
-            baselines::too_few_couples_for_a_limit_cannot_tell,
-        ),
-        ("a_list_is_not_judged", baselines::a_list_is_not_judged),
-        (
-            "a_quick_run_has_too_few_parts_for_a_baseline",
-            baselines::a_quick_run_has_too_few_parts_for_a_baseline,
-        ),
-        (
-            "a_baseline_that_cannot_be_written_is_named",
-            baselines::a_baseline_that_cannot_be_written_is_named,
-        ),
-        (
-            "a_plot_that_cannot_be_written_changes_no_verdict",
-            baselines::a_plot_that_cannot_be_written_changes_no_verdict,
-        ),
-        (
-            "a_baseline_that_criterion_lacks_is_named",
-            baselines::a_baseline_that_criterion_lacks_is_named,
-        ),
-        (
-            "a_missing_baseline_and_another_build_end_with_a_text",
-            baselines::a_missing_baseline_and_another_build_end_with_a_text,
-        ),
-        (
-            "a_baseline_that_this_crate_lacks_is_named_with_its_folder",
-            baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
-        ),
-    ];
+    run_tests(&program);
+    ExitCode::SUCCESS
+}
+
+/// A list of tests, each with its path.
+macro_rules! tests {
+    ($($test:path),+ $(,)?) => {
+        [$((stringify!($test), $test as Test)),+]
+    };
+}
+
+/// The tests, in order.
+const TESTS: &[(&str, Test)] = &tests![
+    a_build_with_more_work_is_slower,
+    a_build_with_less_work_is_faster,
+    builds_of_the_same_work_differ_little,
+    both_plots_are_in_criterions_report,
+    builds_take_turns_on_one_cpu,
+    each_process_of_a_pair_runs_a_copy_that_is_removed,
+    a_folder_that_takes_no_copy_is_named,
+    each_pair_of_processes_is_a_replicate,
+    each_layout_is_a_replicate,
+    a_benchmark_that_the_other_build_lacks_is_measured_alone,
+    builds_without_a_common_benchmark_are_refused,
+    a_build_whose_partner_ends_is_measured_alone,
+    a_process_that_the_benchmark_starts_takes_no_turn,
+    a_path_without_a_program_is_refused,
+    a_program_without_benchmarks_is_refused,
+    a_wrong_argument_ends_with_a_text,
+    verdicts::verdicts_may_go_to_a_stream,
+    verdicts::after_an_error_the_verdicts_say_so,
+    verdicts::the_exit_code_says_that_a_build_is_slower,
+    verdicts::the_exit_code_says_that_noise_hides_the_result,
+    verdicts::a_build_without_a_regression_passes,
+    the_option_lets_disturbed_pairs_count,
+    baselines::a_saved_baseline_has_the_parts_of_its_run,
+    baselines::a_run_with_more_work_is_compared_with_its_baseline,
+    baselines::a_comparison_with_a_baseline_does_not_replace_it,
+    baselines::a_baseline_is_updated_only_by_a_run_that_passes,
+    baselines::a_run_that_measures_nothing_updates_no_baseline,
+    baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
+    baselines::too_few_couples_for_a_limit_cannot_tell,
+    baselines::a_list_is_not_judged,
+    baselines::a_quick_run_has_too_few_parts_for_a_baseline,
+    baselines::a_baseline_that_cannot_be_written_is_named,
+    baselines::a_plot_that_cannot_be_written_changes_no_verdict,
+    baselines::a_baseline_that_criterion_lacks_is_named,
+    baselines::a_missing_baseline_and_another_build_end_with_a_text,
+    baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
+];
+
+/// Runs the tests whose names contain one of the program's arguments; without arguments, all.
+fn run_tests(program: &Path) {
     let filters: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    for (name, test) in tests {
+    for (path, test) in TESTS {
+        let name = path.rsplit("::").next().unwrap_or(path);
         if filters.is_empty() || filters.iter().any(|filter| name.contains(filter)) {
-            test(&Programs::new(&program, name));
+            test(&Programs::new(program, name));
             writeln!(std::io::stderr(), "test {name} ... ok").ok();
         }
     }
-    ExitCode::SUCCESS
 }
 
 /// Does `steps` steps, each of which needs the result of the step before.
@@ -525,10 +441,7 @@ fn a_path_without_a_program_is_refused(programs: &Programs) {
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 fn a_program_without_benchmarks_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
-    refused(
-        &output,
-        "its main does not call tickline_criterion::run",
-    );
+    refused(&output, "its main does not call tickline_criterion::run");
 }
 
 /// Symptom: the program ended by a panic, with exit code 101.
