@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use criterion::Criterion;
@@ -130,7 +131,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if arguments::is_list() {
         return Ok(0);
     }
-    conclude(options)
+    judge_and_store(options)
 }
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
@@ -199,23 +200,12 @@ fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
     files::replace(&path, &text)
 }
 
-/// Judges the findings: stores the verdicts, updates the baseline. Returns the exit code.
-fn conclude(options: &Options) -> Result<u8, String> {
+/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit code.
+fn judge_and_store(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
     if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
-        // If the verdicts can't be stored, the baseline stays.
-        store_so_far(&verdicts, options)?;
-        let name = verdicts.baseline.clone().unwrap_or_default();
-        let updated = files::update_baselines(&folders, &name);
-        match updated {
-            Ok(()) => verdicts.is_baseline_updated = true,
-            Err(_) => verdicts.exit_code = verdict::ERROR,
-        }
-        if let Err(error) = updated {
-            _ = store(&verdicts, options);
-            return Err(format!("the baseline was not updated: {error}"));
-        }
+        update_baseline(&mut verdicts, &folders, options)?;
     }
     store(&verdicts, options)?;
     if verdicts.exit_code == verdict::ERROR {
@@ -225,6 +215,29 @@ fn conclude(options: &Options) -> Result<u8, String> {
                 .to_owned(),
         );
     }
+    print(&verdicts, options);
+    Ok(verdicts.exit_code)
+}
+
+/// Makes this run the baseline. If the verdicts can't be stored, the baseline stays.
+fn update_baseline(
+    verdicts: &mut Verdicts,
+    folders: &[PathBuf],
+    options: &Options,
+) -> Result<(), String> {
+    store_so_far(verdicts, options)?;
+    let name = verdicts.baseline.clone().unwrap_or_default();
+    if let Err(error) = files::update_baselines(folders, &name) {
+        verdicts.exit_code = verdict::ERROR;
+        _ = store(verdicts, options);
+        return Err(format!("the baseline was not updated: {error}"));
+    }
+    verdicts.is_baseline_updated = true;
+    Ok(())
+}
+
+/// Prints the verdicts if there are limits, and what became of the baseline if it was to be updated.
+fn print(verdicts: &Verdicts, options: &Options) {
     if options.have_limits() {
         verdicts
             .to_string()
@@ -240,7 +253,6 @@ fn conclude(options: &Options) -> Result<u8, String> {
         let name = verdicts.baseline.as_deref().unwrap_or_default();
         Messages::Shown.print(&format_args!("the baseline {name} {what}"));
     }
-    Ok(verdicts.exit_code)
 }
 
 #[cfg(test)]
