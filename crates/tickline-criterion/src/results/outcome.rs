@@ -174,29 +174,69 @@ mod tests {
         found
     }
 
-    #[test]
-    fn times_are_per_iteration_without_the_pairs_cost() {
-        let found = found(&[
+    /// 1,000 pairs that count, one of which takes twice as long, and ten that were preempted.
+    fn preempted() -> Collected<1> {
+        found(&[
             (440, 999, None),
             (840, 1, None),
             (9_999, 10, Some(Disturbance::Preempted)),
-        ]);
+        ])
+    }
+
+    fn outcome(found: &Collected<1>, iterations: u64) -> Outcome<'_> {
+        Outcome::new(found, Counting::Undisturbed, SCALE, iterations).expect("pairs")
+    }
+
+    #[test]
+    fn times_are_per_iteration_without_the_pairs_cost() {
+        let found = preempted();
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
-            let outcome =
-                Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
+            let outcome = outcome(&found, iterations);
             assert!(
                 (outcome.quantiles_ns[0] - each_ns).abs() < 0.3,
                 "{outcome:?}"
             );
             assert_eq!(outcome.max_ns, 2.0 * each_ns);
-            let json = outcome.json();
-            assert_eq!(json["pairs"], 1_010);
-            assert_eq!(json["pairs_counted"], 1_000);
-            assert_eq!(json["disturbed"]["preempted"], 10);
-            assert_eq!(json["disturbed_are"], "excluded");
-            assert_eq!(json["pair_cost_subtracted_ns"], 20.0);
-            assert_eq!(json["histogram_ns"][0][1], 999);
         }
+    }
+
+    #[test]
+    fn the_json_has_the_number_of_pairs_and_of_those_that_count() {
+        let json = outcome(&preempted(), 1).json();
+        assert_eq!(json["pairs"], 1_010);
+        assert_eq!(json["pairs_counted"], 1_000);
+    }
+
+    #[test]
+    fn the_json_has_the_number_of_pairs_with_each_disturbance() {
+        let json = outcome(&preempted(), 1).json();
+        assert_eq!(json["disturbed"]["preempted"], 10);
+    }
+
+    #[test]
+    fn the_json_says_whether_disturbed_pairs_count() {
+        let found = preempted();
+        for (counting, are) in [
+            (Counting::Undisturbed, "excluded"),
+            (Counting::All, "included"),
+        ] {
+            let outcome = Outcome::new(&found, counting, SCALE, 1).expect("pairs");
+            assert_eq!(outcome.json()["disturbed_are"], are);
+        }
+    }
+
+    #[test]
+    fn the_json_has_the_subtracted_cost_of_a_pair() {
+        for iterations in [1, 4] {
+            let json = outcome(&preempted(), iterations).json();
+            assert_eq!(json["pair_cost_subtracted_ns"], 20.0);
+        }
+    }
+
+    #[test]
+    fn the_histogram_has_the_pairs_that_count() {
+        let json = outcome(&preempted(), 1).json();
+        assert_eq!(json["histogram_ns"][0][1], 999);
     }
 
     #[test]

@@ -117,36 +117,87 @@ fn wall_time_is_reported_each_time() {
     }
 }
 
-#[test]
-fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
+/// Runs a test's `body` in a child whose counter is switched off. Returns the child's lines; in the
+/// child itself, none.
+fn with_closed_gate(test: &str, body: impl FnOnce(CounterTime)) -> Vec<String> {
     if is_child() {
+        body(CounterTime::or_wall_time());
+        return Vec::new();
+    }
+    lines(test, "off", &[])
+}
+
+#[test]
+fn a_closed_gate_is_an_error_with_its_reason() {
+    with_closed_gate("a_closed_gate_is_an_error_with_its_reason", |_| {
         let error = CounterTime::new().expect_err("switched off");
         assert!(
             matches!(error.kind(), ErrorKind::GateClosed(_)),
             "{error:?}"
         );
-        let time = CounterTime::or_wall_time();
-        assert_eq!(
-            time.fallback_error().expect("switched off").kind(),
-            error.kind()
-        );
+    });
+}
+
+#[test]
+fn wall_time_keeps_the_error_of_the_counter() {
+    with_closed_gate("wall_time_keeps_the_error_of_the_counter", |time| {
+        let error = CounterTime::new().expect_err("switched off");
+        let kept = time.fallback_error().expect("switched off");
+        assert_eq!(kept.kind(), error.kind());
+    });
+}
+
+#[test]
+fn wall_time_has_no_calibration() {
+    with_closed_gate("wall_time_has_no_calibration", |time| {
         assert_eq!(time.calibration(), None);
-        // WallTime measures, and no cost is subtracted. Symptom: the first sample began with the
-        // sample inside of it.
+    });
+}
+
+/// Symptom: the first sample began with the sample inside of it.
+#[test]
+fn wall_time_measures_all_of_a_sample_that_has_another_in_it() {
+    with_closed_gate(
+        "wall_time_measures_all_of_a_sample_that_has_another_in_it",
+        |time| {
+            let start = time.start();
+            std::thread::sleep(Duration::from_millis(3));
+            time.end(time.start());
+            let sample = time.end(start);
+            assert!(time.to_f64(&sample) >= 3e6);
+        },
+    );
+}
+
+#[test]
+fn samples_by_wall_time_add_up() {
+    with_closed_gate("samples_by_wall_time_add_up", |time| {
         let start = time.start();
         std::thread::sleep(Duration::from_millis(3));
-        time.end(time.start());
         let sample = time.end(start);
-        assert!(time.to_f64(&sample) >= 3e6);
         assert!(time.to_f64(&sample) < time.to_f64(&(sample + sample)));
+    });
+}
+
+#[test]
+fn samples_by_wall_time_are_no_incidents() {
+    with_closed_gate("samples_by_wall_time_are_no_incidents", |time| {
+        time.to_f64(&time.end(time.start()));
         assert_eq!(time.incidents().to_string(), "");
+    });
+}
+
+#[test]
+fn the_only_line_about_wall_time_has_the_closed_gate() {
+    let lines = with_closed_gate(
+        "the_only_line_about_wall_time_has_the_closed_gate",
+        |time| {
+            time.to_f64(&time.end(time.start()));
+        },
+    );
+    if is_child() {
         return;
     }
-    let lines = lines(
-        "a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on",
-        "off",
-        &[],
-    );
     assert_eq!(lines.len(), 1, "{lines:?}");
     let expected = format!("{BY_WALL_TIME}the counter can't be used: ");
     assert!(lines[0].starts_with(&expected), "{lines:?}");
