@@ -166,8 +166,8 @@
 //! # Comparisons
 //!
 //! [`compare`] runs two routines in turns, at eight places of their code, and gives an interval of
-//! 95 % confidence for their difference. `cargo bench -- --against PROGRAM` does the same for two
-//! builds of a program, such as a pull request and main. criterion's `--save-baseline` and
+//! 95 % confidence for their difference. `cargo bench -- --against PROGRAM` gives one for
+//! two builds of a program, such as a pull request and main. criterion's `--save-baseline` and
 //! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the exit
 //! code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
 //!

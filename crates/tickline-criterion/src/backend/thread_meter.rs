@@ -61,7 +61,7 @@ thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
 }
 
-/// Measures what the kernel takes from the calling thread.
+/// Measures the time that the calling thread loses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadMeter {
     clock: PairClock,

@@ -75,7 +75,7 @@ struct Shared {
     pair_clock: PairClock,
     /// The running clock, or the reason why the OS clock measures instead.
     session: Result<Session, Error>,
-    /// What measures the time that the kernel takes from samples.
+    /// What measures the time that samples lose.
     meter: Result<ThreadMeter, NotSubtracted>,
     settings: Settings,
 }
@@ -162,9 +162,7 @@ impl CounterTime {
             None | Some(NotSubtracted::Included | NotSubtracted::WallTime) => {}
             Some(reason) => self.settings().messages.print_once(
                 &FIRST,
-                &format_args!(
-                    "time that the kernel takes from samples is not subtracted: {reason}"
-                ),
+                &format_args!("time that samples lose to others is not subtracted: {reason}"),
             ),
         }
     }
@@ -255,9 +253,8 @@ impl Measurement for CounterTime {
         Elapsed::default()
     }
 
-    /// The sample in ns, minus the cost of its readings, and minus the time that the kernel took
-    /// from the thread; at least an attosecond. criterion calls
-    /// this once for each sample, after it has taken the sample.
+    /// The sample in ns, minus the cost of its readings, and minus the time that the thread lost; at
+    /// least an attosecond. criterion calls this once for each sample, after it has taken the sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));
         let ns = self.session().map(|session| session.to_ns(sample));

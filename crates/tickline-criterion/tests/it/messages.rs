@@ -1,6 +1,7 @@
 //! The printed messages. Each test runs itself in a child process, and checks the child's output.
 
 use std::hint::black_box;
+use std::io::Write;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -14,9 +15,8 @@ const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
 /// The beginnings of the first line.
 const BY_COUNTER: &str = "tickline: counter at ";
 const BY_WALL_TIME: &str = "tickline: measuring with WallTime: ";
-/// The line of systems that don't say what they take from a thread.
-const NOT_SUBTRACTED: &str =
-    "tickline: time that the kernel takes from samples is not subtracted: ";
+/// The line of systems that don't say what a thread loses.
+const NOT_SUBTRACTED: &str = "tickline: time that samples lose to others is not subtracted: ";
 
 /// This test as a child. The test harness treats the arguments as names of other tests.
 fn child(test: &str, tickline: &str, arguments: &[&str]) -> Command {
@@ -213,46 +213,75 @@ fn quiet_prints_nothing() {
     assert_eq!(all, [const { Vec::<String>::new() }; 2]);
 }
 
+/// Moves the thread within the first of two pairs of a sample, after a sample without a move. Prints
+/// a line. `None` if a move can't be made or seen.
+fn move_in_a_sample() -> Option<CounterTime> {
+    let time = CounterTime::or_wall_time();
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let [from, to, ..] = cpus[..] else {
+        return None;
+    };
+    if time.fallback_error().is_some()
+        || cfg!(not(target_arch = "x86_64"))
+        || !core_affinity::set_for_current(from)
+    {
+        return None;
+    }
+    time.to_f64(&time.end(time.start()));
+    assert_eq!(time.incidents().moved, 0);
+    let start = time.start();
+    assert!(
+        core_affinity::set_for_current(to),
+        "bound once, but not twice"
+    );
+    let moved = time.end(start);
+    time.to_f64(&(moved + moved));
+    writeln!(std::io::stderr(), "{MOVED}").ok();
+    Some(time)
+}
+
+/// The line of a child that has moved.
+const MOVED: &str = "tickline: the thread has moved";
+
+/// The lines after [`MOVED`]; `None`, with the reason, if the child could not move.
+fn lines_after_move(test: &str) -> Option<Vec<String>> {
+    let mut lines = lines(test, "on", &[]);
+    let Some(at) = lines.iter().position(|line| line == MOVED) else {
+        crate::skip("no second CPU, no usable counter, or no CPU's id with it");
+        return None;
+    };
+    Some(lines.split_off(at + 1))
+}
+
 #[test]
-fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped() {
-    const TEST: &str =
-        "a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped";
+fn a_move_is_counted_once_a_sample() {
     if is_child() {
-        let time = CounterTime::or_wall_time();
-        let cpus = core_affinity::get_core_ids().unwrap_or_default();
-        let [from, to, ..] = cpus[..] else { return };
-        if time.fallback_error().is_some()
-            || cfg!(not(target_arch = "x86_64"))
-            || !core_affinity::set_for_current(from)
-        {
-            return;
+        if let Some(time) = move_in_a_sample() {
+            let incidents = time.incidents();
+            assert_eq!((incidents.samples, incidents.moved), (2, 1));
         }
-        time.to_f64(&time.end(time.start()));
-        assert_eq!(time.incidents().moved, 0);
-        let start = time.start();
-        assert!(
-            core_affinity::set_for_current(to),
-            "bound once, but not twice"
-        );
-        let moved = time.end(start);
-        time.to_f64(&(moved + moved));
-        let incidents = time.incidents();
-        assert_eq!((incidents.samples, incidents.moved), (2, 1));
-        let last = time.clone();
-        drop(time); // prints nothing yet
-        eprintln!("tickline: the last clone");
-        drop(last);
         return;
     }
-    let lines = lines(TEST, "on", &[]);
-    let Some(at) = lines
-        .iter()
-        .position(|line| line == "tickline: the last clone")
-    else {
-        return crate::skip("no second CPU, no usable counter, or no CPU's id with it");
+    lines_after_move("a_move_is_counted_once_a_sample");
+}
+
+#[test]
+fn a_move_is_reported_when_the_last_clone_is_dropped() {
+    if is_child() {
+        if let Some(time) = move_in_a_sample() {
+            let last = time.clone();
+            drop(time);
+            eprintln!("tickline: the last clone");
+            drop(last);
+        }
+        return;
+    }
+    let test = "a_move_is_reported_when_the_last_clone_is_dropped";
+    let Some(lines) = lines_after_move(test) else {
+        return;
     };
-    assert_eq!(at, 1, "after the line about the counter: {lines:?}");
-    let moves = lines[2..]
+    assert_eq!(lines[0], "tickline: the last clone", "{lines:?}");
+    let moves = lines
         .iter()
         .filter(|line| line.starts_with("tickline: 1 of 2 samples contain a move"));
     assert_eq!(moves.count(), 1, "{lines:?}");
