@@ -504,15 +504,23 @@ mod tests {
         assert_eq!(found, None);
     }
 
+    const REPORT: &str = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
+
     #[test]
-    fn the_plot_is_in_the_report_once_and_a_report_without_an_end_stays() {
-        let report = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
-        let linked = link(report, "Pairs", "pairs.svg", "pairs").expect("a link");
-        assert!(
-            linked.find("pairs.svg").expect("the plot")
-                < linked.find("footer").expect("the footer")
-        );
+    fn the_plot_is_before_the_reports_footer() {
+        let linked = link(REPORT, "Pairs", "pairs.svg", "pairs").expect("a link");
+        let [plot, footer] = ["pairs.svg", "footer"].map(|text| linked.find(text).expect(text));
+        assert!(plot < footer, "{linked}");
+    }
+
+    #[test]
+    fn the_plot_is_in_the_report_once() {
+        let linked = link(REPORT, "Pairs", "pairs.svg", "pairs").expect("a link");
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
+    }
+
+    #[test]
+    fn a_report_without_an_end_gets_no_plot() {
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
     }
 
@@ -606,17 +614,37 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_the_old_file_and_no_part_of_a_new_one() {
-        let folder =
-            std::env::temp_dir().join(format!("tickline-criterion-write-{}", std::process::id()));
-        let (file, in_the_way) = (folder.join("a.json"), folder.join("b.json"));
-        fs::create_dir_all(in_the_way.join("x")).expect("a folder in the way");
-        fs::write(&file, "old").expect("a file");
-        assert_eq!(replace(&file, "new"), Ok(()));
-        assert_eq!(fs::read_to_string(&file).expect("a file"), "new");
-        let error = replace(&in_the_way, "new").expect_err("a folder is in the way");
-        assert!(error.contains("b.json"), "{error}");
-        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
-        fs::remove_dir_all(folder).expect("the folder");
+    fn a_written_file_replaces_the_old_one() {
+        let folder = Folder::new("write");
+        folder.write("a.json", "old");
+        assert_eq!(replace(&folder.0.join("a.json"), "new"), Ok(()));
+        assert_eq!(folder.read("a.json").as_deref(), Some("new"));
+    }
+
+    /// A folder with a file in it, which no file can replace.
+    fn replace_in_the_way(folder: &Folder) -> String {
+        folder.write("b.json/in the way", "old");
+        replace(&folder.0.join("b.json"), "new").expect_err("a folder is in the way")
+    }
+
+    #[test]
+    fn the_error_of_a_write_names_the_file() {
+        let folder = Folder::new("write-error");
+        let error = replace_in_the_way(&folder);
+        assert!(error.contains("b.json: "), "{error}");
+    }
+
+    #[test]
+    fn a_failed_write_leaves_what_was_there() {
+        let folder = Folder::new("write-old");
+        replace_in_the_way(&folder);
+        assert_eq!(folder.read("b.json/in the way").as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_no_part_of_a_new_file() {
+        let folder = Folder::new("write-part");
+        replace_in_the_way(&folder);
+        assert_eq!(folder.entries(""), 1);
     }
 }
