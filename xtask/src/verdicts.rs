@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 /// A filter for the six routines that are benchmarks of pairs.
 const ROUTINES: &str = "^(chain|hash|walk|boxes|texts|lists)$";
 
-/// The number of orders in which a build is linked, for the row that needs it.
-const ORDERS: u32 = 8;
+/// The number of layouts of a build, for the row that needs several.
+const LAYOUTS: u32 = 8;
 
 /// What a row of the table measures.
 #[derive(Debug, Clone, Copy)]
@@ -74,9 +74,9 @@ const ROWS: [Row; 7] = [
         goal: "at most 5 % different by 2 % or more",
     },
     Row {
-        name: "the same, both linked in 8 orders",
-        program: "unrelated-order1-100",
-        against: Some("copy-order1-100"),
+        name: "the same, both in 8 layouts",
+        program: "unrelated-layout1-100",
+        against: Some("copy-layout1-100"),
         load: Load::None,
         goal: "at most 5 % different by 2 % or more",
     },
@@ -116,9 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     if ROWS[3].name.contains(&arguments.only) {
         for (flags, name) in [("", "copy"), ("--cfg tickline_unrelated", "unrelated")] {
-            for order in 1..=ORDERS {
-                let flags = format!("{flags} -C link-arg=-Wl,--shuffle-sections=.text*={order}");
-                build(&folder, &flags, &[&format!("{name}-order{order}-100")])?;
+            for layout in 1..=LAYOUTS {
+                let flags = format!("{flags} -C link-arg=-Wl,--shuffle-sections=.text*={layout}");
+                build(&folder, &flags, &[&format!("{name}-layout{layout}-100")])?;
             }
         }
     }
@@ -231,9 +231,9 @@ impl Row {
         let verdicts = folder.join("verdicts.json");
         program.arg("--verdicts").arg(&verdicts);
         program.arg("--against").arg(folder.join(other));
-        if other.contains("order1") {
-            for order in (2..=ORDERS).map(|order| format!("order{order}")) {
-                let copy = |name: &str| folder.join(name.replace("order1", &order));
+        if other.contains("layout1") {
+            for layout in (2..=LAYOUTS).map(|layout| format!("layout{layout}")) {
+                let copy = |name: &str| folder.join(name.replace("layout1", &layout));
                 program.arg("--against").arg(copy(other));
                 program.arg("--layout").arg(copy(self.program));
             }

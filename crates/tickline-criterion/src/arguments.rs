@@ -23,17 +23,17 @@ const PASSED: &str = "TICKLINE_CRITERION_PASSED";
 /// The variable whose length shifts the stack of a process.
 const PADDING: &str = "TICKLINE_CRITERION_PADDING";
 
-/// The smallest number of orders in which builds are linked: each is a replicate.
-pub(crate) const MIN_ORDERS: usize = 6;
+/// The smallest number of layouts, if builds have several: each is a replicate.
+pub(crate) const MIN_LAYOUTS: usize = 6;
 
 /// This crate's own options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Options {
     /// All pairs count, including disturbed ones.
     pub(crate) include_disturbed: bool,
-    /// The other build, which takes turns with this one; several if it was linked in several orders.
+    /// The other build, which takes turns with this one; several if it has several layouts.
     pub(crate) against: Vec<PathBuf>,
-    /// This build, linked in other orders.
+    /// The other layouts of this build.
     pub(crate) layouts: Vec<PathBuf>,
     /// The program fails if a benchmark is slower by more than this.
     pub(crate) max_regression_percent: Option<f64>,
@@ -134,9 +134,9 @@ impl Options {
         }
         let has_layouts = self.against.len() > 1 || !self.layouts.is_empty();
         let ours = self.layouts.len() + 1;
-        if has_layouts && (self.against.len() != ours || ours < MIN_ORDERS) {
+        if has_layouts && (self.against.len() != ours || ours < MIN_LAYOUTS) {
             return Err(format!(
-                "{} programs of --against and {} of --layout: {MIN_ORDERS} or more orders of linking need one \
+                "{} programs of --against and {} of --layout: {MIN_LAYOUTS} or more layouts need one \
                  --against each, and one --layout each but the first, which is this program",
                 self.against.len(),
                 self.layouts.len()
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn each_order_of_linking_needs_a_program_of_both_builds() {
+    fn each_layout_needs_a_program_of_both_builds() {
         let line = |against: usize, layouts: usize| {
             let own = "--against x ".repeat(against) + &"--layout y ".repeat(layouts);
             take(own.trim())
@@ -482,7 +482,7 @@ mod tests {
         }
         for (against, layouts) in [(6, 4), (5, 4), (2, 0), (1, 1), (1, 5)] {
             let error = line(against, layouts).expect_err("not as many, or too few");
-            assert!(error.contains("6 or more orders of linking"), "{error}");
+            assert!(error.contains("6 or more layouts need"), "{error}");
         }
     }
 

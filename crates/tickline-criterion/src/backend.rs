@@ -7,7 +7,7 @@
 //! | `readings.rs` | takes the two readings around the measured code |
 //! | `calibration.rs`, `pair_cost.rs` | convert ticks into ns, and measure the cost of a pair |
 //! | `session.rs`, `incidents.rs` | follow tickline's clock: its rate, and what makes samples wrong |
-//! | `taken.rs`, `thread_meter.rs` | measure what the kernel took from a sample |
+//! | `lost_time.rs`, `thread_meter.rs` | measure the time that the thread lost in a sample |
 //! | `noise_loop.rs` | detects interrupts |
 //! | `error.rs` | says why the counter can't measure |
 
@@ -15,11 +15,11 @@ pub(crate) mod builder;
 pub(crate) mod calibration;
 pub(crate) mod error;
 pub(crate) mod incidents;
+pub(crate) mod lost_time;
 pub(crate) mod noise_loop;
 pub(crate) mod pair_cost;
 pub(crate) mod readings;
 pub(crate) mod session;
 pub(crate) mod settings;
-pub(crate) mod taken;
 pub(crate) mod thread_meter;
 pub(crate) mod time;

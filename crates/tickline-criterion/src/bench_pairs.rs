@@ -9,7 +9,7 @@ use crate::arguments::{self, Role};
 use crate::backend::readings::Elapsed;
 use crate::backend::time::CounterTime;
 use crate::pairs::bencher::PairBencher;
-use crate::pairs::builds::{self, Benchmark};
+use crate::pairs::builds::{Benchmark, listing};
 use crate::pairs::collector::Collector;
 use crate::pairs::placement;
 use crate::pairs::serving::Serving;
@@ -89,7 +89,7 @@ pub trait BenchPairs: sealed::Criterion {
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
         let (mut collector, against) = (None, Benchmark::next());
-        builds::mark_benchmark();
+        listing::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
             assert!(
                 arguments::role() != Role::List,
@@ -114,7 +114,7 @@ pub trait BenchPairs: sealed::Criterion {
             }
             returned
         });
-        builds::mark_benchmark();
+        listing::mark_benchmark();
         if let Some(collector) = collector.filter(Collector::has_measured) {
             report(&collector, against);
         }
@@ -218,7 +218,7 @@ fn report(collector: &Collector<1>, against: Option<Benchmark>) {
         }
         Some(benchmark) => {
             let error = "it has no such benchmark";
-            time.settings().messages.not_interleaved(error);
+            time.settings().messages.not_compared(error);
             findings().add_without(
                 benchmark.name,
                 ComparedWith::OtherBuild,
@@ -235,7 +235,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
     let turns = match benchmark.take_turns(&collector.time, budget) {
         Ok(turns) => turns,
         Err(error) => {
-            collector.time.settings().messages.not_interleaved(&error);
+            collector.time.settings().messages.not_compared(&error);
             return other_cannot_tell(benchmark, &error);
         }
     };
@@ -245,7 +245,7 @@ fn compare_with_other(collector: &Collector<1>, benchmark: Benchmark, budget: Du
         iterations_per_pair: turns.iterations_per_pair,
         disturbances: turns.disturbances,
         sides: if benchmark.layouts() > 1 {
-            Sides::LinkedBuilds
+            Sides::BuildsInLayouts
         } else {
             Sides::Builds
         },

@@ -1,4 +1,4 @@
-//! Compares two routines that run alternately in one process, in random order.
+//! Compares two routines that run in turns in one process, in random order.
 //!
 //! Where the linker places a loop changes its time, often by 1 %, so that two closures of equal text
 //! differ. The compiler therefore makes [`COPIES`] of each routine's code, each behind another number
@@ -18,7 +18,7 @@ use crate::results::comparison::{Comparison, MeasuredCouples, Sides};
 /// The number of copies of each routine's code.
 const COPIES: usize = 8;
 
-/// Compares two routines, A and B. They run alternately within one process, so that a disturbance
+/// Compares two routines, A and B. They run in turns within one process, so that a disturbance
 /// affects both. For each couple a random number decides which routine comes first. The result is
 /// an estimate of the difference (Hodges and Lehmann's), with a confidence interval of 95 % by
 /// Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the estimate. The

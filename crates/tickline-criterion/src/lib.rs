@@ -67,7 +67,7 @@
 //! tickline: 79 of 1000 samples lost the CPU, and this time was subtracted: 711.104 ms of waiting for a CPU (in 79)
 //! ```
 //!
-//! | taken from the thread | known by | subtracted |
+//! | lost time | known by | subtracted |
 //! |---|---|---|
 //! | a wait for a CPU that other programs use | the run delay in `/proc/thread-self/schedstat`, less the CPU time of the process's other threads | yes |
 //! | steal: the hypervisor ran other guests | the thread's CPU clock, if the kernel has `CONFIG_PARAVIRT_TIME_ACCOUNTING`, and the hypervisor reports it | yes |
@@ -163,166 +163,16 @@
 //! | 100 ns | 97.2 | +20.7 | +4.0 | +1.3 | -2.1 | 100.5 | +141.9 | +5.9 | +2.6 | -0.6 |
 //! | 500 ns | 500.0 | +24.8 | +3.2 | +1.7 | -1.6 | 500.1 | +595.4 | +7.5 | +4.8 | +1.7 |
 //!
-//! # A against B
+//! # Comparisons
 //!
-//! [`compare`] runs two routines alternately, in random order, in one process. It estimates the
-//! difference, with an interval of 95 % confidence, by Wilcoxon's signed rank test (Hollander, Wolfe
-//! and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//! [`compare`] runs two routines in turns, at eight places of their code, and gives an interval of
+//! 95 % confidence for their difference. `cargo bench -- --against PROGRAM` gives one for
+//! two builds of a program, such as a pull request and main. criterion's `--save-baseline` and
+//! `--baseline` compare with a stored run. With limits, `--max-regression 3% --max-noise 2%`, the exit
+//! code ([`run`]) and a file ([`Verdicts`]) tell CI what was found.
 //!
-//! The place of code in memory changes its time, often by 1 %. Two closures of equal text are at two
-//! places, and so differ. `compare` therefore runs eight copies of each routine's code, at different
-//! addresses, and the interval is over these copies; heap and stack are shifted between visits to
-//! them. The interval can't have in it where a function is that is not inlined and that only one side
-//! calls. "found different" requires an interval without 0 and a difference of at least 1 %
-//! ([`Comparison::is_different`]), and the output says so.
-//!
-//! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
-//! longer (B). It is from `known_delays`, without other load, on an AMD EPYC, family 25, model 17,
-//! 2 CPUs, Linux 6.18.44-fc-v669, rustc 1.95.0, 2026-11-27:
-//!
-//! | 20 runs of 0.4 s | found different | interval excludes 0 | estimate, ns: least | median | most |
-//! |---|---|---|---|---|---|
-//! | A against A | 0 | 0 | -0.000 | -0.000 | +0.002 |
-//! | A against B | 20 | 20 | +1.080 | +1.089 | +1.090 |
-//!
-//! # A pull request against main
-//!
-//! `--against` compares two builds of a benchmark program, for each [`BenchPairs`] benchmark that
-//! both have. It needs [`run`] in `main`, in both builds:
-//!
-//! ```sh
-//! git switch main
-//! cargo bench --bench NAME --no-run    # prints target/release/deps/NAME-0123456789abcdef
-//! cp target/release/deps/NAME-0123456789abcdef /tmp/main
-//! git switch my-branch
-//! cargo bench --bench NAME -- --against /tmp/main
-//! ```
-//!
-//! ```text
-//! texts                   time:   [5.0782 us 5.0828 us 5.0882 us]
-//!                         pairs:  p50 5.07 us  p90 5.12 us  p99 5.18 us  p99.9 6.08 us  max 33.55 us
-//!                         35687 pairs, 337 disturbed and excluded: preempted 286, interrupted 51
-//!                         medians: 4.61 us and 5.08 us; estimate over 14 pairs of processes: +0.475 us (+10.30 %), 95 % in [+0.470, +0.481] us: this build is slower
-//!                         157395 couples of 1 iterations each, 4066 more disturbed and excluded: preempted 3626, stolen 440
-//!                         not seen: where each build's linker has placed the code; a difference below 0.5 % never counts
-//! ```
-//!
-//! - The program first measures this build alone, as without the option. Then it takes about as long
-//!   again for pairs of processes, one of each build: 10 pairs, or one for each 0.25 s of the
-//!   measurement time, up to 40. The two of a pair alternate by slices of 10 ms or less. Only one
-//!   process runs at a time; on Linux all are bound to one CPU.
-//! - The interval is over the pairs of processes. Where heap, stack and code lie changes the time of a
-//!   process by up to 7 % for as long as it runs, so that more time in one process tells nothing about
-//!   that (Mytkowicz and others, 2009; Curtsinger and Berger, 2013: `src/pairs/placement.rs`). Each
-//!   process has other places: by address randomisation, and by shifts of heap and stack, which also
-//!   work without it.
-//! - A file's place in the page cache stays for all its processes, and changes their time by up to 1 %.
-//!   Therefore each process runs a copy of its program, `.copy-NUMBER-NAME` in the program's folder,
-//!   which is removed after it. A comparison that is killed (Ctrl-C) leaves two. If the folder takes no
-//!   file, a line says so, and both builds run as they are. A copy has no file capabilities (`setcap`).
-//! - The interval misses 0 in at most 5 % of comparisons of equal builds, whatever the distribution of
-//!   these effects (`src/statistics/signed_rank.rs` has the argument, and a simulation).
-//! - The linker's choice stays: a build may be slower because an unrelated change has moved its code,
-//!   by 2 to 3 % if it allocates much. No interval over processes of two programs has this in it, and
-//!   the output says so. To have it in the interval, link both builds in six orders or more, and name
-//!   all programs: `--against` for each of the other build, `--layout` for each of this build but the
-//!   one that runs. The interval is then over the orders. With lld:
-//!
-//! ```sh
-//! for order in 1 2 3 4 5 6 7 8; do # the same in both builds, with other names for the copies
-//!     cargo rustc --release --bench NAME -- -C link-arg=-Wl,--shuffle-sections='.text*'=$order
-//!     cp target/release/deps/NAME-0123456789abcdef /tmp/main-$order
-//! done
-//! ```
-//!
-//! - A pair of readings has enough iterations to last 2 us, the same number in both builds.
-//! - `new/comparison.json` has the details. criterion's report of the benchmark has the plot.
-//! - Do not trust comparisons of unoptimised builds.
-//! - A benchmark that the other build lacks is measured alone, and a line says so. If the builds have
-//!   none in common, or the program is none of this crate's version, nothing is measured, and the exit
-//!   code is 2.
-//!
-//! Six routines, three of which allocate, of 0.15 to 6 us, in runs with `--measurement-time 0.1`;
-//! AMD EPYC, family 25, model 17, 2 CPUs, Linux 6.18.44-fc-v669, rustc 1.95.0, 2026-11-27, without
-//! other load. `cargo xtask verdicts` measures these rows:
-//!
-//! | | found different | |
-//! |---|---|---|
-//! | a byte-identical copy of the build | 0 of 60 | with two busy loops on each CPU: 0 of 60 |
-//! | a build with an unrelated function | 68 of 150, 25 of them by 2 % or more | both builds linked in 8 orders: 0 of 150 |
-//! | a build with 3 % more work | 136 of 150 | |
-//! | a build with 10 % more work | 143 of 150: the others' intervals were wide | |
-//! | [`compare`] of two closures of equal text, eight pairs | 0 of 200 | largest estimate: 0.61 % |
-//!
-//! Other harnesses on the same six routines, each by its own rule, without other load, 10 runs for each
-//! cell. The driver in [`benches/peers`](https://github.com/tickline/tickline/blob/main/benches/README.md)
-//! has their commands, and prints this table:
-//!
-//! | harness | compares | "different" means | identical builds: different | +3 %: slower | +10 %: slower | no answer |
-//! |---|---|---|---|---|---|---|
-//! | divan 0.1.21 | two runs, one after the other | our rule: the medians differ by 1 %; divan has none | 11 of 60 | 54 of 60 | 60 of 60 | 0 of 180 |
-//! | tango-bench 0.9.0 | two builds in turns, one pair of processes | its `*` | 48 of 60 | 35 of 60 | 35 of 60 | 0 of 180 |
-//! | zenbench 0.1.11 | two closures in turns, one process | its `significant` | 0 of 60 | 40 of 60 | 60 of 60 | 0 of 180 |
-//! | zenbench 0.1.11 | a build with the stored run of another, five processes each | "regression", a limit of 1 % | 0 of 6 | 0 of 6 | 2 of 6 | 16 of 18: it refuses a machine that it finds noisy |
-//! | gungraun 0.20.0 | the instructions of two builds, under valgrind 3.19 | a percentage | 2 of 12 | 12 of 12 | 12 of 12 | 0 of 36 |
-//!
-//! Instructions are the same in each run, and don't tell the time: gungraun sees no cache misses that
-//! placement causes, and no slower instruction.
-//!
-//! # For CI
-//!
-//! With [`run`] in `main`, the exit code tells a script what was found:
-//!
-//! ```sh
-//! cargo bench --bench NAME -- --against /tmp/main --max-regression 3% --max-noise 2% --verdicts verdicts.json
-//! ```
-//!
-//! | exit code | when |
-//! |---|---|
-//! | 0 | each benchmark passes |
-//! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline; or only benchmarks of `bench_function`, which this crate does not compare |
-//! | 3 | none is slower, but one can't be told: the estimate is above `--max-regression` and the interval is not; or half of the interval's width is above `--max-noise`; or its comparison failed |
-//!
-//! So a slowdown that passes is at most the sum of both limits, with 95 % confidence. With none of
-//! the limits, a difference alone does not change the exit code. [`Verdicts`] has the format of
-//! `--verdicts FILE`. Until there are verdicts, the file has none, and the exit code 2.
-//!
-//! Name the program by `--bench NAME`. Without it, cargo gives the options to all of a package's
-//! programs: each writes its own verdicts over the same file, and one without a benchmark that this
-//! crate compares ends with exit code 2.
-//!
-//! A stored run can take the place of a second program, as in criterion itself:
-//!
-//! ```sh
-//! git switch main && cargo bench -- --save-baseline main
-//! git switch my-branch && cargo bench -- --baseline main
-//! ```
-//!
-//! ```text
-//! parse/sum               time:   [106.95 ns 109.04 ns 111.35 ns]
-//!                         change: [+14.085% +19.875% +25.991%] (p = 0.00 < 0.05)
-//!                         baseline main: 95.7 ns (86.7 ns to 126.6 ns), now 113.6 ns (99.1 ns to 177.6 ns): +18.65 %: no difference found
-//!                         the two runs did not take turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %
-//! parse/find              time:   [15.394 ns 15.913 ns 16.448 ns]
-//!                         change: [+21.515% +24.887% +28.415%] (p = 0.00 < 0.05)
-//!                         baseline main: difference -3.4 ns (-3.8 ns to -3.4 ns), now -3.8 ns (-4.5 ns to -1.5 ns): -2.34 %: no difference found
-//! ```
-//!
-//! (Both outputs are from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which
-//! [`compare`] runs, had not changed.) Between two runs other conditions may change: the core's
-//! frequency, other programs, the addresses of memory. criterion ignores such changes. This crate
-//! reports a difference on two conditions: it is at least 2 %, and the middle nine tenths of the
-//! two runs' rounds do not overlap. A round is one of criterion's samples; for [`compare`], it is
-//! the difference in one of up to 64 parts of the run, eight for each copy of the code. Even such a
-//! difference may come from the machine. `--against` finds smaller differences, and gives an
-//! interval of 95 %.
-//!
-//! `--baseline main --max-regression 10% --update-on-pass` makes the run the new `main`, for all
-//! [`BenchPairs`] and [`compare`] benchmarks of the program, if its exit code is 0; otherwise the
-//! baseline stays. The limits are then compared with the difference of the medians, and the noise is
-//! the scatter of both runs' rounds. A baseline that follows each run may drift by a little less than
-//! the limit each time.
+//! [`comparisons`] has the commands, their output, how often equal builds are found different, and
+//! other harnesses on the same routines.
 //!
 //! # Guarantees and their limits
 //!
@@ -407,6 +257,9 @@ mod arguments;
 mod backend;
 mod bench_pairs;
 mod compare;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/comparisons.md")]
+pub mod comparisons {}
 mod message;
 mod number;
 mod pairs;
@@ -418,8 +271,8 @@ pub use backend::builder::CounterTimeBuilder;
 pub use backend::calibration::Calibration;
 pub use backend::error::{Error, ErrorKind};
 pub use backend::incidents::{Incidents, Subtracted};
+pub use backend::lost_time::NotSubtracted;
 pub use backend::readings::{Elapsed, Start};
-pub use backend::taken::NotSubtracted;
 pub use backend::time::CounterTime;
 pub use bench_pairs::{BenchPairs, PairId};
 pub use compare::compare;

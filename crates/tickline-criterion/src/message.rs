@@ -22,8 +22,8 @@ impl Messages {
         }
     }
 
-    /// Prints why another build is not interleaved with this build.
-    pub(crate) fn not_interleaved(self, error: &str) {
+    /// Prints why another build is not compared with this build.
+    pub(crate) fn not_compared(self, error: &str) {
         self.print(&format_args!("not compared with the other build: {error}"));
     }
 

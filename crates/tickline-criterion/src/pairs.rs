@@ -6,6 +6,7 @@
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs` | takes samples, slice by slice and block by block |
 //! | `builds.rs`, `serving.rs` | take slices of two builds of the benchmark in turns: the process that drives, and those that serve |
+//! | `builds/` | the names of a program's benchmarks; a process that serves, as the driving one sees it |
 //! | `placement.rs` | shifts heap and stack |
 //! | `program_copy.rs` | a copy of a program, which has other pages of memory |
 //! | `monitor.rs`, `system_facts.rs` | read the facts about blocks and slices |
@@ -20,10 +21,10 @@
 //! | slice | the blocks of 10 ms, or of one sample if the sample is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | a number of iterations for which criterion gets one time |
 //! | visit | couples that were taken one after the other, with one placement: a slice of each build, or a part of a sample |
-//! | round | whole visits to one placement, with one median for A and one for B; for a baseline, a sample |
-//! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code |
-//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving process requests slices from the serving ones |
-//! | turn | a slice of one build, while the other build waits; "in turns", as printed and stored, means interleaved |
+//! | round | whole visits to one placement, with one median for A and one for B |
+//! | layout | one order in which a build was linked: one place for each of its functions |
+//! | replicate | all rounds with one placement of code, heap and stack: a pair of processes, or a copy of the routines' code; with several layouts, all processes of one |
+//! | turn | a slice of one build, or a pair of one routine, while the other waits; the process that drives requests slices from those that serve |
 //! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise_loop`](crate::backend::noise_loop)) |
 

@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use criterion::Criterion;
@@ -12,14 +13,14 @@ use criterion::Criterion;
 use crate::arguments::{self, Options, Role};
 use crate::backend::time::CounterTime;
 use crate::message::Messages;
-use crate::pairs::builds::{self, Builds};
+use crate::pairs::builds::{Builds, listing};
 use crate::pairs::{placement, serving};
 use crate::results::files;
 use crate::results::verdict::{self, Verdicts};
 
 /// Runs a program's benchmarks, with this crate's options, and returns the program's exit code: what
-/// `criterion_main!` does, and more. [`--against`](crate#a-pull-request-against-main),
-/// [`--max-regression`](crate#for-ci) and the other options need this call in `main`.
+/// `criterion_main!` does, and more. [`--against`](crate::comparisons#a-pull-request-against-main),
+/// [`--max-regression`](crate::comparisons#for-ci) and the other options need this call in `main`.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -49,10 +50,10 @@ use crate::results::verdict::{self, Verdicts};
 ///
 /// | exit code | when |
 /// |---|---|
-/// | 0 | each comparison passes; there is none, and no option that judges one |
-/// | 1 | a benchmark is slower by more than `--max-regression` |
+/// | 0 | each comparison passes; or there is none, and no option that needs one |
+/// | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
 /// | 2 | nothing could be compared: wrong arguments, `--against` of no such program, a missing baseline, a limit or `--update-on-pass` without a benchmark of [`BenchPairs`](crate::BenchPairs) or [`compare`](crate::compare()); the reason is printed |
-/// | 3 | none is slower, but the noise is above `--max-noise`, or the interval has the limit in it |
+/// | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not entirely; or half of the interval's width is above `--max-noise`; or its comparison failed |
 #[must_use = "the exit code is for main"]
 pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
     match arguments::role() {
@@ -64,7 +65,7 @@ pub fn run(benchmarks: impl FnOnce()) -> ExitCode {
             }
         },
         Role::List => {
-            builds::greet();
+            listing::greet();
             benchmarks();
             ExitCode::SUCCESS
         }
@@ -130,7 +131,7 @@ fn measure(benchmarks: impl FnOnce()) -> Result<u8, String> {
     if arguments::is_list() {
         return Ok(0);
     }
-    conclude(options)
+    judge_and_store(options)
 }
 
 /// Starts the program again, with this crate's own options in a variable. Returns its exit code.
@@ -199,23 +200,12 @@ fn store(verdicts: &Verdicts, options: &Options) -> Result<(), String> {
     files::replace(&path, &text)
 }
 
-/// Judges the findings: stores the verdicts, updates the baseline. Returns the exit code.
-fn conclude(options: &Options) -> Result<u8, String> {
+/// Judges the findings: updates the baseline, stores and prints the verdicts. Returns the exit code.
+fn judge_and_store(options: &Options) -> Result<u8, String> {
     let verdict::Findings { verdicts, folders } = std::mem::take(&mut *verdict::findings());
     let mut verdicts = Verdicts::new(options, verdicts);
     if options.update_on_pass && verdicts.exit_code == 0 && !folders.is_empty() {
-        // If the verdicts can't be stored, the baseline stays.
-        store_so_far(&verdicts, options)?;
-        let name = verdicts.baseline.clone().unwrap_or_default();
-        let updated = files::update_baselines(&folders, &name);
-        match updated {
-            Ok(()) => verdicts.is_baseline_updated = true,
-            Err(_) => verdicts.exit_code = verdict::ERROR,
-        }
-        if let Err(error) = updated {
-            _ = store(&verdicts, options);
-            return Err(format!("the baseline was not updated: {error}"));
-        }
+        update_baseline(&mut verdicts, &folders, options)?;
     }
     store(&verdicts, options)?;
     if verdicts.exit_code == verdict::ERROR {
@@ -225,6 +215,29 @@ fn conclude(options: &Options) -> Result<u8, String> {
                 .to_owned(),
         );
     }
+    print(&verdicts, options);
+    Ok(verdicts.exit_code)
+}
+
+/// Makes this run the baseline. If the verdicts can't be stored, the baseline stays.
+fn update_baseline(
+    verdicts: &mut Verdicts,
+    folders: &[PathBuf],
+    options: &Options,
+) -> Result<(), String> {
+    store_so_far(verdicts, options)?;
+    let name = verdicts.baseline.clone().unwrap_or_default();
+    if let Err(error) = files::update_baselines(folders, &name) {
+        verdicts.exit_code = verdict::ERROR;
+        _ = store(verdicts, options);
+        return Err(format!("the baseline was not updated: {error}"));
+    }
+    verdicts.is_baseline_updated = true;
+    Ok(())
+}
+
+/// Prints the verdicts if there are limits, and what became of the baseline if it was to be updated.
+fn print(verdicts: &Verdicts, options: &Options) {
     if options.have_limits() {
         verdicts
             .to_string()
@@ -240,7 +253,6 @@ fn conclude(options: &Options) -> Result<u8, String> {
         let name = verdicts.baseline.as_deref().unwrap_or_default();
         Messages::Shown.print(&format_args!("the baseline {name} {what}"));
     }
-    Ok(verdicts.exit_code)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tickline::{ClockState, Event, EventCounts, Status};
 
 use crate::backend::calibration::Scale;
+use crate::backend::lost_time::LostTime;
 use crate::backend::readings::Elapsed;
-use crate::backend::taken::Taken;
 use crate::number::as_f64;
 
 /// A sample with a larger uncertainty of the rate counts as untrusted. The limit is a tenth of the
@@ -15,7 +15,7 @@ use crate::number::as_f64;
 /// contradicts its rate.
 const VAGUE_PPB: f64 = 100_000.0;
 
-/// A sample counts as unmeasured if this share of its time, or more, may have been taken from it.
+/// A sample counts as unmeasured if it may have lost this share of its time, or more.
 const UNSURE_SHARE: f64 = 0.01;
 
 /// The time for which a measured cost of a pair is used: it changes with the core's frequency.
@@ -87,17 +87,17 @@ impl Observations {
         incidents.untrusted += u64::from(!is_fast || self.scale.uncertainty_ppb > VAGUE_PPB);
     }
 
-    /// Counts what the kernel took from a sample, of which this time is left.
-    pub(crate) fn count_taken(&mut self, taken: &Taken, left_ns: f64) {
-        if *taken == Taken::default() {
+    /// Counts the time that was lost in a sample, of which this time is left.
+    pub(crate) fn count_lost(&mut self, lost: &LostTime, left_ns: f64) {
+        if *lost == LostTime::default() {
             return;
         }
         let incidents = &mut self.incidents;
-        incidents.waited.add(taken.waited_ns);
-        incidents.interrupted.add(taken.other_ns);
-        incidents.subtracted += u64::from(taken.known_ns() > 0);
+        incidents.waited.add(lost.waited_ns);
+        incidents.interrupted.add(lost.other_ns);
+        incidents.subtracted += u64::from(lost.known_ns() > 0);
         // A sample of which nothing is left counts, too.
-        incidents.unmeasured += u64::from(as_f64(taken.unsure_ns) >= UNSURE_SHARE * left_ns);
+        incidents.unmeasured += u64::from(as_f64(lost.unsure_ns) >= UNSURE_SHARE * left_ns);
     }
 
     /// The incidents up to the clock's events `now`.
@@ -173,7 +173,7 @@ pub struct Incidents {
     pub waited: Subtracted,
     /// The subtracted time that the hypervisor, interrupts or a CPU quota took.
     pub interrupted: Subtracted,
-    /// The number of samples from which the kernel may have taken 1 % or more, but from which this
+    /// The number of samples that may have lost 1 % or more to others, but from which this
     /// time could not be subtracted, or not exactly. In such a sample the thread blocked, so that
     /// its waits may be the routine's own; or it waited for a CPU while other threads of the process
     /// ran, to which it may have yielded; or the sample began on another thread; or it has many short
@@ -359,8 +359,8 @@ mod tests {
         );
     }
 
-    fn taken(waited_ns: u64, other_ns: u64, unsure_ns: u64) -> Taken {
-        Taken {
+    fn lost(waited_ns: u64, other_ns: u64, unsure_ns: u64) -> LostTime {
+        LostTime {
             waited_ns,
             other_ns,
             unsure_ns,
@@ -371,13 +371,13 @@ mod tests {
     fn what_was_subtracted_is_said_with_its_cause_and_its_samples() {
         let open = status();
         let mut observations = observations(&open);
-        for taken in [
-            Taken::default(),
-            taken(1_500_000, 0, 40),
-            taken(2_000_000, 30_000, 40),
+        for lost in [
+            LostTime::default(),
+            lost(1_500_000, 0, 40),
+            lost(2_000_000, 30_000, 40),
         ] {
             observations.count(&Elapsed::default(), &open);
-            observations.count_taken(&taken, 1e6);
+            observations.count_lost(&lost, 1e6);
         }
         assert_eq!(
             observations.incidents(&open.events).to_string(),
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn a_cause_for_which_nothing_was_subtracted_is_not_named() {
         let mut observations = observations(&status());
-        observations.count_taken(&taken(0, 1_000_000, 0), 1e6);
+        observations.count_lost(&lost(0, 1_000_000, 0), 1e6);
         let incidents = observations.incidents.to_string();
         assert!(
             !incidents.contains("waiting") && incidents.contains("1.000 ms of the hypervisor"),
@@ -401,14 +401,14 @@ mod tests {
     fn a_sample_of_which_a_hundredth_is_unsure_counts_as_unmeasured() {
         let open = status();
         let mut observations = observations(&open);
-        for (taken, unmeasured) in [
-            (taken(0, 0, 9_999), 0),
-            (taken(0, 0, 10_000), 1),
-            (taken(500, 0, 10_000), 2),
+        for (lost, unmeasured) in [
+            (lost(0, 0, 9_999), 0),
+            (lost(0, 0, 10_000), 1),
+            (lost(500, 0, 10_000), 2),
         ] {
             observations.count(&Elapsed::default(), &open);
-            observations.count_taken(&taken, 1e6);
-            assert_eq!(observations.incidents.unmeasured, unmeasured, "{taken:?}");
+            observations.count_lost(&lost, 1e6);
+            assert_eq!(observations.incidents.unmeasured, unmeasured, "{lost:?}");
         }
         let text = observations.incidents(&open.events).to_string();
         assert!(
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn a_sample_of_which_nothing_is_left_counts_as_unmeasured() {
         let mut observations = observations(&status());
-        observations.count_taken(&taken(1_000, 0, 0), 0.0);
+        observations.count_lost(&lost(1_000, 0, 0), 0.0);
         assert_eq!(observations.incidents.unmeasured, 1);
     }
 
@@ -490,17 +490,17 @@ mod tests {
     #[test]
     fn a_sample_counts_as_subtracted_only_if_time_was() {
         let mut observed = observations(&status());
-        let unsure = Taken {
+        let unsure = LostTime {
             unsure_ns: 10,
-            ..Taken::default()
+            ..LostTime::default()
         };
-        observed.count_taken(&unsure, 1e9);
+        observed.count_lost(&unsure, 1e9);
         assert_eq!(observed.incidents.subtracted, 0);
-        let waited = Taken {
+        let waited = LostTime {
             waited_ns: 10,
-            ..Taken::default()
+            ..LostTime::default()
         };
-        observed.count_taken(&waited, 1e9);
+        observed.count_lost(&waited, 1e9);
         assert_eq!(observed.incidents.subtracted, 1);
     }
 }

@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 
 use crate::backend::calibration::Scale;
-use crate::backend::taken::Taken;
+use crate::backend::lost_time::LostTime;
 use crate::number::as_f64;
 
 /// The clock of both readings.
@@ -220,7 +220,7 @@ const PS_PER_NS: f64 = 1e3;
 /// whose cost they contain.
 ///
 /// Sums stay in ticks, so that sums under `iter_batched` are not rounded. The cost of the pairs is
-/// subtracted once, from the whole sum, and so is the time that the kernel took from the thread. A
+/// subtracted once, from the whole sum, and so is the time that the thread lost. A
 /// [`Duration`] converts into an `Elapsed`, for
 /// `iter_custom` routines that time themselves.
 ///
@@ -246,8 +246,8 @@ pub struct Elapsed {
     pub(crate) backwards: u64,
     /// Picoseconds without a cost: from another clock, or already converted.
     pub(crate) other_ps: u64,
-    /// What the kernel took from the pairs.
-    pub(crate) taken: Taken,
+    /// The time that the thread lost in the pairs.
+    pub(crate) lost: LostTime,
 }
 
 impl Elapsed {
@@ -262,7 +262,7 @@ impl Elapsed {
             moved: moved.into(),
             backwards: backwards.into(),
             other_ps: 0,
-            taken: Taken::default(),
+            lost: LostTime::default(),
         }
     }
 
@@ -279,11 +279,11 @@ impl Elapsed {
         }
     }
 
-    /// The time in ns, without the cost of the pairs and without what the kernel took from them;
+    /// The time in ns, without the cost of the pairs and without what is known to be lost in them;
     /// the ticks contribute at least 0.
     pub(crate) fn to_ns(self, scale: &Scale) -> f64 {
         let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * scale.cost_ticks;
-        let net_ns = net_ticks * scale.ns_per_tick - as_f64(self.taken.known_ns());
+        let net_ns = net_ticks * scale.ns_per_tick - as_f64(self.lost.known_ns());
         net_ns.max(0.0) + as_f64(self.other_ps) / PS_PER_NS
     }
 }
@@ -300,7 +300,7 @@ impl Add for Elapsed {
             moved: self.moved.saturating_add(other.moved),
             backwards: self.backwards.saturating_add(other.backwards),
             other_ps: self.other_ps.saturating_add(other.other_ps),
-            taken: self.taken + other.taken,
+            lost: self.lost + other.lost,
         }
     }
 }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_of_each_pair_is_taken_off_the_sum() {
+    fn the_cost_of_each_pair_is_subtracted_from_the_sum() {
         let sum = (0..1_000).fold(Elapsed::default(), |sum, _| sum + pair(5_000, 5_100));
         assert_eq!(sum.to_ns(&scale(0.5, 0.0)), 50_000.0);
         assert_eq!(sum.to_ns(&scale(0.5, 60.0)), 20_000.0);
@@ -382,9 +382,9 @@ mod tests {
         assert_eq!(sum.moved, 2);
     }
 
-    fn taken(waited_ns: u64) -> Elapsed {
+    fn lost(waited_ns: u64) -> Elapsed {
         Elapsed {
-            taken: Taken {
+            lost: LostTime {
                 waited_ns,
                 other_ns: 5,
                 unsure_ns: 100,
@@ -394,19 +394,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_from_the_pairs_is_subtracted_once_from_their_sum() {
-        let sum = pair(0, 1_000) + taken(100) + pair(2_000, 2_100) + taken(50);
+    fn the_time_lost_in_pairs_is_subtracted_once_from_their_sum() {
+        let sum = pair(0, 1_000) + lost(100) + pair(2_000, 2_100) + lost(50);
         assert_eq!(sum.to_ns(&scale(0.5, 20.0)), 530.0 - 150.0 - 10.0);
     }
 
     #[test]
-    fn a_sum_from_which_more_was_taken_than_it_has_is_zero() {
-        assert_eq!((pair(0, 100) + taken(200)).to_ns(&scale(1.0, 0.0)), 0.0);
+    fn a_sum_that_lost_more_than_it_has_is_zero() {
+        assert_eq!((pair(0, 100) + lost(200)).to_ns(&scale(1.0, 0.0)), 0.0);
     }
 
     #[test]
-    fn what_was_taken_from_pairs_leaves_a_duration_as_it_is() {
-        let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 100) + taken(200);
+    fn the_time_lost_in_pairs_leaves_a_duration_as_it_is() {
+        let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 100) + lost(200);
         assert_eq!(sum.to_ns(&scale(1.0, 0.0)), 70.0);
     }
 

@@ -72,7 +72,7 @@ impl Session {
         observations.count(sample, &self.clock.status());
         observations.renew_cost(|| pair_ticks(self.pair_clock));
         let ns = sample.to_ns(&observations.scale);
-        observations.count_taken(&sample.taken, ns);
+        observations.count_lost(&sample.lost, ns);
         ns
     }
 

@@ -11,10 +11,10 @@
 //!   its start and after its end.
 //! - After some short pairs ([`SHORT_PAIRS`]), nothing is read before a start. After the end of a
 //!   pair, the times are read if the pair was long, or if the last reading is as old as a long pair.
-//!   What was taken from a long pair is then known except for the gap since that reading, and
-//!   `taken.rs` takes this into account.
+//!   What a long pair lost is then known except for the gap since that reading, and
+//!   `lost_time.rs` takes this into account.
 //!
-//! All of these readings are outside of the pair. Nothing is taken off a short pair: a loss of the
+//! All of these readings are outside of the pair. Nothing is subtracted from a short pair: a loss of the
 //! CPU makes a pair long, unless the loss is short itself.
 //!
 //! A file of `/proc` is about the thread that opened it, so each thread has its own, and a forked
@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickline::background::process_token;
 
+use crate::backend::lost_time::{LostTime, MeterScale, NotSubtracted, Reading, ThreadTimes};
 use crate::backend::readings::{PairClock, PairReads};
-use crate::backend::taken::{MeterScale, NotSubtracted, Reading, Taken, ThreadTimes};
 use crate::number::{as_f64, round};
 
 #[cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
 }
 
-/// Measures what the kernel takes from the calling thread.
+/// Measures the time that the calling thread loses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadMeter {
     clock: PairClock,
@@ -105,13 +105,13 @@ impl ThreadMeter {
         .flatten()
     }
 
-    /// What was taken from a pair that has ended, and for which [`before`](Self::before) returned
+    /// The time lost in a pair that has ended, and for which [`before`](Self::before) returned
     /// this.
-    pub(crate) fn after(&self, before: Option<NonZeroU64>, pair: &PairReads) -> Taken {
+    pub(crate) fn after(&self, before: Option<NonZeroU64>, pair: &PairReads) -> LostTime {
         match self.readings(before, pair) {
-            _ if pair.ticks() < self.long_ticks => Taken::default(),
-            Some((before, after)) => Taken::between(&before, pair, &after.times, &self.scale),
-            None => Taken::unknown(self.scale.ns(pair.ticks())),
+            _ if pair.ticks() < self.long_ticks => LostTime::default(),
+            Some((before, after)) => LostTime::between(&before, pair, &after.times, &self.scale),
+            None => LostTime::unknown(self.scale.ns(pair.ticks())),
         }
     }
 

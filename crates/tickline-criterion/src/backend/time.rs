@@ -10,10 +10,10 @@ use crate::backend::builder::CounterTimeBuilder;
 use crate::backend::calibration::{Calibration, Scale};
 use crate::backend::error::Error;
 use crate::backend::incidents::Incidents;
+use crate::backend::lost_time::NotSubtracted;
 use crate::backend::readings::{Elapsed, PairClock, PairReads, Start};
 use crate::backend::session::Session;
 use crate::backend::settings::{Counting, Settings};
-use crate::backend::taken::NotSubtracted;
 use crate::backend::thread_meter::ThreadMeter;
 
 /// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
@@ -75,7 +75,7 @@ struct Shared {
     pair_clock: PairClock,
     /// The running clock, or the reason why the OS clock measures instead.
     session: Result<Session, Error>,
-    /// What measures the time that the kernel takes from samples.
+    /// What measures the time that samples lose.
     meter: Result<ThreadMeter, NotSubtracted>,
     settings: Settings,
 }
@@ -145,12 +145,12 @@ impl CounterTime {
         self.shared.meter.as_ref().ok()?.before()
     }
 
-    /// The pair with what the kernel took from it.
+    /// The pair with the time that the thread lost in it.
     #[inline(never)]
     fn elapsed(&self, before: Option<NonZeroU64>, reads: PairReads) -> Elapsed {
         let mut elapsed = Elapsed::from_pair(reads);
         if let Ok(meter) = &self.shared.meter {
-            elapsed.taken = meter.after(before, &reads);
+            elapsed.lost = meter.after(before, &reads);
         }
         elapsed
     }
@@ -162,9 +162,7 @@ impl CounterTime {
             None | Some(NotSubtracted::Included | NotSubtracted::WallTime) => {}
             Some(reason) => self.settings().messages.print_once(
                 &FIRST,
-                &format_args!(
-                    "time that the kernel takes from samples is not subtracted: {reason}"
-                ),
+                &format_args!("time that samples lose to others is not subtracted: {reason}"),
             ),
         }
     }
@@ -255,9 +253,8 @@ impl Measurement for CounterTime {
         Elapsed::default()
     }
 
-    /// The sample in ns, minus the cost of its readings, and minus the time that the kernel took
-    /// from the thread; at least an attosecond. criterion calls
-    /// this once for each sample, after it has taken the sample.
+    /// The sample in ns, minus the cost of its readings, and minus the time that the thread lost; at
+    /// least an attosecond. criterion calls this once for each sample, after it has taken the sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));
         let ns = self.session().map(|session| session.to_ns(sample));

@@ -18,12 +18,12 @@ use crate::pairs::slice::Slice;
 use crate::statistics::couples::{Couple, Replicate};
 use crate::statistics::distribution::{Distribution, quantile};
 
-/// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
+/// The shortest duration of a pair, ns, if two routines or builds run in turns: a pair gets
 /// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution
 /// of 10 ns reads a pair within 0.5 %. The median of a round's hundreds of pairs is more exact.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The smallest number of groups in an interleaved sample. criterion takes 10 samples or more, so a
+/// The smallest number of groups in a sample in turns. criterion takes 10 samples or more, so a
 /// comparison has enough groups even if criterion requests few iterations.
 const MIN_GROUPS: u64 = 8;
 
@@ -61,7 +61,7 @@ pub(crate) struct Collected<const N: usize> {
     /// The time that criterion got for each sample, ns.
     pub(crate) returned_ns: Vec<f64>,
     /// The time of one iteration in each sample, ns.
-    pub(crate) rounds_ns: Vec<f64>,
+    pub(crate) sample_times_ns: Vec<f64>,
     /// The number of groups of the present sample that count, and the ticks of their last pairs.
     sample_kept: (u64, u64),
     /// The last pair of each other group of the present sample whose pairs have a duration.
@@ -191,8 +191,8 @@ impl<const N: usize> Collector<N> {
         Some(request.iterations)
     }
 
-    /// Whether two routines or two builds are interleaved.
-    fn is_interleaved(&self) -> bool {
+    /// Whether two routines or two builds run in turns.
+    fn is_in_turns(&self) -> bool {
         N > 1 || self.serving.is_some()
     }
 
@@ -218,7 +218,7 @@ impl<const N: usize> Collector<N> {
         self.iterations_per_pair.unwrap_or(1)
     }
 
-    /// Chooses the number of iterations in a pair, once: enough for interleaving, and for a pair
+    /// Chooses the number of iterations in a pair, once: enough for turns, and for a pair
     /// whose cost is at most this share of its time. `trial_ticks` takes a pair of a given number
     /// of iterations.
     pub(crate) fn choose_iterations_per_pair(
@@ -229,7 +229,7 @@ impl<const N: usize> Collector<N> {
         if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
-        let min_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
+        let min_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
         let min_ticks = min_ns / self.ns_per_tick;
         let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
         let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
@@ -252,7 +252,7 @@ impl<const N: usize> Collector<N> {
             self.collected = Collected::default();
             self.measuring_since = Instant::now();
         }
-        let min_groups = if self.is_interleaved() { MIN_GROUPS } else { 1 };
+        let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
         let iterations_per_pair = self.iterations_per_pair();
         let wanted = iterations.div_ceil(iterations_per_pair).max(min_groups);
         self.monitor.begin(&self.time);
@@ -264,7 +264,7 @@ impl<const N: usize> Collector<N> {
                 iterations_per_pair,
             },
             wanted,
-            taken: 0,
+            groups_in_slices: 0,
             block,
             slice_ticks: 0,
         }
@@ -288,7 +288,7 @@ pub(crate) struct Sample<'a, const N: usize> {
     /// The requested number of groups that count.
     wanted: u64,
     /// The number of groups in complete slices.
-    taken: u64,
+    groups_in_slices: u64,
     block: Vec<[PairReads; N]>,
     /// The duration of the slice so far.
     slice_ticks: u64,
@@ -337,10 +337,10 @@ impl<const N: usize> Sample<'_, N> {
 
     /// The smallest number of groups that the sample still needs.
     pub(crate) fn least_left(&self) -> u64 {
-        let taken = self.taken + self.collector.slice.count() + count(self.block.len());
+        let groups = self.groups_in_slices + self.collector.slice.count() + count(self.block.len());
         self.wanted
             .saturating_sub(self.pending())
-            .min(self.max_groups().saturating_sub(taken))
+            .min(self.max_groups().saturating_sub(groups))
             .max(1)
     }
 
@@ -353,7 +353,7 @@ impl<const N: usize> Sample<'_, N> {
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
         let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
-            || self.taken + self.collector.slice.count() >= self.max_groups();
+            || self.groups_in_slices + self.collector.slice.count() >= self.max_groups();
         if !is_over {
             return ControlFlow::Continue(());
         }
@@ -361,7 +361,7 @@ impl<const N: usize> Sample<'_, N> {
         // A process that serves takes one slice for each request.
         if self.collector.serving.is_some()
             || self.pending() >= self.wanted
-            || self.taken >= self.max_groups()
+            || self.groups_in_slices >= self.max_groups()
         {
             ControlFlow::Break(())
         } else {
@@ -412,7 +412,7 @@ impl<const N: usize> Sample<'_, N> {
         }
         collected.add(slice, counting);
         slice.clear();
-        self.taken += groups;
+        self.groups_in_slices += groups;
         self.slice_ticks = 0;
         collected.cost_ticks += time.scale().cost_ticks * as_f64(groups);
     }
@@ -427,7 +427,7 @@ impl<const N: usize> Sample<'_, N> {
         let ticks = collector.collected.sample_ticks(scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
         let returned = Elapsed::from_ns(each_ns * as_f64(request.iterations));
-        collector.collected.rounds_ns.push(each_ns);
+        collector.collected.sample_times_ns.push(each_ns);
         collector
             .collected
             .returned_ns

@@ -1,8 +1,9 @@
 //! The comparison of this run with a stored run: criterion's `--baseline NAME`.
 //!
-//! The two runs were not interleaved. Changes of the machine between them are unknown: its
+//! The two runs took no turns. Changes of the machine between them are unknown: its
 //! frequency, its temperature, other programs, the addresses of memory. Therefore no confidence
 //! interval can be given. Only the scatter within each run is known: the middle nine tenths of its
+//! parts. These are the times of criterion's samples; for a comparison, the differences of its
 //! rounds. A difference is reported only if
 //!
 //! 1. these two ranges do not overlap, and
@@ -20,19 +21,22 @@ use crate::results::verdict::Percent;
 /// frequency that is not noticed within a run ([`crate::pairs::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
 
-/// The smallest number of rounds of a run, for a range of nine tenths.
-pub(crate) const MIN_ROUNDS: usize = 10;
+/// The smallest number of parts of a run, for a range of nine tenths.
+pub(crate) const MIN_PARTS: usize = 10;
 
-/// The middle nine tenths of a run's rounds, ns: the lower end, the median, and the upper end.
+/// The middle nine tenths of a run's parts, ns: the lower end, the median, and the upper end.
 type Range = [f64; 3];
 
 /// The range of a run that [`files`](crate::results::files) has stored.
 fn range(stored: &Value) -> Option<Range> {
-    let rounds = stored["rounds_ns"].as_array()?;
-    let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
+    // Distributions have samples, comparisons rounds.
+    let parts_ns = ["sample_times_ns", "rounds_ns"]
+        .into_iter()
+        .find_map(|key| stored[key].as_array())?;
+    let mut ns: Vec<f64> = parts_ns.iter().filter_map(Value::as_f64).collect();
     ns.sort_unstable_by(f64::total_cmp);
     let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
-    (ns.len() >= MIN_ROUNDS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
+    (ns.len() >= MIN_PARTS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
 }
 
 /// The ranges of a stored run and of this run. Its text is printed below criterion's line.
@@ -49,10 +53,10 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// `None` if one of the runs has too few rounds.
+    /// `None` if one of the runs has too few parts.
     pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
         let (before, after) = (range(then)?, range(now)?);
-        // The rounds of a comparison are differences, so the percentage is relative to A's median.
+        // The parts of a comparison are differences, so the percentage is relative to A's median.
         let whole_ns = then["median_a_ns"].as_f64();
         let label = if whole_ns.is_some() {
             "difference "
@@ -122,10 +126,10 @@ mod tests {
     use super::*;
     use crate::statistics::signed_rank::tests::uniform;
 
-    /// A run of 100 rounds, scattered by 1 % around `ns`.
+    /// A run of 100 samples, scattered by 1 % around `ns`.
     fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {
-        let rounds: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
-        json!({ "rounds_ns": rounds })
+        let samples: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
+        json!({ "sample_times_ns": samples })
     }
 
     #[test]
@@ -133,21 +137,21 @@ mod tests {
         let mut uniform = uniform(3);
         let then = run(200.0, &mut uniform);
         for (ns, is_different) in [(200.0, false), (203.0, false), (206.0, true), (194.0, true)] {
-            let change = Change::new("main", &then, &run(ns, &mut uniform)).expect("100 rounds");
+            let change = Change::new("main", &then, &run(ns, &mut uniform)).expect("100 samples");
             assert_eq!(change.is_different(), is_different, "{change}");
         }
     }
 
-    /// Ten rounds of the same time.
+    /// Ten samples of the same time.
     fn exact(ns: f64) -> Value {
-        json!({ "rounds_ns": ([ns; 10]) })
+        json!({ "sample_times_ns": ([ns; 10]) })
     }
 
     /// Runs without scatter may still differ by the core's frequency.
     #[test]
     fn a_difference_is_at_least_two_percent() {
         for (ns, is_different) in [(196.1, false), (203.9, false), (204.1, true), (195.9, true)] {
-            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
+            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten samples");
             assert_eq!(change.is_different(), is_different, "{change}");
         }
     }
@@ -155,16 +159,16 @@ mod tests {
     #[test]
     fn the_change_is_between_what_the_ranges_allow() {
         let run = |from: u32| -> Value {
-            let rounds: Vec<u32> = (from..from + 20).collect();
-            json!({ "rounds_ns": rounds })
+            let samples: Vec<u32> = (from..from + 20).collect();
+            json!({ "sample_times_ns": samples })
         };
-        let change = Change::new("main", &run(100), &run(109)).expect("20 rounds");
+        let change = Change::new("main", &run(100), &run(109)).expect("20 samples");
         let Percent {
             estimate,
             low,
             high,
         } = change.percent();
-        // The middle nine tenths of 20 rounds leave out one at each end.
+        // The middle nine tenths of 20 samples leave out one at each end.
         let expected = [9.0, 110.0 - 118.0, 127.0 - 101.0].map(|ns| ns / 109.5 * 100.0);
         for (found, expected) in [estimate, low, high].into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-9, "{change:?}");
@@ -186,7 +190,7 @@ mod tests {
             ),
             (201.0, "+0.50 %", "no difference found"),
         ] {
-            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
+            let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten samples");
             let text = change.to_string();
             let lines: Vec<_> = text.lines().map(str::trim).collect();
             assert_eq!(
@@ -205,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_json_says_that_the_runs_took_no_turns() {
-        let change = Change::new("main", &exact(200.0), &exact(210.0)).expect("ten rounds");
+        let change = Change::new("main", &exact(200.0), &exact(210.0)).expect("ten samples");
         assert_eq!(
             change.json(),
             json!({
@@ -220,12 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_range_of_a_run_is_the_middle_nine_tenths_of_its_rounds() {
-        let rounds: Vec<u32> = (0..100).rev().collect();
-        assert_eq!(
-            range(&json!({ "rounds_ns": rounds })),
-            Some([5.0, 49.5, 94.0])
-        );
+    fn the_range_of_a_run_is_the_middle_nine_tenths_of_its_parts() {
+        let parts: Vec<u32> = (0..100).rev().collect();
+        for run in [
+            json!({ "sample_times_ns": parts }),
+            json!({ "rounds_ns": parts }),
+        ] {
+            assert_eq!(range(&run), Some([5.0, 49.5, 94.0]));
+        }
     }
 
     #[test]
@@ -244,16 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_ten_rounds_show_no_change() {
+    fn fewer_than_ten_parts_show_no_change() {
         for few in [
             json!({}),
-            json!({ "rounds_ns": [] }),
-            json!({ "rounds_ns": ([1.0; 9]) }),
+            json!({ "sample_times_ns": [] }),
+            json!({ "sample_times_ns": ([1.0; 9]) }),
         ] {
-            assert_eq!(
-                Change::new("main", &few, &json!({ "rounds_ns": ([1.0; 10]) })),
-                None
-            );
+            assert_eq!(Change::new("main", &few, &exact(1.0)), None);
         }
     }
 }

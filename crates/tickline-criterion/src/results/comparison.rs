@@ -28,8 +28,8 @@ pub(crate) enum Sides {
     Routines,
     /// The other build and this one.
     Builds,
-    /// The same, each linked in several orders.
-    LinkedBuilds,
+    /// The same, each in several layouts.
+    BuildsInLayouts,
 }
 
 impl Sides {
@@ -37,7 +37,7 @@ impl Sides {
     const fn names(self) -> [&'static str; 2] {
         match self {
             Self::Routines => ["A", "B"],
-            Self::Builds | Self::LinkedBuilds => ["the other build", "this build"],
+            Self::Builds | Self::BuildsInLayouts => ["the other build", "this build"],
         }
     }
 
@@ -46,7 +46,7 @@ impl Sides {
         match self {
             Self::Routines => "copies of the code",
             Self::Builds => "pairs of processes",
-            Self::LinkedBuilds => "orders of linking",
+            Self::BuildsInLayouts => "layouts",
         }
     }
 
@@ -55,7 +55,7 @@ impl Sides {
     const fn min_percent(self) -> f64 {
         match self {
             Self::Routines => 1.0,
-            Self::Builds | Self::LinkedBuilds => 0.5,
+            Self::Builds | Self::BuildsInLayouts => 0.5,
         }
     }
 
@@ -64,7 +64,7 @@ impl Sides {
         match self {
             Self::Routines => "the places of functions that only one side calls",
             Self::Builds => "where each build's linker has placed the code",
-            Self::LinkedBuilds => "the code's places in an order that none of the programs has",
+            Self::BuildsInLayouts => "the code's places in a layout that none of the programs has",
         }
     }
 }
@@ -242,7 +242,7 @@ impl<const N: usize> MeasuredCouples<'_, N> {
             svg: &|name, _| self.draw(name, &comparison),
             reference: match self.sides {
                 Sides::Routines => files::Reference::Baseline,
-                Sides::Builds | Sides::LinkedBuilds => files::Reference::OtherBuild,
+                Sides::Builds | Sides::BuildsInLayouts => files::Reference::OtherBuild,
             },
         };
         files::store(self.collector, files);

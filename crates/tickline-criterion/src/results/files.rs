@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::arguments;
 use crate::message::Messages;
 use crate::pairs::collector::Collector;
-use crate::results::baseline::{Change, MIN_ROUNDS};
+use crate::results::baseline::{Change, MIN_PARTS};
 use crate::results::verdict::{ComparedWith, Conclusion, findings};
 
 /// The depth of the search: group, function, parameter, and one spare level.
@@ -123,8 +123,9 @@ fn read_baseline(folder: &Path, name: String, stem: &str) -> Result<Baseline, St
 fn change(then: &Result<Baseline, String>, now: &Value) -> Result<Change, (Conclusion, String)> {
     match then {
         Ok((name, then)) => Change::new(name, then, now).ok_or_else(|| {
-            let error =
-                format!("a run has fewer than {MIN_ROUNDS} rounds, as in criterion's quick mode");
+            let error = format!(
+                "a run has fewer than {MIN_PARTS} samples, or rounds of a comparison, as in criterion's quick mode"
+            );
             (Conclusion::CannotTell, error)
         }),
         Err(error) if arguments::allows_missing_baseline() => Err((Conclusion::New, error.clone())),
@@ -404,141 +405,246 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
-    #[test]
-    fn a_benchmark_is_found_by_its_times_among_other_and_old_ones() {
-        let folder =
-            std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
-        let file = |path: &str, text: &str| {
-            let path = folder.join(path);
+    /// A folder of a test, which is removed after it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let name = format!("tickline-criterion-{test}-{}", std::process::id());
+            let folder = Self(std::env::temp_dir().join(name));
+            fs::create_dir_all(&folder.0).expect("a folder");
+            folder
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
             fs::write(path, text).expect("a file");
-        };
-        file(
-            "group/a/new/sample.json",
-            r#"{"iters":[1.0,2.0],"times":[10.5,20.25]}"#,
-        );
-        file(
-            "group/b/7/new/sample.json",
-            r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#,
-        );
-        file(
-            "group/b/7/base/sample.json",
-            r#"{"iters":[1.0,2.0],"times":[10.5,20.75]}"#,
-        );
-        file("broken/new/sample.json", "{");
-        file("empty/new/sample.json", r#"{"times":[]}"#);
-        let roots = [folder.join("nowhere"), folder.clone()];
-        let now = SystemTime::now();
-        let find = |returned: &[f64], since| find(&roots, returned, since);
-        assert_eq!(find(&[10.5, 20.5], now), Some(folder.join("group/b/7")));
-        assert_eq!(
-            find(&[5.0, 10.5, 20.25], now),
-            Some(folder.join("group/a")),
-            "in its quick mode"
-        );
-        assert_eq!(find(&[10.5, 20.75], now), None, "that is the last run's");
-        assert_eq!(find(&[], now), None);
-        std::thread::sleep(Duration::from_millis(20));
-        file(
-            "later/new/sample.json",
-            r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#,
-        );
-        let last = Some(folder.join("later"));
-        assert_eq!(
-            find(&[10.5, 20.5], now),
-            last,
-            "the last of those with the numbers"
-        );
-        assert_eq!(
-            find(&[10.5, 20.5], now + Duration::from_secs(60)),
-            None,
-            "too old"
-        );
-        fs::remove_dir_all(folder).expect("the folder");
+        }
+
+        fn read(&self, path: &str) -> Option<String> {
+            fs::read_to_string(self.0.join(path)).ok()
+        }
+
+        /// The number of entries of a folder in this one.
+        fn entries(&self, path: &str) -> usize {
+            let entries = fs::read_dir(self.0.join(path)).expect("the folder");
+            entries.count()
+        }
+
+        /// The benchmark with these times that was measured since the moment.
+        fn find(&self, returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
+            let roots = [self.0.join("nowhere"), self.0.clone()];
+            super::find(&roots, returned_ns, since)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    /// criterion's files of two benchmarks, which took 20.25 and 20.5 ns, among others.
+    fn two_benchmarks(test: &str) -> (Folder, SystemTime) {
+        let folder = Folder::new(test);
+        let sample = |last_ns| format!(r#"{{"iters":[1.0,2.0],"times":[10.5,{last_ns}]}}"#);
+        folder.write("group/a/new/sample.json", &sample(20.25));
+        folder.write("group/b/7/new/sample.json", &sample(20.5));
+        folder.write("group/b/7/base/sample.json", &sample(20.75));
+        folder.write("broken/new/sample.json", "{");
+        folder.write("empty/new/sample.json", r#"{"times":[]}"#);
+        (folder, SystemTime::now())
     }
 
     #[test]
-    fn the_plot_is_in_the_report_once_and_a_report_without_an_end_stays() {
-        let report = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
-        let linked = link(report, "Pairs", "pairs.svg", "pairs").expect("a link");
-        assert!(
-            linked.find("pairs.svg").expect("the plot")
-                < linked.find("footer").expect("the footer")
-        );
+    fn a_benchmark_is_found_by_its_times() {
+        let (folder, now) = two_benchmarks("find");
+        let found = folder.find(&[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("group/b/7")));
+    }
+
+    #[test]
+    fn in_the_quick_mode_a_benchmark_is_found_by_its_last_times() {
+        let (folder, now) = two_benchmarks("find-quick");
+        let found = folder.find(&[5.0, 10.5, 20.25], now);
+        assert_eq!(found, Some(folder.0.join("group/a")));
+    }
+
+    #[test]
+    fn the_times_of_the_run_before_find_no_benchmark() {
+        let (folder, now) = two_benchmarks("find-base");
+        assert_eq!(folder.find(&[10.5, 20.75], now), None);
+    }
+
+    #[test]
+    fn without_times_no_benchmark_is_found() {
+        let (folder, now) = two_benchmarks("find-nothing");
+        assert_eq!(folder.find(&[], now), None);
+    }
+
+    #[test]
+    fn of_benchmarks_with_the_same_times_the_last_is_found() {
+        let (folder, now) = two_benchmarks("find-last");
+        std::thread::sleep(Duration::from_millis(20));
+        let sample = r#"{"iters":[1.0,2.0],"times":[10.5,20.5]}"#;
+        folder.write("later/new/sample.json", sample);
+        let found = folder.find(&[10.5, 20.5], now);
+        assert_eq!(found, Some(folder.0.join("later")));
+    }
+
+    #[test]
+    fn files_from_before_the_benchmark_are_not_found() {
+        let (folder, now) = two_benchmarks("find-old");
+        let found = folder.find(&[10.5, 20.5], now + Duration::from_secs(60));
+        assert_eq!(found, None);
+    }
+
+    const REPORT: &str = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
+
+    #[test]
+    fn the_plot_is_before_the_reports_footer() {
+        let linked = link(REPORT, "Pairs", "pairs.svg", "pairs").expect("a link");
+        let [plot, footer] = ["pairs.svg", "footer"].map(|text| linked.find(text).expect(text));
+        assert!(plot < footer, "{linked}");
+    }
+
+    #[test]
+    fn the_plot_is_in_the_report_once() {
+        let linked = link(REPORT, "Pairs", "pairs.svg", "pairs").expect("a link");
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
+    }
+
+    #[test]
+    fn a_report_without_an_end_gets_no_plot() {
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);
+    }
+
+    /// A benchmark with a baseline.
+    fn with_baseline(test: &str) -> Folder {
+        let folder = Folder::new(test);
+        folder.write("main/gone.json", "old");
+        folder.write("main/pairs.json", "old");
+        folder
+    }
+
+    #[test]
+    fn without_a_run_a_baseline_stays() {
+        let folder = with_baseline("update-without");
+        update_baselines(slice::from_ref(&folder.0), "main").expect_err("there is no run");
+        assert_eq!(folder.read("main/gone.json").as_deref(), Some("old"));
     }
 
     #[test]
     fn an_updated_baseline_has_the_files_of_the_run_and_no_others() {
-        let folder =
-            std::env::temp_dir().join(format!("tickline-criterion-update-{}", std::process::id()));
-        let write = |path: &str, text: &str| {
-            let path = folder.join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        };
-        write("main/gone.json", "old");
-        write("main/pairs.json", "old");
-        fs::remove_dir_all(folder.join("new")).ok();
-        let folders = [folder.clone(), folder.clone()];
-        update_baselines(&folders, "main").expect_err("there is no run");
-        let read = |path: &str| fs::read_to_string(folder.join(path)).ok();
-        assert_eq!(read("main/gone.json").as_deref(), Some("old"), "unchanged");
-        write("new/pairs.json", "new");
-        update_baselines(&folders, "main").expect("there is a run");
-        assert_eq!(read("main/pairs.json").as_deref(), Some("new"));
-        assert_eq!(read("main/gone.json"), None);
-        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
-        fs::remove_dir_all(folder).expect("the folder");
+        let folder = with_baseline("update");
+        folder.write("new/pairs.json", "new");
+        update_baselines(slice::from_ref(&folder.0), "main").expect("there is a run");
+        assert_eq!(folder.read("main/pairs.json").as_deref(), Some("new"));
+        assert_eq!(folder.entries("main"), 1);
+    }
+
+    /// A benchmark with a comparison is there twice.
+    #[test]
+    fn an_update_leaves_the_run_and_the_baseline_alone_in_the_folder() {
+        let folder = with_baseline("update-rest");
+        folder.write("new/pairs.json", "new");
+        let twice = [folder.0.clone(), folder.0.clone()];
+        update_baselines(&twice, "main").expect("there is a run");
+        assert_eq!(folder.entries(""), 2);
+    }
+
+    /// Three benchmarks: one with a baseline and a run, one with a run, and one without files.
+    fn three_benchmarks(test: &str) -> (Folder, [PathBuf; 3]) {
+        let folder = Folder::new(test);
+        folder.write("a/main/pairs.json", "old");
+        folder.write("a/new/pairs.json", "new");
+        folder.write("b/new/pairs.json", "new");
+        let folders = ["a", "b", "c"].map(|name| folder.0.join(name));
+        fs::create_dir_all(&folders[2]).expect("a folder without a run");
+        (folder, folders)
+    }
+
+    /// The same. The third has a run, and its baseline can't be moved to the place of another file.
+    fn third_cannot_be_moved(test: &str) -> (Folder, [PathBuf; 3]) {
+        let (folder, folders) = three_benchmarks(test);
+        folder.write("c/new/pairs.json", "new");
+        folder.write("c/main/pairs.json", "old");
+        folder.write(&format!("c/main-old-{}/in the way", std::process::id()), "");
+        (folder, folders)
+    }
+
+    #[test]
+    fn an_error_names_the_baseline_that_cannot_be_updated() {
+        let (folder, folders) = three_benchmarks("undo-name");
+        let error = update_baselines(&folders, "main").expect_err("c has no run");
+        let baseline = folder.0.join("c").join("main");
+        assert!(
+            error.starts_with(&format!("{}: ", baseline.display())),
+            "{error}"
+        );
     }
 
     /// Symptom: the baselines of the benchmarks before the one that failed were this run's, although
     /// the baseline was said to be not updated.
     #[test]
-    fn if_one_baseline_cannot_be_updated_none_is() {
-        let root =
-            std::env::temp_dir().join(format!("tickline-criterion-undo-{}", std::process::id()));
-        let write = |path: &str, text: &str| {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        };
-        let read = |path: &str| fs::read_to_string(root.join(path)).ok();
-        write("a/main/pairs.json", "old");
-        write("a/new/pairs.json", "new");
-        write("b/new/pairs.json", "new");
-        let folders = ["a", "b", "c"].map(|name| root.join(name));
-        fs::create_dir_all(&folders[2]).expect("a folder without a run");
-        let error = update_baselines(&folders, "main").expect_err("c has no run");
-        assert!(error.contains("main: "), "{error}");
-        assert_eq!(read("a/main/pairs.json").as_deref(), Some("old"), "copy");
-
-        // The copy succeeds, and the former baseline can't be moved to the place of another file.
-        write("c/new/pairs.json", "new");
-        write("c/main/pairs.json", "old");
-        write(&format!("c/main-old-{}/in the way", std::process::id()), "");
-        update_baselines(&folders, "main").expect_err("c has something in the way");
-        assert_eq!(read("a/main/pairs.json").as_deref(), Some("old"), "move");
-        assert_eq!(read("b/main/pairs.json"), None, "it had no baseline");
-        assert_eq!(fs::read_dir(&folders[0]).expect("the folder").count(), 2);
-        fs::remove_dir_all(root).expect("the folder");
+    fn if_one_run_cannot_be_copied_no_baseline_is_updated() {
+        let (folder, folders) = three_benchmarks("undo-copy");
+        update_baselines(&folders, "main").expect_err("c has no run");
+        assert_eq!(folder.read("a/main/pairs.json").as_deref(), Some("old"));
     }
 
     #[test]
-    fn a_failed_write_leaves_the_old_file_and_no_part_of_a_new_one() {
-        let folder =
-            std::env::temp_dir().join(format!("tickline-criterion-write-{}", std::process::id()));
-        let (file, in_the_way) = (folder.join("a.json"), folder.join("b.json"));
-        fs::create_dir_all(in_the_way.join("x")).expect("a folder in the way");
-        fs::write(&file, "old").expect("a file");
-        assert_eq!(replace(&file, "new"), Ok(()));
-        assert_eq!(fs::read_to_string(&file).expect("a file"), "new");
-        let error = replace(&in_the_way, "new").expect_err("a folder is in the way");
-        assert!(error.contains("b.json"), "{error}");
-        assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
-        fs::remove_dir_all(folder).expect("the folder");
+    fn if_one_baseline_cannot_be_moved_the_others_are_as_before() {
+        let (folder, folders) = third_cannot_be_moved("undo-move");
+        update_baselines(&folders, "main").expect_err("c has something in the way");
+        assert_eq!(folder.read("a/main/pairs.json").as_deref(), Some("old"));
+        assert_eq!(folder.read("b/main/pairs.json"), None, "it had no baseline");
+    }
+
+    #[test]
+    fn an_update_that_fails_leaves_no_copies() {
+        let (folder, folders) = third_cannot_be_moved("undo-rest");
+        update_baselines(&folders, "main").expect_err("c has something in the way");
+        assert_eq!(folder.entries("a"), 2);
+    }
+
+    #[test]
+    fn a_written_file_replaces_the_old_one() {
+        let folder = Folder::new("write");
+        folder.write("a.json", "old");
+        assert_eq!(replace(&folder.0.join("a.json"), "new"), Ok(()));
+        assert_eq!(folder.read("a.json").as_deref(), Some("new"));
+    }
+
+    /// A folder with a file in it, which no file can replace.
+    fn replace_in_the_way(folder: &Folder) -> String {
+        folder.write("b.json/in the way", "old");
+        replace(&folder.0.join("b.json"), "new").expect_err("a folder is in the way")
+    }
+
+    #[test]
+    fn the_error_of_a_write_names_the_file() {
+        let folder = Folder::new("write-error");
+        let error = replace_in_the_way(&folder);
+        assert!(error.contains("b.json: "), "{error}");
+    }
+
+    #[test]
+    fn a_failed_write_leaves_what_was_there() {
+        let folder = Folder::new("write-old");
+        replace_in_the_way(&folder);
+        assert_eq!(folder.read("b.json/in the way").as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_no_part_of_a_new_file() {
+        let folder = Folder::new("write-part");
+        replace_in_the_way(&folder);
+        assert_eq!(folder.entries(""), 1);
     }
 }

@@ -83,7 +83,7 @@ impl<'a> Outcome<'a> {
         let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
             "iterations_per_pair": self.iterations,
-            "pair_cost_taken_off_ns": scale.cost_ticks * scale.ns_per_tick,
+            "pair_cost_subtracted_ns": scale.cost_ticks * scale.ns_per_tick,
             "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
             "pairs": collected.groups,
             "pairs_counted": shown.0.len(),
@@ -93,7 +93,7 @@ impl<'a> Outcome<'a> {
             "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
             "mean_ns": scale.net_ns(shown.0.mean()) / as_f64(self.iterations),
-            "rounds_ns": collected.rounds_ns,
+            "sample_times_ns": collected.sample_times_ns,
             "histogram_ns": self.histogram,
         })
     }
@@ -174,29 +174,69 @@ mod tests {
         found
     }
 
-    #[test]
-    fn times_are_per_iteration_without_the_pairs_cost() {
-        let found = found(&[
+    /// 1,000 pairs that count, one of which takes twice as long, and ten that were preempted.
+    fn preempted() -> Collected<1> {
+        found(&[
             (440, 999, None),
             (840, 1, None),
             (9_999, 10, Some(Disturbance::Preempted)),
-        ]);
+        ])
+    }
+
+    fn outcome(found: &Collected<1>, iterations: u64) -> Outcome<'_> {
+        Outcome::new(found, Counting::Undisturbed, SCALE, iterations).expect("pairs")
+    }
+
+    #[test]
+    fn times_are_per_iteration_without_the_pairs_cost() {
+        let found = preempted();
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
-            let outcome =
-                Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
+            let outcome = outcome(&found, iterations);
             assert!(
                 (outcome.quantiles_ns[0] - each_ns).abs() < 0.3,
                 "{outcome:?}"
             );
             assert_eq!(outcome.max_ns, 2.0 * each_ns);
-            let json = outcome.json();
-            assert_eq!(json["pairs"], 1_010);
-            assert_eq!(json["pairs_counted"], 1_000);
-            assert_eq!(json["disturbed"]["preempted"], 10);
-            assert_eq!(json["disturbed_are"], "excluded");
-            assert_eq!(json["pair_cost_taken_off_ns"], 20.0);
-            assert_eq!(json["histogram_ns"][0][1], 999);
         }
+    }
+
+    #[test]
+    fn the_json_has_the_number_of_pairs_and_of_those_that_count() {
+        let json = outcome(&preempted(), 1).json();
+        assert_eq!(json["pairs"], 1_010);
+        assert_eq!(json["pairs_counted"], 1_000);
+    }
+
+    #[test]
+    fn the_json_has_the_number_of_pairs_with_each_disturbance() {
+        let json = outcome(&preempted(), 1).json();
+        assert_eq!(json["disturbed"]["preempted"], 10);
+    }
+
+    #[test]
+    fn the_json_says_whether_disturbed_pairs_count() {
+        let found = preempted();
+        for (counting, are) in [
+            (Counting::Undisturbed, "excluded"),
+            (Counting::All, "included"),
+        ] {
+            let outcome = Outcome::new(&found, counting, SCALE, 1).expect("pairs");
+            assert_eq!(outcome.json()["disturbed_are"], are);
+        }
+    }
+
+    #[test]
+    fn the_json_has_the_subtracted_cost_of_a_pair() {
+        for iterations in [1, 4] {
+            let json = outcome(&preempted(), iterations).json();
+            assert_eq!(json["pair_cost_subtracted_ns"], 20.0);
+        }
+    }
+
+    #[test]
+    fn the_histogram_has_the_pairs_that_count() {
+        let json = outcome(&preempted(), 1).json();
+        assert_eq!(json["histogram_ns"][0][1], 999);
     }
 
     #[test]

@@ -1,11 +1,5 @@
 //! The verdicts of a program's comparisons, and its exit code: `--max-regression`, `--max-noise`.
-//!
-//! | exit code | when |
-//! |---|---|
-//! | 0 | each benchmark passes |
-//! | 1 | a benchmark is slower by more than `--max-regression`: the whole interval is above it |
-//! | 2 | nothing could be compared: wrong arguments, no such program, no such baseline, no benchmark that this crate compares |
-//! | 3 | none is slower, but one can't be told: its estimate is above `--max-regression` and its interval is not, the interval's half-width is above `--max-noise`, or its comparison failed |
+//! [`run`](crate::run()) lists the exit codes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -196,8 +190,9 @@ fn exit_code(options: &Options, verdicts: &[Verdict]) -> u8 {
     }
 }
 
-/// The limits of `--max-regression` and `--max-noise`, %.
-fn conclude(options: &Options, difference: Percent) -> (Conclusion, String) {
+/// Judges a difference by the limits of `--max-regression` and `--max-noise`. Returns the conclusion
+/// and its reason.
+fn judge_difference(options: &Options, difference: Percent) -> (Conclusion, String) {
     let has_limit = options.max_regression_percent.is_some() || options.max_noise_percent.is_some();
     if has_limit && !difference.is_finite() {
         let reason = "it is compared with a time of 0, of which there is no percentage";
@@ -260,7 +255,7 @@ impl Findings {
         difference: Percent,
         is_different: bool,
     ) {
-        let (conclusion, reason) = conclude(Options::of_this_process(), difference);
+        let (conclusion, reason) = judge_difference(Options::of_this_process(), difference);
         self.verdicts.push(Verdict {
             benchmark: benchmark.to_owned(),
             compared_with,
@@ -330,7 +325,7 @@ mod tests {
             (2.9, 1.0, Conclusion::Passes),
             (-9.0, 1.0, Conclusion::Passes),
         ] {
-            let found = conclude(&options(3.0, 2.0), percent(estimate, noise)).0;
+            let found = judge_difference(&options(3.0, 2.0), percent(estimate, noise)).0;
             assert_eq!(found, conclusion, "{estimate}");
         }
     }
@@ -345,26 +340,26 @@ mod tests {
                 low,
                 high,
             };
-            let found = conclude(&options(3.0, 2.0), difference).0;
+            let found = judge_difference(&options(3.0, 2.0), difference).0;
             assert_eq!(found, Conclusion::CannotTell, "{difference:?}");
         }
     }
 
     #[test]
     fn a_wide_interval_below_the_limit_cannot_tell() {
-        let (conclusion, reason) = conclude(&options(3.0, 2.0), percent(0.0, 2.5));
+        let (conclusion, reason) = judge_difference(&options(3.0, 2.0), percent(0.0, 2.5));
         assert_eq!(conclusion, Conclusion::CannotTell);
         assert!(
             reason.starts_with("the noise of 2.50 % is above 2 %"),
             "{reason}"
         );
-        let slower = conclude(&options(3.0, 2.0), percent(30.0, 2.5)).0;
+        let slower = judge_difference(&options(3.0, 2.0), percent(30.0, 2.5)).0;
         assert_eq!(slower, Conclusion::Slower, "noise does not hide it");
     }
 
     #[test]
     fn without_limits_all_pass() {
-        let found = conclude(&Options::default(), percent(50.0, 9.0));
+        let found = judge_difference(&Options::default(), percent(50.0, 9.0));
         assert_eq!(found, (Conclusion::Passes, String::new()));
     }
 

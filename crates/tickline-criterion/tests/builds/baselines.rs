@@ -9,25 +9,31 @@ fn save_main(programs: &Programs, filter: &str) {
     assert!(programs.run(100, filter, &["-smain"]).status.success());
 }
 
-pub(crate) fn a_saved_baseline_has_the_rounds_of_its_run(programs: &Programs) {
+pub(crate) fn a_saved_baseline_has_the_parts_of_its_run(programs: &Programs) {
     save_main(programs, "work");
-    for stem in ["spin/main/pairs.json", "sides/main/comparison.json"] {
-        let rounds = programs.json(&format!("work/{stem}"))["rounds_ns"]
+    for (file, key) in [
+        ("spin/main/pairs.json", "sample_times_ns"),
+        ("sides/main/comparison.json", "rounds_ns"),
+    ] {
+        let parts = programs.json(&format!("work/{file}"))[key]
             .as_array()
             .map(Vec::len);
-        assert!(
-            rounds.is_some_and(|rounds| rounds >= 10),
-            "{stem}: {rounds:?}"
-        );
+        assert!(parts.is_some_and(|parts| parts >= 10), "{file}: {parts:?}");
     }
 }
 
-/// The second routine of `compare` does 400 steps in place of 200.
-pub(crate) fn a_run_with_more_work_is_compared_with_its_baseline(programs: &Programs) {
-    save_main(programs, "work");
-    let output = programs.run(300, "work", &["--baseline", "main"]);
+/// Compares a run with its baseline, which did fewer steps: 100 in place of 300, and in the second
+/// routine of `compare` 200 in place of 400. Returns the standard output.
+fn compared_with_main(programs: &Programs, filter: &str) -> String {
+    save_main(programs, filter);
+    let output = programs.run(300, filter, &["--baseline", "main"]);
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{out}\n{err}");
+    out
+}
+
+pub(crate) fn a_run_with_more_work_differs_from_its_baseline(programs: &Programs) {
+    let out = compared_with_main(programs, "work");
     for path in ["work/spin/new/pairs.json", "work/sides/new/comparison.json"] {
         let found = programs.json(path)["baseline"].clone();
         assert_eq!(found["name"], "main", "{found}");
@@ -37,12 +43,18 @@ pub(crate) fn a_run_with_more_work_is_compared_with_its_baseline(programs: &Prog
             "{found}"
         );
     }
-    for line in [
-        ": more now, by more than either run scatters",
-        "the two runs did not take turns: what else changed between them is unknown",
-    ] {
-        assert_eq!(out.matches(line).count(), 2, "{out}");
-    }
+    let line = ": more now, by more than either run scatters";
+    assert_eq!(out.matches(line).count(), 2, "{out}");
+}
+
+pub(crate) fn a_comparison_with_a_baseline_says_that_it_took_no_turns(programs: &Programs) {
+    let out = compared_with_main(programs, "work/spin");
+    let line = "the two runs did not take turns: what else changed between them is unknown";
+    assert_eq!(out.matches(line).count(), 1, "{out}");
+}
+
+pub(crate) fn the_plot_of_a_run_has_its_baseline(programs: &Programs) {
+    compared_with_main(programs, "work/spin");
     let plot = fs::read_to_string(programs.0.join("work/spin/report/pairs.svg")).expect("the plot");
     assert!(plot.contains("main") && plot.contains("this run"), "{plot}");
 }
@@ -64,22 +76,29 @@ fn update(programs: &Programs, limit: &str) -> (Option<i32>, String) {
     (output.status.code(), texts(&output).1)
 }
 
-pub(crate) fn a_baseline_is_updated_only_by_a_run_that_passes(programs: &Programs) {
+pub(crate) fn a_run_that_does_not_pass_leaves_the_baseline(programs: &Programs) {
     save_main(programs, "work/spin");
-    let file = |run: &str, name: &str| programs.json(&format!("work/spin/{run}/{name}.json"));
-    let before = ["pairs", "sample"].map(|name| file("main", name));
+    let files =
+        || ["pairs", "sample"].map(|name| programs.json(&format!("work/spin/main/{name}.json")));
+    let before = files();
     let (code, err) = update(programs, "--max-regression=10%");
     // 3 if other programs take the CPU, so that it can't be told.
     assert!(matches!(code, Some(1 | 3)), "{code:?}: {err}");
     assert!(err.contains("the baseline main stays as it was"), "{err}");
-    assert_eq!(["pairs", "sample"].map(|name| file("main", name)), before);
+    assert_eq!(files(), before);
+}
+
+pub(crate) fn a_run_that_passes_becomes_the_baseline(programs: &Programs) {
+    save_main(programs, "work/spin");
+    let file = |run: &str, name: &str| programs.json(&format!("work/spin/{run}/{name}.json"));
+    let before = file("main", "pairs");
     let (code, err) = update(programs, "--max-regression=5000%");
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("the baseline main is now this run"), "{err}");
+    assert_ne!(file("main", "pairs"), before);
     for name in ["pairs", "sample", "benchmark", "estimates"] {
         assert_eq!(file("main", name), file("new", name), "{name}");
     }
-    assert_ne!(file("main", "pairs"), before[0]);
 }
 
 /// Symptoms: after a filter that no benchmark matched, the baseline was said to be this run, and the
@@ -127,7 +146,7 @@ pub(crate) fn a_list_is_not_judged(programs: &Programs) {
 }
 
 /// Symptom: in the quick mode, nothing was printed of a routine that takes longer than the limit.
-pub(crate) fn a_quick_run_has_too_few_rounds_for_a_baseline(programs: &Programs) {
+pub(crate) fn a_quick_run_has_too_few_parts_for_a_baseline(programs: &Programs) {
     save_main(programs, "work/spin");
     let output = programs.run(
         100,

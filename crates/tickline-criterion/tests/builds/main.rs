@@ -1,4 +1,4 @@
-//! Tests of interleaved builds and baselines with whole programs. This program contains the tests
+//! Tests of builds in turns and baselines with whole programs. This program contains the tests
 //! and the benchmark. A copy of it named `work-130` does 130 steps; the copy `work-100` represents
 //! the old build.
 
@@ -41,160 +41,73 @@ fn main() -> ExitCode {
         let steps = steps.parse().expect("a number");
         return tickline_criterion::run(|| benchmarks(steps));
     }
-    let tests: [(&str, Test); 36] = [
-        (
-            "a_build_with_more_work_is_slower",
-            a_build_with_more_work_is_slower,
-        ),
-        (
-            "a_build_with_less_work_is_faster",
-            a_build_with_less_work_is_faster,
-        ),
-        (
-            "builds_of_the_same_work_differ_little",
-            builds_of_the_same_work_differ_little,
-        ),
-        (
-            "both_plots_are_in_criterions_report",
-            both_plots_are_in_criterions_report,
-        ),
-        (
-            "interleaved_builds_alternate_on_one_cpu",
-            interleaved_builds_alternate_on_one_cpu,
-        ),
-        (
-            "each_process_of_a_pair_runs_a_copy_that_is_removed",
-            each_process_of_a_pair_runs_a_copy_that_is_removed,
-        ),
-        (
-            "a_folder_that_takes_no_copy_is_named",
-            a_folder_that_takes_no_copy_is_named,
-        ),
-        (
-            "each_pair_of_processes_is_a_replicate",
-            each_pair_of_processes_is_a_replicate,
-        ),
-        (
-            "each_order_of_linking_is_a_replicate",
-            each_order_of_linking_is_a_replicate,
-        ),
-        (
-            "a_benchmark_that_the_other_build_lacks_is_measured_alone",
-            a_benchmark_that_the_other_build_lacks_is_measured_alone,
-        ),
-        (
-            "builds_without_a_common_benchmark_are_refused",
-            builds_without_a_common_benchmark_are_refused,
-        ),
-        (
-            "a_build_whose_partner_ends_is_measured_alone",
-            a_build_whose_partner_ends_is_measured_alone,
-        ),
-        (
-            "a_process_that_the_benchmark_starts_takes_no_turn",
-            a_process_that_the_benchmark_starts_takes_no_turn,
-        ),
-        (
-            "a_path_without_a_program_is_refused",
-            a_path_without_a_program_is_refused,
-        ),
-        (
-            "a_program_without_benchmarks_is_refused",
-            a_program_without_benchmarks_is_refused,
-        ),
-        (
-            "a_wrong_argument_ends_with_a_text",
-            a_wrong_argument_ends_with_a_text,
-        ),
-        (
-            "verdicts_may_go_to_a_stream",
-            verdicts::verdicts_may_go_to_a_stream,
-        ),
-        (
-            "after_an_error_the_verdicts_say_so",
-            verdicts::after_an_error_the_verdicts_say_so,
-        ),
-        (
-            "the_exit_code_says_that_a_build_is_slower",
-            verdicts::the_exit_code_says_that_a_build_is_slower,
-        ),
-        (
-            "the_exit_code_says_that_noise_hides_the_result",
-            verdicts::the_exit_code_says_that_noise_hides_the_result,
-        ),
-        (
-            "a_build_without_a_regression_passes",
-            verdicts::a_build_without_a_regression_passes,
-        ),
-        (
-            "the_option_lets_disturbed_pairs_count",
-            the_option_lets_disturbed_pairs_count,
-        ),
-        (
-            "a_saved_baseline_has_the_rounds_of_its_run",
-            baselines::a_saved_baseline_has_the_rounds_of_its_run,
-        ),
-        (
-            "a_run_with_more_work_is_compared_with_its_baseline",
-            baselines::a_run_with_more_work_is_compared_with_its_baseline,
-        ),
-        (
-            "a_comparison_with_a_baseline_does_not_replace_it",
-            baselines::a_comparison_with_a_baseline_does_not_replace_it,
-        ),
-        (
-            "a_baseline_is_updated_only_by_a_run_that_passes",
-            baselines::a_baseline_is_updated_only_by_a_run_that_passes,
-        ),
-        (
-            "a_run_that_measures_nothing_updates_no_baseline",
-            baselines::a_run_that_measures_nothing_updates_no_baseline,
-        ),
-        (
-            "a_limit_for_benchmarks_that_are_not_compared_is_refused",
-            baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
-        ),
-        (
-            "too_few_couples_for_a_limit_cannot_tell",
-            baselines::too_few_couples_for_a_limit_cannot_tell,
-        ),
-        ("a_list_is_not_judged", baselines::a_list_is_not_judged),
-        (
-            "a_quick_run_has_too_few_rounds_for_a_baseline",
-            baselines::a_quick_run_has_too_few_rounds_for_a_baseline,
-        ),
-        (
-            "a_baseline_that_cannot_be_written_is_named",
-            baselines::a_baseline_that_cannot_be_written_is_named,
-        ),
-        (
-            "a_plot_that_cannot_be_written_changes_no_verdict",
-            baselines::a_plot_that_cannot_be_written_changes_no_verdict,
-        ),
-        (
-            "a_baseline_that_criterion_lacks_is_named",
-            baselines::a_baseline_that_criterion_lacks_is_named,
-        ),
-        (
-            "a_missing_baseline_and_another_build_end_with_a_text",
-            baselines::a_missing_baseline_and_another_build_end_with_a_text,
-        ),
-        (
-            "a_baseline_that_this_crate_lacks_is_named_with_its_folder",
-            baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
-        ),
-    ];
+    run_tests(&program);
+    ExitCode::SUCCESS
+}
+
+/// A list of tests, each with its path.
+macro_rules! tests {
+    ($($test:path),+ $(,)?) => {
+        [$((stringify!($test), $test as Test)),+]
+    };
+}
+
+/// The tests, in order.
+const TESTS: &[(&str, Test)] = &tests![
+    a_build_with_more_work_is_slower,
+    a_build_with_less_work_is_faster,
+    builds_of_the_same_work_differ_little,
+    both_plots_are_in_criterions_report,
+    builds_take_turns_on_one_cpu,
+    each_process_of_a_pair_runs_a_copy_that_is_removed,
+    a_folder_that_takes_no_copy_is_named,
+    each_pair_of_processes_is_a_replicate,
+    each_layout_is_a_replicate,
+    a_benchmark_that_the_other_build_lacks_is_measured_alone,
+    builds_without_a_common_benchmark_are_refused,
+    a_build_whose_partner_ends_is_measured_alone,
+    a_process_that_the_benchmark_starts_takes_no_turn,
+    a_path_without_a_program_is_refused,
+    a_program_without_benchmarks_is_refused,
+    a_wrong_argument_ends_with_a_text,
+    verdicts::verdicts_may_go_to_a_stream,
+    verdicts::after_an_error_the_verdicts_say_so,
+    verdicts::the_exit_code_says_that_a_build_is_slower,
+    verdicts::the_exit_code_says_that_noise_hides_the_result,
+    verdicts::a_build_without_a_regression_passes,
+    the_option_lets_disturbed_pairs_count,
+    baselines::a_saved_baseline_has_the_parts_of_its_run,
+    baselines::a_run_with_more_work_differs_from_its_baseline,
+    baselines::a_comparison_with_a_baseline_says_that_it_took_no_turns,
+    baselines::the_plot_of_a_run_has_its_baseline,
+    baselines::a_comparison_with_a_baseline_does_not_replace_it,
+    baselines::a_run_that_does_not_pass_leaves_the_baseline,
+    baselines::a_run_that_passes_becomes_the_baseline,
+    baselines::a_run_that_measures_nothing_updates_no_baseline,
+    baselines::a_limit_for_benchmarks_that_are_not_compared_is_refused,
+    baselines::too_few_couples_for_a_limit_cannot_tell,
+    baselines::a_list_is_not_judged,
+    baselines::a_quick_run_has_too_few_parts_for_a_baseline,
+    baselines::a_baseline_that_cannot_be_written_is_named,
+    baselines::a_plot_that_cannot_be_written_changes_no_verdict,
+    baselines::a_baseline_that_criterion_lacks_is_named,
+    baselines::a_missing_baseline_and_another_build_end_with_a_text,
+    baselines::a_baseline_that_this_crate_lacks_is_named_with_its_folder,
+];
+
+/// Runs the tests whose names contain one of the program's arguments; without arguments, all.
+fn run_tests(program: &Path) {
     let filters: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    for (name, test) in tests {
+    for (path, test) in TESTS {
+        let name = path.rsplit("::").next().unwrap_or(path);
         if filters.is_empty() || filters.iter().any(|filter| name.contains(filter)) {
-            test(&Programs::new(&program, name));
+            test(&Programs::new(program, name));
             writeln!(std::io::stderr(), "test {name} ... ok").ok();
         }
     }
-    ExitCode::SUCCESS
 }
 
 /// Does `steps` steps, each of which needs the result of the step before.
@@ -377,7 +290,7 @@ fn both_plots_are_in_criterions_report(programs: &Programs) {
     );
 }
 
-fn interleaved_builds_alternate_on_one_cpu(programs: &Programs) {
+fn builds_take_turns_on_one_cpu(programs: &Programs) {
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -388,7 +301,7 @@ fn interleaved_builds_alternate_on_one_cpu(programs: &Programs) {
         .filter_map(|line| line.rsplit_once(' ')?.0.split_once(' '))
         .collect();
     let processes: Vec<&[(&str, &str)]> = lines.chunk_by(|one, other| one.0 == other.0).collect();
-    assert!(processes.len() > 7, "they did not alternate: {log}");
+    assert!(processes.len() > 7, "they took no turns: {log}");
     let moved = lines
         .windows(2)
         .filter(|two| two[0].0 != two[1].0 && two[0].1 != two[1].1)
@@ -448,8 +361,8 @@ fn each_pair_of_processes_is_a_replicate(programs: &Programs) {
     assert_eq!(json["replicates_ns"].as_array().map(Vec::len), Some(10));
 }
 
-/// All programs of one order have one place for their code.
-fn each_order_of_linking_is_a_replicate(programs: &Programs) {
+/// All programs of one layout have one place for their code.
+fn each_layout_is_a_replicate(programs: &Programs) {
     let [ours, other] = [300, 100].map(|steps| programs.path(steps));
     let mut command = programs.command(300, "work/spin", &[]);
     for _ in 0..6 {
@@ -459,10 +372,7 @@ fn each_order_of_linking_is_a_replicate(programs: &Programs) {
         command.arg("--layout").arg(&ours);
     }
     let (out, err) = texts(&command.output().expect("a program"));
-    assert!(
-        out.contains("estimate over 6 orders of linking: +"),
-        "{out}\n{err}"
-    );
+    assert!(out.contains("estimate over 6 layouts: +"), "{out}\n{err}");
     assert!(out.contains("this build is slower"), "{out}");
 }
 
@@ -534,10 +444,7 @@ fn a_path_without_a_program_is_refused(programs: &Programs) {
 /// Symptom: the exit code was 0, after one line on the standard error stream.
 fn a_program_without_benchmarks_is_refused(programs: &Programs) {
     let output = programs.run(130, "work/spin", &["--against", env!("CARGO")]);
-    refused(
-        &output,
-        "it is no benchmark program whose main calls tickline_criterion::run",
-    );
+    refused(&output, "its main does not call tickline_criterion::run");
 }
 
 /// Symptom: the program ended by a panic, with exit code 101.

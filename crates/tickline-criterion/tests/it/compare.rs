@@ -30,19 +30,34 @@ fn b_with_less_work_is_faster_also_if_disturbed_couples_count() {
     check(&comparison.expect("a comparison"), -1.0);
 }
 
-#[test]
-fn a_comparison_is_stored_and_drawn_in_criterions_report() {
-    let directory = Directory::new("stored");
+/// A comparison of two routines, and its folder.
+fn stored(test: &str) -> (Directory, Comparison) {
+    let directory = Directory::new(test);
     let mut criterion = directory.by(CounterTime::builder().include_disturbed());
     let comparison = compare(&mut criterion, "work", || work(100), || work(300));
-    let comparison = comparison.expect("a comparison");
-    let stored = directory.json("work/new/comparison.json");
-    assert_eq!(stored["benchmark"], "work");
-    assert_eq!(stored["is_different"], comparison.is_different());
-    assert_eq!(stored["couples_counted"], comparison.couples_counted);
+    (directory, comparison.expect("a comparison"))
+}
+
+#[test]
+fn a_comparison_is_stored() {
+    let (directory, comparison) = stored("stored");
+    let json = directory.json("work/new/comparison.json");
+    assert_eq!(json["benchmark"], "work");
+    assert_eq!(json["is_different"], comparison.is_different());
+    assert_eq!(json["couples_counted"], comparison.couples_counted);
+}
+
+#[test]
+fn criterions_report_has_a_comparisons_plot_once() {
+    let (directory, _) = stored("report");
     let page = directory.text("work/report/index.html");
     assert_eq!(page.matches("<img src=\"comparison.svg\"").count(), 1);
     assert!(page.contains("<h3>In turns: A and B</h3>"), "{page}");
+}
+
+#[test]
+fn the_plot_of_a_comparison_names_both_routines() {
+    let (directory, _) = stored("plot");
     let plot = directory.text("work/report/comparison.svg");
     assert!(plot.contains("\nA\n") && plot.contains("\nB\n"), "{plot}");
 }

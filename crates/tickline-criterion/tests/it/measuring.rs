@@ -43,9 +43,9 @@ fn a_time_is_between_the_os_clocks_inner_and_outer_times() {
         // The OS clock rounds to ns, and the counter may be off by its resolution at each end.
         let slack_ns =
             elapsed_ns * calibration.uncertainty_ppb / 1e9 + 2.0 + 2.0 * calibration.resolution_ns;
-        let taken_off_ns = calibration.pair_cost_ns;
+        let subtracted_ns = calibration.pair_cost_ns;
         assert!(
-            elapsed_ns >= inner_ns - taken_off_ns - slack_ns,
+            elapsed_ns >= inner_ns - subtracted_ns - slack_ns,
             "{elapsed_ns} inside of it {inner_ns}"
         );
         assert!(

@@ -1,6 +1,7 @@
 //! The printed messages. Each test runs itself in a child process, and checks the child's output.
 
 use std::hint::black_box;
+use std::io::Write;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -14,9 +15,8 @@ const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
 /// The beginnings of the first line.
 const BY_COUNTER: &str = "tickline: counter at ";
 const BY_WALL_TIME: &str = "tickline: measuring with WallTime: ";
-/// The line of systems that don't say what they take from a thread.
-const NOT_SUBTRACTED: &str =
-    "tickline: time that the kernel takes from samples is not subtracted: ";
+/// The line of systems that don't say what a thread loses.
+const NOT_SUBTRACTED: &str = "tickline: time that samples lose to others is not subtracted: ";
 
 /// This test as a child. The test harness treats the arguments as names of other tests.
 fn child(test: &str, tickline: &str, arguments: &[&str]) -> Command {
@@ -117,36 +117,87 @@ fn wall_time_is_reported_each_time() {
     }
 }
 
-#[test]
-fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
+/// Runs a test's `body` in a child whose counter is switched off. Returns the child's lines; in the
+/// child itself, none.
+fn with_closed_gate(test: &str, body: impl FnOnce(CounterTime)) -> Vec<String> {
     if is_child() {
+        body(CounterTime::or_wall_time());
+        return Vec::new();
+    }
+    lines(test, "off", &[])
+}
+
+#[test]
+fn a_closed_gate_is_an_error_with_its_reason() {
+    with_closed_gate("a_closed_gate_is_an_error_with_its_reason", |_| {
         let error = CounterTime::new().expect_err("switched off");
         assert!(
             matches!(error.kind(), ErrorKind::GateClosed(_)),
             "{error:?}"
         );
-        let time = CounterTime::or_wall_time();
-        assert_eq!(
-            time.fallback_error().expect("switched off").kind(),
-            error.kind()
-        );
+    });
+}
+
+#[test]
+fn wall_time_keeps_the_error_of_the_counter() {
+    with_closed_gate("wall_time_keeps_the_error_of_the_counter", |time| {
+        let error = CounterTime::new().expect_err("switched off");
+        let kept = time.fallback_error().expect("switched off");
+        assert_eq!(kept.kind(), error.kind());
+    });
+}
+
+#[test]
+fn wall_time_has_no_calibration() {
+    with_closed_gate("wall_time_has_no_calibration", |time| {
         assert_eq!(time.calibration(), None);
-        // WallTime measures, and no cost is subtracted. Symptom: the first sample began with the
-        // sample inside of it.
+    });
+}
+
+/// Symptom: the first sample began with the sample inside of it.
+#[test]
+fn wall_time_measures_all_of_a_sample_that_has_another_in_it() {
+    with_closed_gate(
+        "wall_time_measures_all_of_a_sample_that_has_another_in_it",
+        |time| {
+            let start = time.start();
+            std::thread::sleep(Duration::from_millis(3));
+            time.end(time.start());
+            let sample = time.end(start);
+            assert!(time.to_f64(&sample) >= 3e6);
+        },
+    );
+}
+
+#[test]
+fn samples_by_wall_time_add_up() {
+    with_closed_gate("samples_by_wall_time_add_up", |time| {
         let start = time.start();
         std::thread::sleep(Duration::from_millis(3));
-        time.end(time.start());
         let sample = time.end(start);
-        assert!(time.to_f64(&sample) >= 3e6);
         assert!(time.to_f64(&sample) < time.to_f64(&(sample + sample)));
+    });
+}
+
+#[test]
+fn samples_by_wall_time_are_no_incidents() {
+    with_closed_gate("samples_by_wall_time_are_no_incidents", |time| {
+        time.to_f64(&time.end(time.start()));
         assert_eq!(time.incidents().to_string(), "");
+    });
+}
+
+#[test]
+fn the_only_line_about_wall_time_has_the_closed_gate() {
+    let lines = with_closed_gate(
+        "the_only_line_about_wall_time_has_the_closed_gate",
+        |time| {
+            time.to_f64(&time.end(time.start()));
+        },
+    );
+    if is_child() {
         return;
     }
-    let lines = lines(
-        "a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on",
-        "off",
-        &[],
-    );
     assert_eq!(lines.len(), 1, "{lines:?}");
     let expected = format!("{BY_WALL_TIME}the counter can't be used: ");
     assert!(lines[0].starts_with(&expected), "{lines:?}");
@@ -162,46 +213,75 @@ fn quiet_prints_nothing() {
     assert_eq!(all, [const { Vec::<String>::new() }; 2]);
 }
 
+/// Moves the thread within the first of two pairs of a sample, after a sample without a move. Prints
+/// a line. `None` if a move can't be made or seen.
+fn move_in_a_sample() -> Option<CounterTime> {
+    let time = CounterTime::or_wall_time();
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    let [from, to, ..] = cpus[..] else {
+        return None;
+    };
+    if time.fallback_error().is_some()
+        || cfg!(not(target_arch = "x86_64"))
+        || !core_affinity::set_for_current(from)
+    {
+        return None;
+    }
+    time.to_f64(&time.end(time.start()));
+    assert_eq!(time.incidents().moved, 0);
+    let start = time.start();
+    assert!(
+        core_affinity::set_for_current(to),
+        "bound once, but not twice"
+    );
+    let moved = time.end(start);
+    time.to_f64(&(moved + moved));
+    writeln!(std::io::stderr(), "{MOVED}").ok();
+    Some(time)
+}
+
+/// The line of a child that has moved.
+const MOVED: &str = "tickline: the thread has moved";
+
+/// The lines after [`MOVED`]; `None`, with the reason, if the child could not move.
+fn lines_after_move(test: &str) -> Option<Vec<String>> {
+    let mut lines = lines(test, "on", &[]);
+    let Some(at) = lines.iter().position(|line| line == MOVED) else {
+        crate::skip("no second CPU, no usable counter, or no CPU's id with it");
+        return None;
+    };
+    Some(lines.split_off(at + 1))
+}
+
 #[test]
-fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped() {
-    const TEST: &str =
-        "a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped";
+fn a_move_is_counted_once_a_sample() {
     if is_child() {
-        let time = CounterTime::or_wall_time();
-        let cpus = core_affinity::get_core_ids().unwrap_or_default();
-        let [from, to, ..] = cpus[..] else { return };
-        if time.fallback_error().is_some()
-            || cfg!(not(target_arch = "x86_64"))
-            || !core_affinity::set_for_current(from)
-        {
-            return;
+        if let Some(time) = move_in_a_sample() {
+            let incidents = time.incidents();
+            assert_eq!((incidents.samples, incidents.moved), (2, 1));
         }
-        time.to_f64(&time.end(time.start()));
-        assert_eq!(time.incidents().moved, 0);
-        let start = time.start();
-        assert!(
-            core_affinity::set_for_current(to),
-            "bound once, but not twice"
-        );
-        let moved = time.end(start);
-        time.to_f64(&(moved + moved));
-        let incidents = time.incidents();
-        assert_eq!((incidents.samples, incidents.moved), (2, 1));
-        let last = time.clone();
-        drop(time); // prints nothing yet
-        eprintln!("tickline: the last clone");
-        drop(last);
         return;
     }
-    let lines = lines(TEST, "on", &[]);
-    let Some(at) = lines
-        .iter()
-        .position(|line| line == "tickline: the last clone")
-    else {
-        return crate::skip("no second CPU, no usable counter, or no CPU's id with it");
+    lines_after_move("a_move_is_counted_once_a_sample");
+}
+
+#[test]
+fn a_move_is_reported_when_the_last_clone_is_dropped() {
+    if is_child() {
+        if let Some(time) = move_in_a_sample() {
+            let last = time.clone();
+            drop(time);
+            eprintln!("tickline: the last clone");
+            drop(last);
+        }
+        return;
+    }
+    let test = "a_move_is_reported_when_the_last_clone_is_dropped";
+    let Some(lines) = lines_after_move(test) else {
+        return;
     };
-    assert_eq!(at, 1, "after the line about the counter: {lines:?}");
-    let moves = lines[2..]
+    assert_eq!(lines[0], "tickline: the last clone", "{lines:?}");
+    let moves = lines
         .iter()
         .filter(|line| line.starts_with("tickline: 1 of 2 samples contain a move"));
     assert_eq!(moves.count(), 1, "{lines:?}");

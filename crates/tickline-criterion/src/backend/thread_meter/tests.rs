@@ -203,9 +203,9 @@ fn a_pair_is_unknown_if_the_file_can_t_be_read() {
     assert_eq!(meter.before(), None);
     assert!(is_unknown(&meter, None));
     let long = pair(meter.clock.ticks(), LONG_TICKS);
-    assert_eq!(meter.after(None, &long), Taken::unknown(LONG_TICKS));
+    assert_eq!(meter.after(None, &long), LostTime::unknown(LONG_TICKS));
     let short = pair(meter.clock.ticks(), 1);
-    assert_eq!(meter.after(None, &short), Taken::default());
+    assert_eq!(meter.after(None, &short), LostTime::default());
     assert_eq!(
         ThreadMeter::calibrate(meter.clock, 1.0).err(),
         Some(system::MISSING)
@@ -287,22 +287,22 @@ fn measure_beside(rival: impl FnOnce() -> std::process::Command) {
     // The first samples may end before the other program begins.
     let (elapsed, cpu_ns) = (0..500)
         .map(|_| sample_ns(&time))
-        .find(|(elapsed, _)| elapsed.taken.waited_ns > 1_000_000)
+        .find(|(elapsed, _)| elapsed.lost.waited_ns > 1_000_000)
         .expect("the scheduler takes turns");
     let scale = Scale {
         cost_ticks: 0.0,
         ..time.scale()
     };
     let untouched = Elapsed {
-        taken: Taken::default(),
+        lost: LostTime::default(),
         ..elapsed
     };
     let (left_ns, all_ns) = (elapsed.to_ns(&scale), untouched.to_ns(&scale));
-    let taken = elapsed.taken;
-    assert!(left_ns < all_ns, "{taken:?}");
+    let lost = elapsed.lost;
+    assert!(left_ns < all_ns, "{lost:?}");
     assert!(
         (left_ns - cpu_ns).abs() < (all_ns - cpu_ns).abs() / 2.0,
-        "{left_ns} of {all_ns}, but the CPU clock says {cpu_ns}; {taken:?}"
+        "{left_ns} of {all_ns}, but the CPU clock says {cpu_ns}; {lost:?}"
     );
 }
 
@@ -411,7 +411,7 @@ fn a_sample_that_yields_to_its_own_helper_has_the_time_of_the_helper() {
     assert!(
         reported_ns > 0.9 * ran_ns,
         "{reported_ns} of {ran_ns}, {helper_ns} of them the helper's; {:?}",
-        elapsed.taken
+        elapsed.lost
     );
 }
 

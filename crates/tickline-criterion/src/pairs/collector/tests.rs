@@ -43,7 +43,7 @@ fn a_sample_needs_no_more_groups_than_its_limit_leaves() {
         .slice
         .add_block(&mut groups(50), Some(Disturbance::Preempted));
     let mut sample = collector.begin_sample(100);
-    sample.taken = 100;
+    sample.groups_in_slices = 100;
     sample.block = groups(10);
     assert_eq!(sample.least_left(), 200 - 100 - 50 - 10);
 }
@@ -169,7 +169,10 @@ fn a_slice_goes_on_until_its_time_is_over() {
     sample.slice_ticks = slice_ticks - 1;
     sample.block = groups(2);
     assert!(sample.close_block().is_continue());
-    assert_eq!((sample.taken, sample.collector.slice.count()), (0, 2));
+    assert_eq!(
+        (sample.groups_in_slices, sample.collector.slice.count()),
+        (0, 2)
+    );
 }
 
 #[test]
@@ -180,7 +183,10 @@ fn a_slice_ends_after_its_time() {
     sample.slice_ticks = slice_ticks;
     sample.block = groups(2);
     assert!(sample.close_block().is_continue());
-    assert_eq!((sample.taken, sample.collector.slice.count()), (2, 0));
+    assert_eq!(
+        (sample.groups_in_slices, sample.collector.slice.count()),
+        (2, 0)
+    );
 }
 
 #[test]
@@ -201,7 +207,10 @@ fn the_groups_of_all_slices_are_taken() {
         slice.add_block(&mut groups(count), None);
         sample.close_slice();
     }
-    assert_eq!((sample.taken, sample.collector.collected.groups), (7, 7));
+    assert_eq!(
+        (sample.groups_in_slices, sample.collector.collected.groups),
+        (7, 7)
+    );
 }
 
 #[test]
@@ -237,7 +246,7 @@ fn a_sample_ends_with_enough_groups_that_count() {
 fn a_sample_ends_with_twice_the_groups_that_it_needs() {
     let mut collector = collector::<1>(None);
     let mut sample = collector.begin_sample(100);
-    sample.taken = 199;
+    sample.groups_in_slices = 199;
     assert!(sample.close_block().is_continue());
     let slice = &mut sample.collector.slice;
     slice.add_block(&mut groups(1), Some(Disturbance::Preempted));
@@ -245,7 +254,7 @@ fn a_sample_ends_with_twice_the_groups_that_it_needs() {
 }
 
 #[test]
-fn a_sample_needs_8_groups_or_more_if_two_routines_are_interleaved() {
+fn a_sample_needs_8_groups_or_more_if_two_routines_run_in_turns() {
     let mut collector = collector::<2>(None);
     assert_eq!(
         [1, 9].map(|groups| collector.begin_sample(groups).wanted),
@@ -270,11 +279,11 @@ fn criterion_gets_the_mean_pair_for_all_iterations() {
     let returned = sample.finish();
     assert_eq!(returned.to_ns(&Scale::WALL), 600.0);
     let Collected {
-        rounds_ns,
+        sample_times_ns,
         returned_ns,
         ..
     } = collector.collected;
-    assert_eq!((rounds_ns, returned_ns), (vec![20.0], vec![600.0]));
+    assert_eq!((sample_times_ns, returned_ns), (vec![20.0], vec![600.0]));
 }
 
 #[test]

@@ -1,22 +1,23 @@
-//! What the kernel took from a pair: arithmetic over what it says about the thread before and after.
+//! The time that a thread lost in a pair: arithmetic over what the kernel says about the thread before
+//! and after.
 //!
 //! # How it works
 //!
-//! The thread's CPU clock stands still while the thread does not run. So the time of a window in
-//! which the clock did not run was taken from the thread:
+//! The thread's CPU clock stands still while the thread does not run. So the thread has lost the time
+//! of a window in which the clock did not run:
 //!
 //! ```text
 //!          CPU clock, counter   start              end   CPU clock
 //! ----------------[=]--x----------x==================x----[=]---------> time
 //!                      |<- gap -->|<----- pair ----->|
 //!                      |<---------- window --------->|
-//!     taken = window - (CPU clock's progress - progress of the calls themselves)
+//!     lost = window - (CPU clock's progress - progress of the calls themselves)
 //! ```
 //!
 //! The thread may also lose the CPU inside the calls. That changes nothing, because neither the
 //! window nor the clock's progress contains it. If the thread loses the CPU in the gap, the time
-//! belongs to the window, but not to the pair. Only what is longer than the gap is therefore taken
-//! off.
+//! belongs to the window, but not to the pair. Only what is longer than the gap is therefore
+//! subtracted.
 //!
 //! The kernel's run delay says how much of the time the thread waited for a CPU. The rest went to
 //! the hypervisor, to interrupts, or to a CPU quota.
@@ -33,13 +34,13 @@
 //! |---|---|
 //! | run delay alone | the thread may lose the CPU between the reading of the counter and that of the run delay: one of 800 samples under load was negative |
 //! | the CPU clock in place of the counter | its rate is not disciplined, so it can be off by tens of ppm, and a routine that sleeps would take no time |
-//! | take nothing off if the thread yielded | the kernel has no count of a thread's yields: `yld_count` in `/proc/schedstat` is a CPU's. `ru_nivcsw` counts preemptions as well |
+//! | subtract nothing if the thread yielded | the kernel has no count of a thread's yields: `yld_count` in `/proc/schedstat` is a CPU's. `ru_nivcsw` counts preemptions as well |
 //! | the run delay of all threads, from `/proc/self/task` | a read for each thread, and it does not say either who used the CPU |
 //! | `steal` in `/proc/stat` | it has units of 10 ms, it is the CPU's and not the thread's, and a read takes tens of us |
 //!
 //! A thread that blocked (slept, waited for a lock or for I/O) did not run either, and this time is
 //! the routine's own. A thread that wakes up is queued, too, so even a part of the run delay is. So
-//! nothing is taken off a window in which the thread blocked.
+//! nothing is subtracted for a window in which the thread blocked.
 //!
 //! A thread that yields (`sched_yield`: spin locks, `yield_now` in a loop) does not block. It stays
 //! runnable, so the kernel counts the time until its next turn as run delay. This time is the
@@ -60,7 +61,7 @@
 //! - If other threads run on other CPUs, the time is unsure though they did not take this CPU.
 //! - Other processes are not in the clock, the routine's own children included.
 //!   `getrusage(RUSAGE_CHILDREN)` has only children that have ended and been waited for, with their
-//!   time since they began. So if the routine yields to another process, this wait is taken off.
+//!   time since they began. So if the routine yields to another process, this wait is subtracted.
 
 use std::ffi::c_long;
 use std::fmt;
@@ -124,18 +125,18 @@ impl MeterScale {
     }
 }
 
-/// What was taken from a pair, or from a sum of pairs.
+/// The time that the thread lost in a pair, or in a sum of pairs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct LostTime {
     /// The time in which the thread waited for a CPU.
     pub(crate) waited_ns: u64,
     /// The time of interrupts, of the hypervisor, or of a CPU quota.
     pub(crate) other_ns: u64,
-    /// The largest further time that may have been taken, but is not known to have been.
+    /// The largest further time that it may have lost, but is not known to have lost.
     pub(crate) unsure_ns: u64,
 }
 
-impl Taken {
+impl LostTime {
     /// Nothing is known about a pair of this length.
     pub(crate) fn unknown(pair_ns: u64) -> Self {
         Self {
@@ -149,7 +150,7 @@ impl Taken {
         self.waited_ns.saturating_add(self.other_ns)
     }
 
-    /// What was taken from `pair`, if the thread's times were `before` and then `after`.
+    /// The time lost in `pair`, if the thread's times were `before` and then `after`.
     pub(crate) fn between(
         before: &Reading,
         pair: &PairReads,
@@ -167,11 +168,11 @@ impl Taken {
             .cpu_ns
             .saturating_sub(before.times.cpu_ns)
             .saturating_sub(scale.calls_ns);
-        let taken_ns = window_ns.saturating_sub(ran_ns);
-        if taken_ns <= NOISE_NS + window_ns / NOISE_PART {
+        let lost_ns = window_ns.saturating_sub(ran_ns);
+        if lost_ns <= NOISE_NS + window_ns / NOISE_PART {
             return Self::default();
         }
-        let certain_ns = taken_ns.saturating_sub(gap_ns);
+        let certain_ns = lost_ns.saturating_sub(gap_ns);
         let waited_ns = run_delay_ns.min(certain_ns);
         let others_ns = after
             .others_cpu_ns_since(&before.times)
@@ -180,7 +181,7 @@ impl Taken {
         Self {
             waited_ns: waited_ns - own_ns,
             other_ns: certain_ns - waited_ns,
-            unsure_ns: (gap_ns.min(taken_ns) + own_ns).min(pair_ns),
+            unsure_ns: (gap_ns.min(lost_ns) + own_ns).min(pair_ns),
         }
     }
 }
@@ -215,7 +216,7 @@ impl fmt::Display for NotSubtracted {
     }
 }
 
-impl Add for Taken {
+impl Add for LostTime {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -240,9 +241,9 @@ mod tests {
 
     const GAP_NS: u64 = 40;
 
-    /// What was taken from a pair of 10 ms after a gap, during which the thread ran, waited and
+    /// The time lost in a pair of 10 ms after a gap, during which the thread ran, waited and
     /// blocked as `during` says.
-    fn taken_after_gap(gap_ns: u64, during: ThreadTimes) -> Taken {
+    fn lost_after_gap(gap_ns: u64, during: ThreadTimes) -> LostTime {
         let before = Reading {
             id: NonZeroU64::MIN,
             ticks: 1_000_000,
@@ -265,11 +266,11 @@ mod tests {
             process_cpu_ns: before.times.process_cpu_ns + during.process_cpu_ns,
             blocked: before.times.blocked + during.blocked,
         };
-        Taken::between(&before, &pair, &after, &SCALE)
+        LostTime::between(&before, &pair, &after, &SCALE)
     }
 
-    fn taken(during: ThreadTimes) -> Taken {
-        taken_after_gap(GAP_NS, during)
+    fn lost(during: ThreadTimes) -> LostTime {
+        lost_after_gap(GAP_NS, during)
     }
 
     /// The thread ran for this part of the pair, and the process's other threads did not.
@@ -288,18 +289,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_from_a_thread_that_ran() {
-        assert_eq!(taken(ran(10_000_000)), Taken::default());
+    fn a_thread_that_ran_has_lost_nothing() {
+        assert_eq!(lost(ran(10_000_000)), LostTime::default());
     }
 
     #[test]
-    fn time_without_the_cpu_is_taken_to_the_nanosecond() {
+    fn time_without_the_cpu_is_lost_to_the_nanosecond() {
         let during = ThreadTimes {
             run_delay_ns: 4_000_000,
             ..ran(6_000_000)
         };
         assert_eq!(
-            (taken(during).waited_ns, taken(during).other_ns),
+            (lost(during).waited_ns, lost(during).other_ns),
             (4_000_000 - GAP_NS, 0)
         );
     }
@@ -311,7 +312,7 @@ mod tests {
             ..ran(6_000_000)
         };
         assert_eq!(
-            (taken(during).waited_ns, taken(during).other_ns),
+            (lost(during).waited_ns, lost(during).other_ns),
             (1_000_000, 3_000_000 - GAP_NS)
         );
     }
@@ -320,29 +321,29 @@ mod tests {
     #[test]
     fn a_thousandth_and_a_microsecond_are_no_disturbance() {
         let limit_ns = NOISE_NS + (10_000_000 + GAP_NS) / NOISE_PART;
-        assert_eq!(taken(ran(10_000_000 - limit_ns)), Taken::default());
-        assert_ne!(taken(ran(10_000_000 - limit_ns - 1)), Taken::default());
+        assert_eq!(lost(ran(10_000_000 - limit_ns)), LostTime::default());
+        assert_ne!(lost(ran(10_000_000 - limit_ns - 1)), LostTime::default());
     }
 
     /// Symptom: one of 800 samples under load was negative, because its run delay was subtracted.
     #[test]
-    fn waiting_after_the_end_of_the_pair_is_not_taken_off() {
+    fn waiting_after_the_end_of_the_pair_is_not_subtracted() {
         let during = ThreadTimes {
             run_delay_ns: 30_000_000,
             ..ran(10_000_000)
         };
-        assert_eq!(taken(during), Taken::default());
+        assert_eq!(lost(during), LostTime::default());
     }
 
     #[test]
-    fn waiting_before_the_start_of_the_pair_is_not_taken_off() {
+    fn waiting_before_the_start_of_the_pair_is_not_subtracted() {
         let gap_ns = 3_000_000;
         let during = ThreadTimes {
             cpu_ns: 10_000_000 + SCALE.calls_ns,
             run_delay_ns: gap_ns,
             ..ThreadTimes::default()
         };
-        assert_eq!(taken_after_gap(gap_ns, during).known_ns(), 0);
+        assert_eq!(lost_after_gap(gap_ns, during).known_ns(), 0);
     }
 
     #[test]
@@ -353,8 +354,8 @@ mod tests {
             ..ThreadTimes::default()
         };
         assert_eq!(
-            taken_after_gap(50_000, during),
-            Taken {
+            lost_after_gap(50_000, during),
+            LostTime {
                 waited_ns: 6_000_000,
                 other_ns: 0,
                 unsure_ns: 50_000,
@@ -362,38 +363,38 @@ mod tests {
         );
     }
 
-    /// A thread that sleeps does not run. Symptom if that was taken off: a routine that sleeps for
+    /// A thread that sleeps does not run. Symptom if that was subtracted: a routine that sleeps for
     /// 10 ms took 10 us.
     #[test]
-    fn nothing_is_taken_off_a_pair_in_which_the_thread_blocked() {
+    fn nothing_is_subtracted_from_a_pair_in_which_the_thread_blocked() {
         let during = ThreadTimes {
             blocked: 1,
             run_delay_ns: 5_000,
             ..ran(20_000)
         };
-        assert_eq!(taken(during), Taken::unknown(5_000));
+        assert_eq!(lost(during), LostTime::unknown(5_000));
     }
 
     /// Symptom: a routine that waited for its helper by `yield_now` took 1.5 us of the 44 us of a
     /// call.
     #[test]
-    fn a_wait_for_other_threads_of_the_process_is_not_taken_off_but_unsure() {
+    fn a_wait_for_other_threads_of_the_process_is_not_subtracted_but_unsure() {
         let during = ThreadTimes {
             run_delay_ns: 9_000_000 + GAP_NS,
             ..ran_beside(1_000_000, 9_000_000 + GAP_NS)
         };
-        assert_eq!(taken(during), Taken::unknown(9_000_000));
+        assert_eq!(lost(during), LostTime::unknown(9_000_000));
     }
 
     #[test]
-    fn a_wait_is_taken_off_as_far_as_the_process_s_other_threads_did_not_run() {
+    fn a_wait_is_subtracted_as_far_as_the_process_s_other_threads_did_not_run() {
         let during = ThreadTimes {
             run_delay_ns: 6_000_000 + GAP_NS,
             ..ran_beside(4_000_000, 2_500_000)
         };
         assert_eq!(
-            taken(during),
-            Taken {
+            lost(during),
+            LostTime {
                 waited_ns: 3_500_000 - GAP_NS,
                 other_ns: 0,
                 unsure_ns: 2_500_000 + GAP_NS,
@@ -409,8 +410,8 @@ mod tests {
             ..ran_beside(7_000_000, 9_000_000)
         };
         assert_eq!(
-            taken(during),
-            Taken {
+            lost(during),
+            LostTime {
                 waited_ns: 0,
                 other_ns: 1_000_000 - GAP_NS,
                 unsure_ns: 2_000_000 + GAP_NS,
@@ -420,17 +421,17 @@ mod tests {
 
     #[test]
     fn other_threads_that_ran_while_the_thread_did_not_wait_change_nothing() {
-        assert_eq!(taken(ran_beside(10_000_000, 9_000_000)), Taken::default());
+        assert_eq!(lost(ran_beside(10_000_000, 9_000_000)), LostTime::default());
     }
 
     #[test]
-    fn more_than_the_pair_is_never_taken_off() {
+    fn more_than_the_pair_is_never_subtracted() {
         let during = ThreadTimes {
             run_delay_ns: 90_000_000,
             ..ThreadTimes::default()
         };
-        assert_eq!(taken(during).known_ns(), 10_000_000);
-        let long_gap = taken_after_gap(80_000_000, during);
+        assert_eq!(lost(during).known_ns(), 10_000_000);
+        let long_gap = lost_after_gap(80_000_000, during);
         assert_eq!(long_gap.known_ns(), 10_000_000);
         assert_eq!(long_gap.unsure_ns, 10_000_000);
     }
@@ -455,21 +456,21 @@ mod tests {
         };
         let after = ThreadTimes::default();
         assert_eq!(
-            Taken::between(&before, &pair, &after, &SCALE),
-            Taken::default()
+            LostTime::between(&before, &pair, &after, &SCALE),
+            LostTime::default()
         );
     }
 
     #[test]
     fn sums_keep_the_causes_apart() {
-        let one = Taken {
+        let one = LostTime {
             waited_ns: 1,
             other_ns: 20,
             unsure_ns: 300,
         };
         assert_eq!(
             one + one,
-            Taken {
+            LostTime {
                 waited_ns: 2,
                 other_ns: 40,
                 unsure_ns: 600,
