@@ -72,14 +72,15 @@ fn with_gain(finding: Finding, facts: &Document) -> Finding {
     let Some((now_ns, then_ns)) = facts.avoidable_cost_ns() else {
         return finding;
     };
-    if !finding.leads_to_tsc && !reads_counter && !finding.fix.is_none {
+    let has_measured_cost = finding.leads_to_tsc || reads_counter;
+    if !finding.fix.is_impossible && !has_measured_cost {
         return finding;
     }
     let mut finding = finding.seen(format!(
         "a call takes {now_ns:.0} ns; {then_ns:.0} ns (a coarse clock plus a counter read) is \
          attainable"
     ));
-    if !finding.fix.is_none {
+    if !finding.fix.is_impossible {
         finding.gain_ratio = Some(now_ns / then_ns);
     }
     finding
@@ -137,7 +138,7 @@ fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
             .into()
     } else {
         Fix::from("use a kernel whose vDSO reads the CPU's own counter")
-            .then_fix("", shared_fixes::see_offer())
+            .then(shared_fixes::see_offer().text())
     };
     Finding::slow(
         Code::ClocksourceSlow,

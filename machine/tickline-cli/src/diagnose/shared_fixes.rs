@@ -38,11 +38,9 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
         }
         None => format!("to keep it, boot with clocksource={clocksource}"),
     };
-    let mut fix = Fix::from(now)
+    Fix::from(now)
         .then(at_next_start)
-        .with_steps(steps::switch(clocksource, facts));
-    fix.clocksource = Some(clocksource.to_owned());
-    fix
+        .with_switch(clocksource, steps::switch(clocksource, facts))
 }
 
 /// What the host may do to a guest that keeps time with the TSC. Sources: QubesOS/qubes-issues#8061
@@ -56,7 +54,7 @@ fn after_decision(fix: Fix, facts: &Document) -> Fix {
     if facts.machine.is_guest() != Some(true) && !facts.machine.has_host_clock() {
         return fix;
     }
-    let mut fix = fix.after(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
+    let mut fix = fix.preceded_by(GUEST_ON_TSC.to_owned(), "if it does none of these: ");
     if let Some(steps) = &mut fix.steps {
         steps.caution = Some(GUEST_ON_TSC.to_owned());
     }
@@ -111,14 +109,14 @@ fn checked_switch_to_tsc(facts: &Document) -> Fix {
     let mut switch = switch_to("tsc", facts);
     if !checks.is_empty() {
         let checks = checks.join(", and ");
-        switch = switch.after(format!("check first {checks}"), "then: ");
+        switch = switch.preceded_by(format!("check first {checks}"), "then: ");
     }
     switch = after_decision(switch, facts);
     if is_invariant {
         return switch;
     }
     let invariant = invariant_tsc(facts);
-    if invariant.is_none {
+    if invariant.is_impossible {
         return invariant;
     }
     invariant.or_fix(
@@ -273,7 +271,7 @@ pub(super) fn check_tsc(facts: &Document) -> Fix {
          changing frequency (chronyc tracking). The rates do not show a single jump"
     ))
     .then_fix("if the kernel is right: ", host_or_firmware_fix(facts))
-    .or_unless_none("only if the rate is steady: ", &no_watchdog(facts))
+    .or_unless_impossible("only if the rate is steady: ", &no_watchdog(facts))
 }
 
 /// The processors whose hpet stops in deep idle states, by their names: Intel's client processors of
@@ -322,7 +320,7 @@ pub(super) fn without_hpet(facts: &Document) -> Fix {
     });
     Fix::from(steps::switch_command("acpi_pm"))
         .then_fix("then ", fix)
-        .with_steps(steps)
+        .with_switch("acpi_pm", steps)
 }
 
 fn without_hpet_from_the_start(facts: &Document) -> Fix {
@@ -368,7 +366,7 @@ pub(super) fn without_parameter(word: &str, facts: &Document) -> Fix {
 /// the host is unknown, only the fix in the kernel remains.
 pub(super) fn host_fix_or(kernel: fn(&Document) -> Fix, facts: &Document) -> Fix {
     match host_fix(facts) {
-        Some(host) => host.or_unless_none("or ", &kernel(facts)),
+        Some(host) => host.or_unless_impossible("or ", &kernel(facts)),
         None => kernel(facts),
     }
 }
@@ -384,7 +382,7 @@ pub(super) fn synchronise(facts: &Document) -> Fix {
     }
     let compare = "on the host: compare its counters (`tickline warp`); if they differ, update its \
                    firmware, or move the guest to another host";
-    fix.after(compare.to_owned(), "if they agree: ")
+    fix.preceded_by(compare.to_owned(), "if they agree: ")
 }
 
 /// The fix for the counters' rates and values: on the host of a guest, or in the firmware of bare

@@ -45,7 +45,6 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
         check,
         now: Some(switch_command(clocksource)),
         undo: Some(switch_command(present)),
-        clocksource: Some(clocksource.to_owned()),
         ..kept
     })
 }

@@ -159,7 +159,7 @@ fn unexplained(name: &str, facts: &Document) -> Finding {
         fix_for_missing(facts)
     };
     // If there is no fix, the log cannot change that.
-    if !has_log && !fix.is_none {
+    if !has_log && !fix.is_impossible {
         fix = Fix::from("read why: sudo dmesg | grep -iE 'tsc|clocksource'").then_fix("then ", fix);
     }
     let Some(offer) = offer(facts) else {
@@ -280,7 +280,7 @@ pub(super) fn fix_for_rejected(facts: &Document) -> Fix {
 /// The kernel's reason may be one that no comparison of the counters shows.
 fn overrule_if_understood(facts: &Document) -> Fix {
     let trust = shared_fixes::trust_tsc(facts);
-    if trust.is_none {
+    if trust.is_impossible {
         return trust;
     }
     let reason = facts.rejection().map(|rejection| rejection.reason);

@@ -411,7 +411,7 @@ impl Finding {
     /// Checks that there is no fix, and therefore no gain. The text says why.
     #[track_caller]
     pub(super) fn has_no_fix(&self) -> &Self {
-        assert!(self.fix.is_none, "{self:#?}");
+        assert!(self.fix.is_impossible, "{self:#?}");
         self.fix_begins("none: ").has_no_gain()
     }
 

@@ -513,6 +513,14 @@ fn an_hpet_that_stops_is_named_and_disabled() {
     }
 }
 
+/// `doctor --fix` makes the switch that a fix names.
+#[test]
+fn the_fix_for_an_hpet_that_stops_names_the_clock_in_its_place() {
+    let machine = machine_on_hpet_without_tsc().log(&[MARKED_FOR_SKEW]);
+    let finding = machine.kernel("5.3.0").cpu(WHISKEY_LAKE).first("tsc_skew");
+    assert_eq!(finding.fix.clocksource.as_deref(), Some("acpi_pm"));
+}
+
 #[test]
 fn the_clock_that_a_stopping_hpet_makes_wrong_is_named() {
     const BROKEN: &str = "hpet, which is the broken clock";
