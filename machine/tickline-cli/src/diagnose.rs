@@ -78,7 +78,7 @@ fn explanations_of<C: Explained + ValueEnum + 'static>() -> impl Iterator<Item =
 }
 
 /// The findings, the most severe first.
-pub(crate) fn diagnose(facts: &Document) -> Vec<Finding> {
+pub(crate) fn findings(facts: &Document) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(facts)).collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -109,8 +109,8 @@ pub(crate) fn why_not_near_utc(facts: &Document) -> Option<String> {
 impl Document {
     /// Adds the findings, and the health that they show. The caller must add all measurements
     /// before, because the rules read them.
-    pub(crate) fn diagnose(&mut self) {
-        let findings = diagnose(self);
+    pub(crate) fn add_diagnosis(&mut self) {
+        let findings = findings(self);
         self.health = Some(Health::new(self, &findings));
         self.findings = Some(findings);
     }

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
         Vec::new()
     };
     let mut document = setup.document("who", costs, None);
-    document.diagnose();
+    document.add_diagnosis();
     let exit = if counted.is_ok() {
         Exit::Success
     } else {

@@ -274,7 +274,7 @@ mod tests {
         document.machine.clocksource = Some("hpet".to_owned());
         document.machine.available_clocksources = Some("hpet tsc".to_owned());
         document.machine.architecture = Some("x86_64".to_owned());
-        document.diagnose();
+        document.add_diagnosis();
         document.who = Some(WhoSummary {
             counted_s: Some(2.0),
             sampled_every: Some(1),
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn without_a_cost_there_is_no_sentence_about_the_machine() {
         let mut document = facts("system_call", "6.1.0");
-        document.diagnose();
+        document.add_diagnosis();
         document.who = Some(WhoSummary::default());
         let text = text(&document);
         assert!(!text.contains("The machine:"), "{text}");

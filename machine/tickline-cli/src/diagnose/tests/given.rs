@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::super::{diagnose, why_not_near_utc};
+use super::super::{findings, why_not_near_utc};
 use crate::document::{ClockStatus, Document, Explained, Finding, Place};
 use crate::machine::{Cpuid, Machine, Ntp};
 use crate::measure::costs::CostRow;
@@ -274,7 +274,7 @@ impl Given {
     /// evidence and a fix.
     #[track_caller]
     pub(super) fn findings(self) -> Vec<Finding> {
-        let findings = diagnose(&self.0);
+        let findings = findings(&self.0);
         assert!(
             findings.is_sorted_by_key(|finding| finding.severity),
             "{findings:#?}"
@@ -298,7 +298,7 @@ impl Given {
 
     /// The sentence about the machine.
     pub(super) fn sentence(mut self) -> String {
-        self.0.diagnose();
+        self.0.add_diagnosis();
         self.0.headline().expect("a diagnosis")
     }
 
