@@ -7,11 +7,11 @@
 //! (`schema.rs`).
 
 mod explanation;
-pub(crate) mod facts;
 mod finding;
 mod fix;
 mod health;
 pub(crate) mod kernel_log;
+pub(crate) mod questions;
 pub(crate) mod utc_bound;
 
 pub(crate) use explanation::{Block, Explained, Explanation};

@@ -209,8 +209,8 @@ fn armv6_has_no_counter_and_no_fix() {
         .clocksource("timer")
         .offers("timer")
         .architecture("arm")
-        .with(|facts| {
-            facts.machine.cpu = Some("ARMv6-compatible processor rev 7 (v6l)".to_owned());
+        .with(|document| {
+            document.machine.cpu = Some("ARMv6-compatible processor rev 7 (v6l)".to_owned());
         })
         .only("clocksource_slow");
     finding.has_no_fix();

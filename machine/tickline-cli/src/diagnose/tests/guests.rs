@@ -69,8 +69,8 @@ fn a_guest_with_another_timer_uses_it_until_the_host_is_mended() {
 #[test]
 fn a_setting_for_machines_that_stay_on_their_host_says_so() {
     for hypervisor in ["xen", "vmware"] {
-        let trapped = good_machine().hypervisor(hypervisor).with(|facts| {
-            facts.costs[0].cost_ns = Some(1209.0);
+        let trapped = good_machine().hypervisor(hypervisor).with(|document| {
+            document.costs[0].cost_ns = Some(1209.0);
         });
         for finding in [
             trapped.first("counter_trapped"),
@@ -254,8 +254,8 @@ fn without_a_comparison_a_guest_must_compare_the_counters_first() {
 /// Symptom: the fix switched the clock of 64 CPUs after a comparison of 8 CPUs.
 #[test]
 fn a_comparison_of_some_cpus_is_not_enough() {
-    let machine = guest_on("kvm-clock").with(|facts| {
-        facts.machine.online_cpus = Some("0-63".to_owned());
+    let machine = guest_on("kvm-clock").with(|document| {
+        document.machine.online_cpus = Some("0-63".to_owned());
     });
     let finding = machine.first("kvm_clock_unstable");
     finding.fix_has_in_order(FIND_SYNCHRONISED, "echo tsc");
@@ -310,7 +310,7 @@ fn a_mended_kvm_clock_has_no_measured_gain() {
 
 #[test]
 fn a_trapped_counter_is_mended_by_a_setting_of_the_hypervisor() {
-    let trapped = good_machine().with(|facts| facts.costs[0].cost_ns = Some(1209.0));
+    let trapped = good_machine().with(|document| document.costs[0].cost_ns = Some(1209.0));
     for (hypervisor, setting) in [
         ("virtualbox", "VBoxInternal/TM/TSCMode RealTSCOffset"),
         ("kvm", "tsc_scaling"),
@@ -324,8 +324,8 @@ fn a_trapped_counter_is_mended_by_a_setting_of_the_hypervisor() {
 
 #[test]
 fn an_unknown_hypervisor_is_asked_for_an_invariant_tsc() {
-    let machine = good_machine().tsc_not_invariant().with(|facts| {
-        let cpuid = facts.machine.cpuid.as_mut().expect("CPUID");
+    let machine = good_machine().tsc_not_invariant().with(|document| {
+        let cpuid = document.machine.cpuid.as_mut().expect("CPUID");
         cpuid.hypervisor = Some(true);
     });
     let finding = machine.only("counter_not_invariant");
@@ -445,7 +445,7 @@ fn firmware_is_a_fix_on_bare_metal_only() {
         (None, Some(true)),
     ] {
         let machine = machine_on_hpet_without_tsc()
-            .with(|facts| facts.machine.hypervisor = hypervisor.map(str::to_owned))
+            .with(|document| document.machine.hypervisor = hypervisor.map(str::to_owned))
             .hypervisor_by_cpuid(by_cpuid);
         for machine in [
             machine.clone().log(&[skew]),
@@ -464,7 +464,7 @@ fn if_it_is_unknown_whether_there_is_a_host_the_fix_names_both() {
     let warp = "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.";
     let machine = machine_on_hpet_without_tsc().log(&[warp]);
     let finding = machine
-        .with(|facts| facts.machine.hypervisor = None)
+        .with(|document| document.machine.hypervisor = None)
         .first("tsc_warp");
     finding.fix_has_in_order(
         "on bare metal: update the firmware",

@@ -391,9 +391,9 @@ fn without_a_message_the_end_of_the_list_is_evidence() {
         ("hpet acpi_pm", false),
         ("tsc hpet acpi_pm", false),
     ] {
-        let mut facts = Document::default();
-        facts.machine.available_clocksources = Some(list.to_owned());
-        let evidence = rejection_evidence(&facts);
+        let mut document = Document::default();
+        document.machine.available_clocksources = Some(list.to_owned());
+        let evidence = rejection_evidence(&document);
         assert_eq!(!evidence.is_empty(), is_evidence, "{list}");
     }
 }
