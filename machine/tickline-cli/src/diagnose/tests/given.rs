@@ -123,6 +123,18 @@ pub(super) fn machine_on_hpet_without_tsc() -> Given {
         .offers("hpet acpi_pm")
 }
 
+/// A guest whose kernel does not offer the TSC, and does not say why.
+pub(super) fn guest_without_tsc(hypervisor: &str) -> Given {
+    let machine = machine_on_hpet_without_tsc();
+    machine.log(&[]).hypervisor(hypervisor)
+}
+
+/// A guest whose clocksource is the hypervisor's clock, which a system call answers.
+pub(super) fn guest_on(clocksource: &str) -> Given {
+    let machine = good_machine().system_call_answers();
+    machine.clocksource(clocksource)
+}
+
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }

@@ -1,22 +1,10 @@
-//! Guests of hypervisors and customers of clouds: the fix names a setting of the host.
+//! Guests of hypervisors: the fix names a setting of the host.
 
-use super::given::{Given, good_machine, machine_on_hpet_without_tsc};
+use super::given::{good_machine, guest_on, guest_without_tsc, machine_on_hpet_without_tsc};
 use crate::document::{Place, Severity};
 
 const QEMU_FIX: &str = "QEMU with -cpu host,+invtsc";
 const UNLESS_QEMU: &str = "Firecracker, a cloud's own";
-
-/// A guest whose kernel does not offer the TSC, and does not say why.
-fn guest_without_tsc(hypervisor: &str) -> Given {
-    let machine = machine_on_hpet_without_tsc();
-    machine.log(&[]).hypervisor(hypervisor)
-}
-
-/// A guest whose clocksource is the hypervisor's clock, which a system call answers.
-fn guest_on(clocksource: &str) -> Given {
-    let machine = good_machine().system_call_answers();
-    machine.clocksource(clocksource)
-}
 
 #[test]
 fn each_hypervisor_has_its_setting() {
@@ -39,14 +27,6 @@ fn each_hypervisor_has_its_setting() {
 fn the_commands_for_virtualbox_run_on_the_host() {
     let finding = guest_without_tsc("virtualbox").first("tsc_missing");
     assert_eq!(finding.place(), Some(Place::Host));
-}
-
-#[test]
-fn in_a_cloud_the_customer_has_no_commands_for_the_host() {
-    let machine = guest_without_tsc("virtualbox").cloud("of a later version");
-    let finding = machine.first("tsc_missing");
-    finding.fix_has("VBoxManage");
-    assert_eq!(finding.place(), None);
 }
 
 #[test]
@@ -155,47 +135,6 @@ fn a_parameter_of_the_guest_keeps_kvm_clock_from_the_vdso() {
     finding.fix_begins("take `no-kvmclock-vsyscall` off the kernel's command line");
 }
 
-/// Symptom: the fix told a cloud's customer to change settings of the provider's host.
-#[test]
-fn a_clouds_customer_is_not_told_to_change_the_host() {
-    for (cloud, clocksource, fix, advice) in [
-        (
-            "ec2_xen",
-            "xen",
-            "instance type on Nitro",
-            "AWS recommends tsc (https://repost.aws/",
-        ),
-        (
-            "ec2_nitro",
-            "kvm-clock",
-            "the host is Amazon's",
-            "AWS recommends kvm-clock",
-        ),
-        (
-            "google",
-            "kvm-clock",
-            "the host is Google's",
-            "Google Compute Engine",
-        ),
-        (
-            "azure",
-            "acpi_pm",
-            "the host is Microsoft's",
-            "this is Azure",
-        ),
-    ] {
-        let findings = guest_on(clocksource)
-            .cloud(cloud)
-            .offers(clocksource)
-            .log(&["tsc: Marking TSC unstable due to a reason"])
-            .findings();
-        findings[0]
-            .fix_has(fix)
-            .fix_lacks("on the host")
-            .shows(advice);
-    }
-}
-
 /// The kernel accepts a TSC that may change its rate with the processor's.
 #[test]
 fn a_guest_may_use_a_varying_tsc_only_on_a_host_that_is_known() {
@@ -228,7 +167,7 @@ fn without_a_host_a_varying_tsc_is_not_used() {
 }
 
 /// How the sentence begins that says what the host may do to a guest on tsc.
-const DECIDE: &str = "decide first whether the host ever suspends this guest, saves and restores \
+pub(super) const DECIDE: &str = "decide first whether the host ever suspends this guest, saves and restores \
     it, starts it from a snapshot, or migrates it";
 
 const FIND_SYNCHRONISED: &str = "that `tickline warp` finds the counters synchronised";
@@ -393,40 +332,6 @@ fn bare_metal_has_nothing_to_decide() {
         .first("tsc_not_chosen");
     finding.fix_begins("echo tsc").fix_lacks("decide first");
     assert_eq!(finding.fix.steps.expect("commands").caution, None);
-}
-
-/// AWS recommends tsc for its instances on Xen.
-#[test]
-fn a_switch_that_the_provider_recommends_has_commands() {
-    let finding = guest_on("xen").cloud("ec2_xen").first("xen_clocksource");
-    finding.fix_begins(DECIDE);
-    assert_eq!(finding.place(), Some(Place::Here));
-}
-
-/// Symptom: the evidence said that AWS recommends kvm-clock, and the fix was tsc.
-#[test]
-fn a_fix_does_not_contradict_the_providers_recommendation() {
-    let on_kvm_clock = guest_on("kvm-clock").cloud("ec2_nitro").hypervisor("kvm");
-    let finding = on_kvm_clock.clone().first("kvm_clock_unstable");
-    finding.fix_begins("the host is Amazon's").fix_has_in_order(
-        "against the provider's recommendation of kvm-clock",
-        "echo tsc",
-    );
-    let finding = on_kvm_clock
-        .clocksource("acpi_pm")
-        .offers("tsc kvm-clock acpi_pm")
-        .first("tsc_not_chosen");
-    finding.fix_begins("echo kvm-clock").fix_lacks("echo tsc");
-    let finding = good_machine()
-        .clocksource("kvm-clock")
-        .offers("kvm-clock tsc")
-        .cloud("ec2_nitro")
-        .costs_ns(45.0)
-        .first("paravirtual_clock_dearer");
-    finding
-        .has_no_fix()
-        .shows("AWS recommends kvm-clock")
-        .shows("a call takes 45 ns");
 }
 
 /// Symptom: guests of bhyve, Parallels, gVisor and of unknown hypervisors got a BIOS update.
@@ -601,14 +506,4 @@ fn a_product_of_a_hypervisor_is_a_guest() {
     machine
         .product("QEMU Standard PC (Q35 + ICH9, 2009)")
         .no_fix_says("BIOS");
-}
-
-/// Symptom: on counters that differ, "AWS recommends tsc" beside "none: the counters are
-/// unsynchronised".
-#[test]
-fn the_recommendation_of_tsc_is_no_evidence_on_unsynchronised_counters() {
-    let machine = guest_on("xen").cloud("ec2_xen").counters_differ();
-    machine
-        .finding("xen_clocksource")
-        .does_not_show("AWS recommends tsc");
 }
