@@ -54,8 +54,10 @@ fn past_the_lease_a_reading_comes_from_the_os_clock_of_the_readers_namespace() {
     let attached = elsewhere(scene);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     scene.pass(600_000_000);
+    let before_ns = scene.truth_ns();
     let by_os = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
+    assert!((before_ns..=scene.truth_ns()).contains(&by_os.ns));
 }
 
 /// The high-water mark is in the page's time, so it stays right.
