@@ -1,5 +1,15 @@
 //! The fixes that several rules share: parameters of the kernel, and the choice between a setting
 //! of the host and one of this machine.
+//!
+//! What a fix may not do:
+//!
+//! - It does not recommend the TSC if the counters are unsynchronised, if the kernel has measured a
+//!   warp, or if the TSC is not invariant.
+//! - In a guest, a fix that leads to the TSC begins with what the host may do (`after_decision`).
+//! - Firmware is a fix on bare metal only (`host_or_firmware_fix`; for counters that differ,
+//!   `synchronise`).
+//!
+//! `tests/harm.rs` and `tests/guests.rs` test it.
 
 use super::{hosts, steps};
 use crate::document::kernel_log::Cause;
